@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use leafpress::path_text;
+use leafpress::vfs::text::scaled;
 
-pub use leafpress_bench::numbers::count;
+pub use leafpress_bench::numbers::{count, time};
 use unicode_width::UnicodeWidthStr;
 
 /// A count and its noun: `1 row`, `2 rows`.
@@ -18,59 +19,22 @@ pub fn counted(number: u64, singular: &str, plural: &str) -> String {
 
 /// A size in decimal units, three digits: `1.07 GB`.
 pub fn bytes(number: u64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
-    if number < 1000 {
-        return format!("{number} B");
-    }
-    let (value, unit) = scaled(number as f64, &UNITS);
-    format!("{value} {unit}")
+    scaled(number as f64, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
 
 /// A rate of things: `4.48 M`.
 pub fn rate(per_second: f64) -> String {
-    if per_second < 1000.0 {
-        return format!("{per_second:.0}");
-    }
-    let (value, unit) = scaled(per_second, &["k", "M", "G", "T"]);
-    format!("{value} {unit}")
+    scaled(per_second, 1000.0, &["", "k", "M", "G", "T"]).trim_end().to_owned()
 }
 
 /// Duration of a single call as text: `14 µs`, `1.2 ms`, `2.50 s`.
 pub fn latency(us: f64) -> String {
-    match us {
-        us if us < 999.5 => format!("{us:.0} µs"),
-        us if us < 9_950.0 => format!("{:.1} ms", us / 1e3),
-        us if us < 999_500.0 => format!("{:.0} ms", us / 1e3),
-        us => duration(Duration::from_secs_f64(us / 1e6)),
-    }
-}
-
-/// Divides by 1000 until three digits say it, moving up where rounding would give a fourth.
-fn scaled<'a>(number: f64, units: &[&'a str]) -> (String, &'a str) {
-    let (mut value, mut index) = (number / 1000.0, 0);
-    while value >= 999.5 && index + 1 < units.len() {
-        value /= 1000.0;
-        index += 1;
-    }
-    let decimals = match value {
-        value if value >= 99.95 => 0,
-        value if value >= 9.995 => 1,
-        _ => 2,
-    };
-    (format!("{value:.decimals$}"), units[index])
+    time(us / 1e6)
 }
 
 /// A time, as exact as it matters: `0.92 s`, `3 min 20 s`, `2 h 05 min`.
-pub fn duration(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    let whole = seconds.round() as u64;
-    match seconds {
-        seconds if seconds < 0.0995 => format!("{:.1} ms", seconds * 1e3),
-        seconds if seconds < 9.995 => format!("{seconds:.2} s"),
-        seconds if seconds < 59.95 => format!("{seconds:.1} s"),
-        _ if whole < 3600 => format!("{} min {:02} s", whole / 60, whole % 60),
-        _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
-    }
+pub fn duration(length: Duration) -> String {
+    time(length.as_secs_f64())
 }
 
 /// The text in one line, with all escaped that could steer the terminal, forge another line or
@@ -170,24 +134,6 @@ mod tests {
         );
         assert_eq!(bytes(u64::MAX), "18.4 EB");
         assert_eq!([12.4, 4_480_000.0, 1e18].map(rate), ["12", "4.48 M", "1000000 T"]);
-    }
-
-    #[test]
-    fn times_read_well_at_every_size() {
-        let times = [0.0004, 0.0996, 0.92, 9.996, 59.96, 200.4, 3599.6, 7500.0];
-        assert_eq!(
-            times.map(|seconds| duration(Duration::from_secs_f64(seconds))),
-            [
-                "0.4 ms",
-                "0.10 s",
-                "0.92 s",
-                "10.0 s",
-                "1 min 00 s",
-                "3 min 20 s",
-                "1 h 00 min",
-                "2 h 05 min"
-            ]
-        );
     }
 
     #[test]

@@ -112,6 +112,26 @@ pub fn note(text: &str) -> String {
     format!("{} {}\n", styled(WARNING, "note:"), human::printable_lines(text))
 }
 
+/// Prints the result, as text or as an object, and gives the status.
+pub fn report<T: serde::Serialize>(
+    outcome: leafpress::Result<T>,
+    as_json: bool,
+    text: impl FnOnce(&T) -> String,
+    status: impl FnOnce(&T) -> Status,
+) -> Status {
+    match outcome {
+        Ok(done) => {
+            if as_json {
+                print_json(&done);
+            } else {
+                print_report(&text(&done));
+            }
+            status(&done)
+        }
+        Err(error) => print_failure(error, as_json),
+    }
+}
+
 /// Reports a failure, as an object on stdout too where one is awaited, and
 /// gives the exit status.
 pub fn print_failure(error: Error, as_json: bool) -> Status {

@@ -174,7 +174,7 @@ impl BenchProgress {
                 self.bar.set_prefix(format!("{name} ({round} of {rounds_count})"));
             }
             ProgressEvent::Checking { name, wall_s } => {
-                let time = human::duration(Duration::from_secs_f64(wall_s.max(0.0)));
+                let time = human::time(*wall_s);
                 self.bar.println(format!("{}  {name}", human::right(&time, 11)));
                 self.bar.set_prefix(format!("checking: {name}"));
             }

@@ -102,6 +102,26 @@ impl CellPage {
     }
 }
 
+/// A leaf of a table or an index that is being filled. Offsets are from its page's start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenLeaf {
+    pub page_at: usize,
+    pub content_at: usize,
+    pub cells: usize,
+}
+
+impl OpenLeaf {
+    #[inline]
+    pub fn pointers_end(self) -> usize {
+        offset::LEAF_END + self.cells * POINTER_BYTES
+    }
+
+    #[inline]
+    pub fn free_bytes(self) -> usize {
+        self.content_at - self.pointers_end()
+    }
+}
+
 /// Bytes that a cell takes on a page.
 pub(crate) const fn space(cell_bytes: usize) -> usize {
     POINTER_BYTES + if cell_bytes < CELL_BYTES_MIN { CELL_BYTES_MIN } else { cell_bytes }

@@ -20,7 +20,7 @@
 //! 3. Overflow pages are pages of the run, also those of separators and tail.
 //! 4. While a leaf is open, its pointers end at or before its content start.
 
-use crate::cells::{space, write_page_header};
+use crate::cells::{OpenLeaf, space, write_page_header};
 use crate::error::{FormatError, RECORD_BYTES_MAX};
 use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout, offset};
 use crate::loose::LooseCells;
@@ -47,26 +47,6 @@ pub struct IndexRun {
     open: Option<OpenLeaf>,
     closed: bool,
     entries: u64,
-}
-
-/// The leaf being filled. Offsets are from its page's start.
-#[derive(Debug, Clone, Copy)]
-struct OpenLeaf {
-    page_at: usize,
-    content_at: usize,
-    cells: usize,
-}
-
-impl OpenLeaf {
-    #[inline]
-    fn pointers_end(self) -> usize {
-        KIND.header_bytes() + self.cells * POINTER_BYTES
-    }
-
-    #[inline]
-    fn fits(self, cell_bytes: usize) -> bool {
-        self.pointers_end() + space(cell_bytes) <= self.content_at
-    }
 }
 
 impl IndexRun {
@@ -107,7 +87,7 @@ impl IndexRun {
         let cell_bytes = varint_len(record.len() as u64) + record.len();
         if let Some(open) = self.open
             && record.len() <= self.local_bytes_max
-            && open.fits(cell_bytes)
+            && space(cell_bytes) <= open.free_bytes()
         {
             self.put(open, record.len() as u64, record, cell_bytes);
             self.entries += 1;
@@ -127,7 +107,7 @@ impl IndexRun {
         let number_bytes = if rest.is_empty() { 0 } else { PAGE_NUMBER_BYTES };
         let cell_bytes = varint_len(payload_bytes) + local.len() + number_bytes;
         match self.open {
-            Some(open) if !open.fits(cell_bytes) => {
+            Some(open) if space(cell_bytes) > open.free_bytes() => {
                 self.close_leaf(open);
                 let overflow_index = self.add_overflow(rest);
                 self.push_separator(payload_bytes, local, overflow_index);

@@ -9,7 +9,7 @@
 //! 1. Rowids ascend within a run.
 //! 2. While a page is open, its pointers end at or before its content start.
 
-use crate::cells::{space, write_page_header};
+use crate::cells::{OpenLeaf, space, write_page_header};
 use crate::error::{FormatError, RECORD_BYTES_MAX};
 use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout};
 use crate::numbers::{PageNumbers, PageRange};
@@ -44,26 +44,6 @@ pub struct LeafRun {
 pub(crate) struct Leaf {
     pub page_index: u32,
     pub last_rowid: i64,
-}
-
-/// The leaf being filled. Offsets are from its page's start.
-#[derive(Debug, Clone, Copy)]
-struct OpenLeaf {
-    page_at: usize,
-    content_at: usize,
-    cells: usize,
-}
-
-impl OpenLeaf {
-    #[inline]
-    fn pointers_end(self) -> usize {
-        KIND.header_bytes() + self.cells * POINTER_BYTES
-    }
-
-    #[inline]
-    fn free_bytes(self) -> usize {
-        self.content_at - self.pointers_end()
-    }
 }
 
 impl LeafRun {

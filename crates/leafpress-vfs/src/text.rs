@@ -38,6 +38,22 @@ fn is_harmless(character: char) -> bool {
     character == '\t' || !(character.is_control() || turns_or_breaks)
 }
 
+/// A number in the unit that fits, with three digits: `740 ns`, `3.10 µs`. Numbers of the first
+/// unit are whole; each further one is `step` times the one before.
+pub fn scaled(number: f64, step: f64, units: &[&str]) -> String {
+    let (mut value, mut index) = (number, 0);
+    while value >= 999.5 && index + 1 < units.len() {
+        (value, index) = (value / step, index + 1);
+    }
+    let decimals = match value {
+        _ if index == 0 => 0,
+        value if value < 9.995 => 2,
+        value if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {}", units[index])
+}
+
 /// A path as a text, the one way in which paths are shown: each byte that is not UTF-8 as `\xE9`.
 ///
 /// On Unix the path can be told from it again, as a name that holds such four characters itself

@@ -1,4 +1,6 @@
-//! Histogram of numbers: counts in [buckets](leafpress_vfs::buckets), beside them the exact sum
+//! Histogram of numbers, for the writer and the queue.
+//!
+//! Counts stand in [buckets](leafpress_vfs::buckets); beside them are the exact sum
 //! and the largest number.
 //!
 //! Must never: lose a count because a number was large.

@@ -113,7 +113,8 @@ mod sqlite_error;
 pub mod storage;
 #[cfg(feature = "load")]
 mod threads;
-mod times;
+#[doc(hidden)]
+pub mod times;
 pub mod verify;
 mod vfs_error;
 mod words;

@@ -12,6 +12,8 @@ use leafpress::Profile;
 use leafpress::storage::{AtomicBy, Findings, Nature};
 use serde::Serialize;
 
+use crate::numbers;
+
 /// No flash that really writes is faster; those with a cache that outlives a
 /// power cut can be.
 const FASTEST_FLASH_SYNC: Duration = Duration::from_micros(20);
@@ -115,8 +117,7 @@ fn why_so_fast(sync: Duration, per_second: f64) -> String {
 }
 
 fn in_words(time: Duration) -> String {
-    let us = time.as_nanos() as f64 / 1e3;
-    if us >= 1000.0 { format!("{:.1} ms", us / 1000.0) } else { format!("{us:.0} µs") }
+    numbers::time(time.as_secs_f64())
 }
 
 /// A sentence on the way in which `rollback` commits a page here, in the words of its opening.
@@ -380,14 +381,14 @@ mod tests {
         found.measured.sync_after_append.p50 = us(20_000);
         let verdict = judge(&found);
         assert_eq!(verdict.profile, Profile::Durable);
-        assert!(verdict.why[1].contains("20.0 ms") && verdict.why[1].contains("choose relaxed"));
+        assert!(verdict.why[1].contains("20 ms") && verdict.why[1].contains("choose relaxed"));
         assert!(verdict.why[1].contains("about 50 a second"), "{}", verdict.why[1]);
     }
 
     #[test]
     fn stalls_and_little_space_are_named() {
         let all = warnings(|it| it.measured.sync_after_append.max = us(400_000));
-        assert!(all.contains("one sync took 400.0 ms, the usual one 100 µs"), "{all}");
+        assert!(all.contains("one sync took 0.40 s, the usual one 100 µs"), "{all}");
         let all = warnings(|it| it.free_bytes = Some(300_000_000));
         assert!(all.contains("only 300 MB are free"), "{all}");
     }

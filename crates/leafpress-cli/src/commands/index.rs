@@ -22,17 +22,8 @@ pub fn run(flags: &IndexFlags) -> Status {
     let outcome = indexer(flags).cancel(token).build(&flags.columns);
     drop(spinner);
 
-    match outcome {
-        Ok(report) => {
-            if flags.json {
-                output::print_json(&report);
-            } else if !flags.quiet {
-                output::print_report(&summary::of_index(&report));
-            }
-            Status::Done
-        }
-        Err(error) => output::print_failure(error, flags.json),
-    }
+    let text = |report: &_| if flags.quiet { String::new() } else { summary::of_index(report) };
+    output::report(outcome, flags.json, text, |_| Status::Done)
 }
 
 fn indexer(flags: &IndexFlags) -> Indexer {

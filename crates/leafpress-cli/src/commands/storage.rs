@@ -23,17 +23,7 @@ pub fn run(flags: &StorageFlags) -> Status {
     let outcome = measure(&flags.path, &options(flags, is_stopping));
     drop(spinner);
 
-    match outcome {
-        Ok(report) => {
-            if flags.json {
-                output::print_json(&report);
-            } else {
-                output::print_report(&summary::of_storage(&report));
-            }
-            Status::Done
-        }
-        Err(error) => output::print_failure(error, flags.json),
-    }
+    output::report(outcome, flags.json, summary::of_storage, |_| Status::Done)
 }
 
 fn options(flags: &StorageFlags, is_stopping: Arc<AtomicBool>) -> StorageOptions {

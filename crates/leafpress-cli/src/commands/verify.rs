@@ -24,15 +24,7 @@ pub fn run(flags: &VerifyFlags) -> Status {
     let outcome = verify(&flags.database, &options);
     drop(spinner);
 
-    match outcome {
-        Ok(report) => {
-            if flags.json {
-                output::print_json(&report);
-            } else {
-                output::print_report(&summary::of_verify(&report));
-            }
-            if report.sound { Status::Done } else { Status::DoneWithProblems }
-        }
-        Err(error) => output::print_failure(error, flags.json),
-    }
+    output::report(outcome, flags.json, summary::of_verify, |report| {
+        if report.sound { Status::Done } else { Status::DoneWithProblems }
+    })
 }

@@ -24,7 +24,6 @@ pub use self::queue::{
 pub use self::storage::of_storage;
 
 use std::path::Path;
-use std::time::Duration;
 
 use leafpress::BadRow;
 use leafpress::load::{ColumnReport, DryRun, IndexReport, Report, Stage};
@@ -129,7 +128,7 @@ fn stages(stages: &[Stage]) -> String {
         format!("{}  {}  share", human::left("stage", name_width), human::right("all threads", 12));
     let mut text = format!("\n{INDENT}{}\n", styled(FAINT, &heading));
     for stage in stages {
-        let time = human::duration(Duration::from_secs_f64(stage.seconds.max(0.0)));
+        let time = human::time(stage.seconds);
         let percent = format!("{:.0} %", 100.0 * stage.seconds / total_seconds);
         let name = human::left(stage.name, name_width);
         text += &format!(

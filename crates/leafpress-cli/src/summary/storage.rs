@@ -2,8 +2,6 @@
 //!
 //! Must never: judge; the verdict is made where the disk is measured.
 
-use std::time::Duration;
-
 use leafpress::storage::{AtomicBy, AtomicWrites, Device, Latency};
 use leafpress_bench::storage::StorageReport;
 
@@ -97,19 +95,11 @@ fn storage_syncs(report: &StorageReport) -> String {
     let mut text = format!("\n{}\n", styled(FAINT, &heading));
     for (name, latency) in rows {
         if let Some(Latency { p50, p99, max, count, .. }) = latency {
-            let [p50, p99, worst] = [p50, p99, max].map(sync_time);
+            let [p50, p99, worst] = [p50, p99, max].map(human::duration);
             text += &format!("{}\n", line(name, [p50, p99, worst, human::count(count)]));
         }
     }
     text
-}
-
-fn sync_time(time: Duration) -> String {
-    if time < Duration::from_micros(100) {
-        format!("{:.1} µs", time.as_nanos() as f64 / 1e3)
-    } else {
-        human::duration(time)
-    }
 }
 
 fn storage_writes(report: &StorageReport) -> String {

@@ -18,6 +18,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::latency::Latency;
+use crate::text::scaled;
 
 /// Kind of a file, as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -337,21 +338,6 @@ fn bytes(count: u64) -> String {
 /// `740 ns`, `3.10 µs`, `54.0 ms`.
 fn time(time: Duration) -> String {
     scaled(time.as_nanos() as f64, 1000.0, &["ns", "µs", "ms", "s"])
-}
-
-/// Three digits and a unit; whole numbers of the smallest.
-fn scaled(number: f64, step: f64, units: &[&str]) -> String {
-    let (mut value, mut index) = (number, 0);
-    while value >= 999.5 && index + 1 < units.len() {
-        (value, index) = (value / step, index + 1);
-    }
-    let decimals = match value {
-        _ if index == 0 => 0,
-        value if value < 9.995 => 2,
-        value if value < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {}", units[index])
 }
 
 #[cfg(test)]

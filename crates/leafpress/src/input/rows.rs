@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicU64;
 
 use leafpress_format::Value;
 
+use super::as_json::excerpt;
 use crate::error::{BadRow, Error, Result};
 
 /// A column as its source knows it.
@@ -172,13 +173,17 @@ pub trait RowBatch: Send + Sync + Default {
     fn line(&self, row: usize) -> u64;
 
     /// The row as a person would look it up in the input, shortened where long.
-    fn excerpt(&self, row: usize) -> String;
+    fn excerpt(&self, row: usize) -> String {
+        excerpt(&self.original(row))
+    }
 
     /// The row as it stood in the input, for a file of rejected rows.
     fn original(&self, row: usize) -> Vec<u8>;
 
     /// Rows that could not be taken apart, in order.
-    fn bad_rows(&self) -> &[BadInputRow];
+    fn bad_rows(&self) -> &[BadInputRow] {
+        &[]
+    }
 }
 
 /// A row that could not be taken apart.

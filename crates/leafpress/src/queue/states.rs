@@ -8,56 +8,28 @@
 
 /// Number of a state; or the numbers of several, in the words of a partial index: SQLite takes
 /// such an index only for a query that repeats its condition.
+#[rustfmt::skip]
 macro_rules! state {
-    (Ready) => {
-        "0"
-    };
-    (Leased) => {
-        "1"
-    };
-    (Delayed) => {
-        "2"
-    };
-    (Blocked) => {
-        "3"
-    };
-    (Done) => {
-        "4"
-    };
-    (Dead) => {
-        "5"
-    };
-    (open) => {
-        "state IN (0, 1, 2)"
-    };
-    (waiting) => {
-        "state IN (0, 2, 3)"
-    };
-    (ended) => {
-        "state IN (4, 5)"
-    };
+    (Ready) => { "0" };
+    (Leased) => { "1" };
+    (Delayed) => { "2" };
+    (Blocked) => { "3" };
+    (Done) => { "4" };
+    (Dead) => { "5" };
+    (open) => { "state IN (0, 1, 2)" };
+    (waiting) => { "state IN (0, 2, 3)" };
+    (ended) => { "state IN (4, 5)" };
 }
 
 /// FROM and WHERE of the jobs of one state in the queue ?1, by the index of that state.
+#[rustfmt::skip]
 macro_rules! jobs_in {
-    (Ready) => {
-        jobs_in!("ready", state!(Ready))
-    };
-    (Leased) => {
-        jobs_in!("leased", state!(Leased))
-    };
-    (Delayed) => {
-        jobs_in!("delayed", state!(Delayed))
-    };
-    (Blocked) => {
-        jobs_in!("blocked", state!(Blocked))
-    };
-    (Done) => {
-        concat!(jobs_in!("ended", state!(Done)), " AND ", state!(ended))
-    };
-    (Dead) => {
-        concat!(jobs_in!("ended", state!(Dead)), " AND ", state!(ended))
-    };
+    (Ready) => { jobs_in!("ready", state!(Ready)) };
+    (Leased) => { jobs_in!("leased", state!(Leased)) };
+    (Delayed) => { jobs_in!("delayed", state!(Delayed)) };
+    (Blocked) => { jobs_in!("blocked", state!(Blocked)) };
+    (Done) => { concat!(jobs_in!("ended", state!(Done)), " AND ", state!(ended)) };
+    (Dead) => { concat!(jobs_in!("ended", state!(Dead)), " AND ", state!(ended)) };
     ($index:literal, $state:expr) => {
         concat!(
             "FROM leafpress_job INDEXED BY leafpress_job_",

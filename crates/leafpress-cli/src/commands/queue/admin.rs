@@ -9,7 +9,7 @@ use leafpress::queue::{JobState, Purge, Queue};
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-use super::{Database, existing_queue, report};
+use super::{Database, existing_queue};
 use crate::exit::Status;
 use crate::flags::{
     QueueNamedFlags, QueuePurgeFlags, QueueRemoveFlags, QueueRetryFlags, QueueStateFlag,
@@ -39,7 +39,7 @@ pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
         format!("{} tried again\n", human::counted(jobs, "job is", "jobs are"))
     };
     let object = retried.map(|jobs| json!({ "retried": jobs }));
-    Ok(report(object, as_json, text, |_| Status::Done))
+    Ok(output::report(object, as_json, text, |_| Status::Done))
 }
 
 /// Removes jobs.
@@ -118,7 +118,7 @@ pub fn purge(flags: &QueuePurgeFlags) -> Status {
         format!("removed {}\n", human::counted(jobs, "job", "jobs"))
     };
     let object = outcome.map(|jobs| json!({ "removed": jobs }));
-    report(object, flags.common.json, text, |_| Status::Done)
+    output::report(object, flags.common.json, text, |_| Status::Done)
 }
 
 /// Asks before jobs that are not done yet are removed.
@@ -164,5 +164,5 @@ fn set_paused(
 ) -> Status {
     let outcome = existing_queue(&flags.place, &flags.common).and_then(|queue| act(&queue));
     let object = outcome.map(|()| json!({"queue": flags.place.queue, "is_paused": is_paused}));
-    report(object, flags.common.json, |_| String::new(), |_| Status::Done)
+    output::report(object, flags.common.json, |_| String::new(), |_| Status::Done)
 }

@@ -64,26 +64,6 @@ pub fn run(flags: &QueueFlags) -> Result<Status, clap::Error> {
     })
 }
 
-/// Prints the result, as text or as an object, and gives the status.
-fn report<T: serde::Serialize>(
-    outcome: Result<T>,
-    as_json: bool,
-    text: impl FnOnce(&T) -> String,
-    status: impl FnOnce(&T) -> Status,
-) -> Status {
-    match outcome {
-        Ok(done) => {
-            if as_json {
-                output::print_json(&done);
-            } else {
-                output::print_report(&text(&done));
-            }
-            status(&done)
-        }
-        Err(error) => output::print_failure(error, as_json),
-    }
-}
-
 /// A database that is open, and its name in messages.
 struct Database {
     path: PathBuf,

@@ -8,17 +8,17 @@ use serde_json::json;
 
 use super::push::Template;
 use super::view::Looked;
-use super::{Database, report, with_made_queue};
+use super::{Database, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{
     QueueMissedFlag, QueueScheduleAddFlags, QueueScheduleListFlags, QueueScheduleRemoveFlags, When,
 };
-use crate::summary;
+use crate::{output, summary};
 
 /// Adds a schedule, or replaces the one of its name.
 pub fn add(flags: &QueueScheduleAddFlags) -> Status {
     let object = add_schedule(flags).map(|()| json!({"queue": flags.queue, "name": flags.name}));
-    report(object, flags.common.json, |_| String::new(), |_| Status::Done)
+    output::report(object, flags.common.json, |_| String::new(), |_| Status::Done)
 }
 
 fn add_schedule(flags: &QueueScheduleAddFlags) -> Result<()> {
@@ -57,7 +57,7 @@ pub fn list(flags: &QueueScheduleListFlags) -> Status {
     });
     let text = text.unwrap_or_default();
     let object = schedules.map(|schedules| json!({ "schedules": schedules }));
-    report(object, flags.common.json, |_| text, |_| Status::Done)
+    output::report(object, flags.common.json, |_| text, |_| Status::Done)
 }
 
 fn schedules(flags: &QueueScheduleListFlags) -> Result<Vec<Listed>> {
@@ -77,7 +77,7 @@ fn schedules(flags: &QueueScheduleListFlags) -> Result<Vec<Listed>> {
 /// Removes a schedule.
 pub fn remove(flags: &QueueScheduleRemoveFlags) -> Status {
     let outcome = remove_schedule(flags).map(|()| json!({ "removed": flags.name }));
-    report(outcome, flags.common.json, |_| String::new(), |_| Status::Done)
+    output::report(outcome, flags.common.json, |_| String::new(), |_| Status::Done)
 }
 
 fn remove_schedule(flags: &QueueScheduleRemoveFlags) -> Result<()> {

@@ -5,10 +5,10 @@
 use leafpress::Result;
 use leafpress::queue::Settings;
 
-use super::{json, report, with_made_queue};
+use super::{json, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{OrNone, QueueSettingsFlags};
-use crate::summary;
+use crate::{output, summary};
 
 /// Changes the settings that the flags name, and shows all.
 pub fn run(flags: &QueueSettingsFlags) -> Status {
@@ -16,7 +16,7 @@ pub fn run(flags: &QueueSettingsFlags) -> Status {
     let name = &flags.place.queue;
     let text = outcome.as_ref().map(|it| summary::of_queue_settings(name, it)).unwrap_or_default();
     let object = outcome.map(|settings| json::settings(name, &settings));
-    report(object, flags.common.json, |_| text, |_| Status::Done)
+    output::report(object, flags.common.json, |_| text, |_| Status::Done)
 }
 
 fn settings(flags: &QueueSettingsFlags) -> Result<Settings> {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::json::{ClaimObject, Jobs};
 use super::work::worker_name;
-use super::{Database, existing_queue, report};
+use super::{Database, existing_queue};
 use crate::exit::Status;
 use crate::flags::{
     QueueAckFlags, QueueClaimFlags, QueueCommonFlags, QueueExtendFlags, QueueFailFlags,
@@ -173,7 +173,7 @@ pub fn nack(flags: &QueueNackFlags) -> Status {
             if is_retried { "is tried again" } else { "was at its last attempt and is dead" };
         format!("job {} {says}\n", flags.token.job)
     };
-    report(retry, flags.common.json, text, |_| Status::Done)
+    output::report(retry, flags.common.json, text, |_| Status::Done)
 }
 
 /// Moves a job that can never be done to the dead ones.
@@ -192,7 +192,7 @@ pub fn release(flags: &QueueReleaseFlags) -> Status {
 
 fn settled(outcome: Result<()>, token: Token, common: &QueueCommonFlags) -> Status {
     let object = outcome.map(|()| json!({ "id": token.job }));
-    report(object, common.json, |_| String::new(), |_| Status::Done)
+    output::report(object, common.json, |_| String::new(), |_| Status::Done)
 }
 
 /// Extends the lease of a job.
@@ -200,7 +200,7 @@ pub fn extend(flags: &QueueExtendFlags) -> Status {
     let object = any_queue(&flags.database, &flags.common)
         .and_then(|queue| queue.extend(flags.token, flags.lease))
         .map(|until| json!({"id": flags.token.job, "lease_until_ms": until}));
-    report(object, flags.common.json, |_| String::new(), |_| Status::Done)
+    output::report(object, flags.common.json, |_| String::new(), |_| Status::Done)
 }
 
 fn any_queue(path: &Path, common: &QueueCommonFlags) -> Result<Queue> {

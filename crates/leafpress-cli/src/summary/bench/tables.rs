@@ -2,8 +2,6 @@
 //!
 //! Must never: leave out a rung that no chart has.
 
-use std::time::Duration;
-
 use clap::builder::styling::Style;
 use leafpress_bench::report::{ExperimentReport, Rung, Safety};
 
@@ -100,11 +98,10 @@ fn line(name: &str, name_width: usize, figures: &[String], style: Style) -> Stri
 }
 
 fn whole_figures(rung: &Rung) -> Vec<String> {
-    let time = |seconds: f64| human::duration(Duration::from_secs_f64(seconds.max(0.0)));
     vec![
-        time(rung.median_s),
+        human::time(rung.median_s),
         human::rate(rung.per_second),
-        rung.cpu_s.map(time).unwrap_or_default(),
+        rung.cpu_s.map(human::time).unwrap_or_default(),
         rung.peak_mb.map(|peak_mb| format!("{peak_mb:.0} MB")).unwrap_or_default(),
     ]
 }
@@ -121,6 +118,5 @@ fn wakeup_figures(rung: &Rung) -> Vec<String> {
     let from_answer = rung.latency_us.map(|latency| [latency.p50, latency.p99]);
     let from_call = rung.from_call_us.map(|latency| latency.p50);
     let figures = from_answer.into_iter().flatten().chain(from_call).map(human::latency);
-    let cpu = rung.cpu_s.map(|cpu_s| human::duration(Duration::from_secs_f64(cpu_s.max(0.0))));
-    figures.chain(cpu).collect()
+    figures.chain(rung.cpu_s.map(human::time)).collect()
 }

@@ -10,8 +10,7 @@ use leafpress_format::Value;
 
 use super::column::Column;
 use super::nested;
-use crate::input::as_json::excerpt;
-use crate::input::rows::{BadInputRow, RowBatch};
+use crate::input::rows::RowBatch;
 
 /// Rows of an Arrow or Parquet input.
 #[derive(Debug, Default)]
@@ -73,18 +72,10 @@ impl RowBatch for ArrowBatch {
         self.first_line + row as u64
     }
 
-    fn excerpt(&self, row: usize) -> String {
-        excerpt(&self.original(row))
-    }
-
     /// The row as a JSON object, as the input has no lines to show.
     fn original(&self, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
         nested::write_row(&self.names, &self.columns, row, &mut out);
         out
-    }
-
-    fn bad_rows(&self) -> &[BadInputRow] {
-        &[]
     }
 }

@@ -9,7 +9,7 @@ use rusqlite::Transaction;
 use super::connect::{Steps, Target, ask};
 use super::inspect::{Existing, TextEncoding};
 use super::orphan::Search;
-use super::pages::{check_foreign_keys, refuse_if_taken, remember, tidy_log};
+use super::pages::{check_foreign_keys, commit, refuse_if_taken, remember};
 use super::rows::insert_rows;
 use super::staged::{StagedTable, attachable, count_rows, open};
 use super::task::{Outcome, Settings, Staged};
@@ -55,11 +55,7 @@ pub(super) fn copy_table(
     check_foreign_keys(&transaction, target, &table.table.name, search)?;
     let pages: i64 = ask(&transaction, "PRAGMA main.page_count").map_err(refused)?;
     steps.end("checking");
-    target.commit(&transaction, &settings.cancel)?;
-    drop(transaction);
-    steps.end("committing");
-    tidy_log(&connection, existing);
-    steps.end("checkpointing");
+    commit(&transaction, existing, &settings.cancel, &mut steps)?;
     Ok(Outcome {
         rows_inserted: rows,
         pages: pages.unsigned_abs(),

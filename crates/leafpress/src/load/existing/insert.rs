@@ -18,7 +18,7 @@ use super::connect::{Steps, Target, ask};
 use super::copy::STAGED;
 use super::indexes::{SetAside, rows_about};
 use super::inspect::{Existing, TextEncoding, no_such_table};
-use super::pages::tidy_log;
+use super::pages::commit;
 use super::rows::{insert_rows, is_fault_of_a_row};
 use super::staged::{attachable, count_rows, open};
 use super::task::{Outcome, Settings, Staged};
@@ -146,17 +146,13 @@ pub(in crate::load) fn insert(
     drop(insert);
     outcome.pages =
         ask::<i64>(&transaction, "PRAGMA main.page_count").map_err(refused)?.unsigned_abs();
-    if let Err(error) = target.commit(&transaction, &settings.cancel) {
+    if let Err(error) = commit(&transaction, existing, &settings.cancel, &mut steps) {
         // A foreign key that SQLite checks at the end.
         return Err(match error.kind() {
             ErrorKind::Constraint { reason, .. } => InsertHalt::Refused(reason.clone()),
             _ => error.into(),
         });
     }
-    drop(transaction);
-    steps.end("committing");
-    tidy_log(&connection, existing);
-    steps.end("checkpointing");
     outcome.stages = steps.stages;
     Ok(outcome)
 }

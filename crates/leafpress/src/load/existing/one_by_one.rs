@@ -23,7 +23,7 @@ use rusqlite::{Connection, Params, Row, Statement, ffi, params_from_iter};
 use super::connect::{Steps, ask, constraint};
 use super::insert::{Counts, Insert, InsertMode, Into};
 use super::inspect::Existing;
-use super::pages::tidy_log;
+use super::pages::commit;
 use super::references::{References, identity};
 use super::rows::{is_fault_of_a_row, shown, values};
 use super::staged::open;
@@ -113,11 +113,7 @@ pub(in crate::load) fn insert_one_by_one(
     outcome.pages =
         ask::<i64>(&transaction, "PRAGMA main.page_count").map_err(refused)?.unsigned_abs();
     (refusals.decide)(&refused_rows)?;
-    target.commit(&transaction, &settings.cancel)?;
-    drop(transaction);
-    steps.end("committing");
-    tidy_log(&connection, existing);
-    steps.end("checkpointing");
+    commit(&transaction, existing, &settings.cancel, &mut steps)?;
     outcome.stages = steps.stages;
     Ok(outcome)
 }

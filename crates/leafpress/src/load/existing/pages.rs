@@ -38,6 +38,7 @@ use super::orphan::Search;
 use super::staged::{StagedTable, StagedTree, has_table};
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
+use crate::load::options::CancelToken;
 use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::broken_rule;
@@ -86,11 +87,7 @@ pub(super) fn move_pages(
     check_foreign_keys(&transaction, target, &table.table.name, search)?;
     let pages: i64 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
     steps.end("checking");
-    target.commit(&transaction, &settings.cancel)?;
-    drop(transaction);
-    steps.end("committing");
-    tidy_log(&connection, existing);
-    steps.end("checkpointing");
+    commit(&transaction, existing, &settings.cancel, &mut steps)?;
     Ok(Outcome {
         rows_inserted: staged.rows,
         pages: pages.unsigned_abs(),
@@ -409,9 +406,23 @@ pub(super) fn check_foreign_keys(
         .to_do(format!("load {parent} first, or leave the foreign key out of the declaration")))
 }
 
+/// Commits the transaction, and tidies the log.
+pub(super) fn commit(
+    transaction: &Transaction<'_>,
+    existing: &Existing,
+    cancel: &CancelToken,
+    steps: &mut Steps,
+) -> Result<()> {
+    existing.target.commit(transaction, cancel)?;
+    steps.end("committing");
+    tidy_log(transaction, existing);
+    steps.end("checkpointing");
+    Ok(())
+}
+
 /// Empties a long log if no connection uses it: SQLite leaves it at its size. The commit is done,
 /// so an error here is no failure.
-pub(super) fn tidy_log(connection: &Connection, existing: &Existing) {
+fn tidy_log(connection: &Connection, existing: &Existing) {
     if existing.journal_mode != "wal" {
         return;
     }

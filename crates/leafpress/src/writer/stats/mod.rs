@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use leafpress_vfs::text::scaled;
 use serde::{Serialize, Serializer};
 
 use super::readers::OldestReader;
@@ -372,7 +373,9 @@ impl fmt::Display for WriterStats {
             [("wait", &self.wait), ("commit", &self.commit), ("total", &self.total)]
         {
             let Latency { p50, p99, p999, max, mean, .. } = *latency;
-            let shown = [p50, p99, p999, max, mean].map(shown_time);
+            let shown = [p50, p99, p999, max, mean].map(|it| {
+                scaled((it.as_nanos() as f64 / 1e3).round(), 1_000.0, &["µs", "ms", "s"])
+            });
             write!(f, "\n{name:<15}{}", columns(shown.each_ref().map(String::as_str)))?;
         }
         Ok(())
@@ -381,19 +384,6 @@ impl fmt::Display for WriterStats {
 
 fn columns(texts: [&str; 5]) -> String {
     texts.map(|text| format!("{text:>10}")).concat()
-}
-
-/// Three digits are enough for people.
-fn shown_time(time: Duration) -> String {
-    let time = (time.as_nanos() as f64 / 1e3).round();
-    let time_us = time as u64;
-    match time_us {
-        0..1_000 => format!("{time_us} µs"),
-        1_000..10_000 => format!("{:.2} ms", time / 1e3),
-        10_000..100_000 => format!("{:.1} ms", time / 1e3),
-        100_000..1_000_000 => format!("{:.0} ms", time / 1e3),
-        _ => format!("{:.2} s", time / 1e6),
-    }
 }
 
 #[cfg(test)]

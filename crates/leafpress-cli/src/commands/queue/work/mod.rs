@@ -21,7 +21,7 @@ use leafpress::{Error, ErrorKind, Result};
 
 use self::control::Control;
 use self::program::{Ended, EndedFor, Program};
-use super::{existing_queue, report};
+use super::existing_queue;
 use crate::exit::Status;
 use crate::flags::QueueWorkFlags;
 use crate::{human, interrupt, output as messages, summary};
@@ -38,7 +38,7 @@ pub fn run(flags: &QueueWorkFlags) -> Status {
         messages::print_message(&format!("{begin}{}", summary::of_work(done)));
     }
     let is_bounded = flags.until_empty || flags.max_jobs.is_some();
-    report(
+    messages::report(
         outcome,
         flags.common.json,
         |_| String::new(),

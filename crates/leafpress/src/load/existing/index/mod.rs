@@ -34,7 +34,7 @@ use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
 use self::scan::{Scan, ScanEnd};
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
-use super::pages::{WRITE_PAGE, tidy_log};
+use super::pages::{WRITE_PAGE, commit};
 use super::task::Settings;
 use crate::error::{Error, Result};
 use crate::load::options::CancelToken;
@@ -222,11 +222,7 @@ impl Indexer {
             job.analyze(made.statistics.as_deref()).map_err(refused)?;
         }
         let pages: u32 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
-        target.commit(&transaction, &self.cancel)?;
-        drop(transaction);
-        steps.end("committing");
-        tidy_log(&connection, existing);
-        steps.end("checkpointing");
+        commit(&transaction, existing, &self.cancel, &mut steps)?;
         Ok(IndexReport {
             database: self.database.clone(),
             table: plan.table,

@@ -29,11 +29,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
-use crate::input::as_json::{excerpt, separated, write_text, write_value};
+use crate::input::as_json::{separated, write_text, write_value};
 use crate::input::kind::{Kind, kind_of};
-use crate::input::rows::{
-    BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn,
-};
+use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn};
 use crate::input::source::not_opened;
 use crate::refusal::{Refusal, refuse_unless_file};
 use crate::schema::quote_identifier;
@@ -619,10 +617,6 @@ impl RowBatch for SqliteBatch {
         self.first_line + row as u64
     }
 
-    fn excerpt(&self, row: usize) -> String {
-        excerpt(&self.original(row))
-    }
-
     /// The row as a JSON object: a table has no lines that could be shown.
     fn original(&self, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
@@ -632,10 +626,6 @@ impl RowBatch for SqliteBatch {
             write_value(self.value(row, column), out);
         });
         out
-    }
-
-    fn bad_rows(&self) -> &[BadInputRow] {
-        &[]
     }
 }
 

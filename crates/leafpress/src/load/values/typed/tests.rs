@@ -9,7 +9,6 @@ use rusqlite::types::Value as Sql;
 use super::super::sink::Values;
 use super::super::uuid7::Uuid7Range;
 use super::*;
-use crate::input::rows::BadInputRow;
 use crate::load::options::Uuid7Form;
 use crate::schema::shape::ShapeColumn;
 
@@ -77,10 +76,6 @@ impl RowBatch for Table {
 
     fn original(&self, row: usize) -> Vec<u8> {
         self.excerpt(row).into_bytes()
-    }
-
-    fn bad_rows(&self) -> &[BadInputRow] {
-        &[]
     }
 }
 
