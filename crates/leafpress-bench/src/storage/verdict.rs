@@ -291,7 +291,7 @@ mod tests {
     fn a_sync_that_is_too_fast_is_doubted() {
         let fast = |ns| {
             move |found: &mut Findings| {
-                found.measured.sync_after_overwrite.p50 = Duration::from_nanos(ns)
+                found.measured.sync_after_overwrite.p50 = Duration::from_nanos(ns);
             }
         };
         assert!(warnings(fast(3_000)).contains("the disk keeps writes in a cache"));
