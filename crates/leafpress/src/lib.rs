@@ -112,8 +112,7 @@ mod schema;
 mod sort;
 mod sqlite_error;
 pub mod storage;
-#[doc(hidden)]
-pub mod times;
+mod times;
 pub mod verify;
 mod vfs_error;
 mod words;
