@@ -113,8 +113,7 @@ mod sqlite_error;
 pub mod storage;
 #[cfg(feature = "load")]
 mod threads;
-#[doc(hidden)]
-pub mod times;
+mod times;
 pub mod verify;
 mod vfs_error;
 mod words;

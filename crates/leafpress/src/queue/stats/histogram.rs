@@ -75,7 +75,9 @@ mod tests {
         #[test]
         fn it_is_read_as_it_was_stored(times_ms in prop::collection::vec(0..1_u64 << 40, 0..50)) {
             let mut some = Histogram::default();
-            times_ms.iter().for_each(|&time_ms| some.record(time_ms, 1));
+            for &time_ms in &times_ms {
+                some.record(time_ms, 1);
+            }
             prop_assert_eq!(read(&stored(&some)), some);
         }
     }
