@@ -1,6 +1,6 @@
 # The few commands that people use; `make` lists them.
 #
-# Needed are cargo, a C compiler, python3 with its module venv, and git. A command
+# Needed are cargo, a C compiler, python3 (3.10 or later) with its module venv, and ps and kill (procps). A command
 # fetches all else that it needs itself, over the network, into the target folder or
 # a virtual environment inside this one; the few that need more say so in their lines.
 

@@ -66,7 +66,7 @@ def layers_table(source, known):
     for name in filter(rooms.get, order):
         used = ", ".join(f"`{other}`" for other in sorted(rooms[name]))
         lines.append(f"| `{name}` | {used} |")
-    return "\n".join(["| room | uses |", "|---|---|", *lines, ""])
+    return "\n".join(["| folder or file | uses |", "|---|---|", *lines, ""])
 
 
 def written(found):

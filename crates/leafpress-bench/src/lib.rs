@@ -29,6 +29,8 @@
 //! | `questions`, `order` | what an experiment answers; whether its rungs come in the original's order |
 //! | `conclusions` | what follows from the figures |
 //! | [`report_cache`], [`advise`] | the last run on each disk, and what `leafpress advise` makes of it |
+//! | [`storage`] | the disk under a path, measured, for `leafpress storage` |
+//! | `error`, `test_reports` | errors of an experiment; made-up reports for tests |
 //! | [`html`], `csv_report` | the report as a page, and as a table for programs |
 //!
 //! Must never: time anything but the work, compare rungs that did not leave the same rows, or leave

@@ -55,6 +55,7 @@ impl LoadBar {
         self.last_update_ms.store(now_ms, Ordering::Relaxed);
         let bar = self.bar.get_or_init(|| new_bar(progress.bytes_total, now));
         bar.set_prefix(progress.stage);
+        bar.tick();
         let is_reading = is_reading(progress);
         if self.is_reading.swap(is_reading, Ordering::Relaxed) != is_reading {
             bar.set_style(style(template(progress.bytes_total, is_reading)));
@@ -97,7 +98,6 @@ fn new_bar(bytes_total: Option<u64>, elapsed: Duration) -> ProgressBar {
     };
     let bar = bar.with_elapsed(elapsed);
     bar.set_style(style(template(bytes_total, true)));
-    bar.enable_steady_tick(BETWEEN_TICKS);
     bar
 }
 
@@ -114,10 +114,13 @@ impl Spinner {
         if is_shown {
             // The first tick is drawn at once, so wait in the background.
             let later = bar.downgrade();
-            std::thread::spawn(move || {
+            // Without the thread nothing is drawn.
+            let _ = std::thread::Builder::new().spawn(move || {
                 std::thread::sleep(QUIET_FOR);
-                if let Some(bar) = later.upgrade().filter(|bar| !bar.is_finished()) {
-                    bar.enable_steady_tick(BETWEEN_TICKS);
+                while let Some(bar) = later.upgrade().filter(|bar| !bar.is_finished()) {
+                    bar.tick();
+                    drop(bar);
+                    std::thread::sleep(BETWEEN_TICKS);
                 }
             });
         }

@@ -46,7 +46,7 @@
 //!
 //! # Features
 //!
-//! No feature is on by default: that is the Writer, the queue, profiles and checks.
+//! No feature is on by default. Without one, the crate has the Writer, the queue, profiles and checks.
 //!
 //! | feature | adds |
 //! |---|---|

@@ -157,8 +157,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let failures = failures(|count| {
             let path = folder.path().join(format!("{count}.db"));
+            // The second key comes after the part by which columns are found at first.
+            let text = format!("{}{{\"b\": 3}}\n", "{\"a\": 1}\n".repeat(120_000));
             let loader = Loader::new(&path).table("t");
-            loader.load_reader("t.json", &b"[{\"a\": 1}, {\"a\": 2, \"b\": 3}]"[..]).map(drop)
+            let outcome = loader.load_reader("t.json", text.as_bytes()).map(drop);
+            if outcome.is_ok() {
+                assert_eq!(rows(&path, "t"), Some(120_001), "{count}");
+                assert_eq!(rows(&path, "t WHERE b = 3"), Some(1), "{count}");
+            }
+            outcome
         });
         assert!(failures >= 1);
     }

@@ -234,7 +234,9 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Windows removes no file that is open.
         self.lock = None;
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
+        if let Err(error) = fs::remove_dir_all(&self.folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             let folder = path_text(&self.folder);
             output::print_warning(&format!("the copy in {folder} was not removed: {error}"));
         }

@@ -11,7 +11,7 @@ use leafpress::vfs::PlatformDisk;
 use leafpress::vfs::atomic::AtomicDisk;
 use leafpress::{Error, Result};
 
-/// Asked again and again; once it says true, the run ends.
+/// Question that is asked repeatedly; the run ends when it answers true.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Options for running a script.

@@ -203,7 +203,12 @@ fn attempts(history: &[Attempt]) -> String {
 }
 
 fn milliseconds(time_ms: i64) -> String {
-    human::duration(Duration::from_millis(time_ms.unsigned_abs()))
+    whole_ms(Duration::from_millis(time_ms.unsigned_abs()))
+}
+
+/// A time that is known to the millisecond.
+fn whole_ms(time: Duration) -> String {
+    if time.is_zero() { "0 ms".to_owned() } else { human::duration(time) }
 }
 
 /// Time in UTC, to the second.
@@ -262,10 +267,10 @@ fn of_queue(stats: &QueueStats) -> String {
         let (wait, run) = (&stats.wait, &stats.run);
         let times = format!(
             "last hour: waited {} (99 %: {}), ran {} (99 %: {})",
-            human::duration(wait.p50),
-            human::duration(wait.p99),
-            human::duration(run.p50),
-            human::duration(run.p99)
+            whole_ms(wait.p50),
+            whole_ms(wait.p99),
+            whole_ms(run.p50),
+            whole_ms(run.p99)
         );
         text += &format!("{INDENT}{}\n", styled(FAINT, &times));
     }

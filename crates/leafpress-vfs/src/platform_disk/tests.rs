@@ -2,6 +2,7 @@
 //! writes are tried by `leafpress-testing/tests/atomic_real.rs`, on one that has them.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +110,8 @@ fn stamps_change_with_every_name_and_every_byte() {
     let Some(mut folder_seen) = disk.folder_stamp(name).unwrap() else {
         fs::write(&journal, "x").unwrap();
         assert_eq!(disk.file_stamp(name), Ok(FileStamp::There(None)));
-        println!("skipped: no stamps here (they need Linux 6.13 and ext4, XFS, btrfs or tmpfs)");
+        let why = "no stamps here (they need Linux 6.13 and ext4, XFS, btrfs or tmpfs)";
+        let _ = writeln!(std::io::stderr(), "skipped: {why}");
         return;
     };
     let mut file_seen = FileStamp::Absent;

@@ -103,11 +103,13 @@ impl Error {
     }
 
     /// An input that cannot be read as what it should be.
+    #[doc(hidden)]
     pub fn input(file: impl Into<String>, reason: impl Into<String>) -> Self {
         ErrorKind::Input { file: file.into(), reason: reason.into() }.into()
     }
 
     /// Something at `path` that stands in the way of a database.
+    #[doc(hidden)]
     pub fn destination(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
         ErrorKind::Destination { path: path.into(), reason: reason.into() }.into()
     }
@@ -138,6 +140,7 @@ impl Error {
     }
 
     /// An error of SQLite. `action`: the operation that failed, as a verb.
+    #[doc(hidden)]
     pub fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
         if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) {
             return Self::damaged(None, &sqlite_says(&source)).caused_by(source);
@@ -301,6 +304,7 @@ impl Error {
 
     /// Adds who holds a database now, where the system tells. For errors that say that it is
     /// locked: the holder is looked up after the failure, and may be another one by then.
+    #[doc(hidden)]
     #[must_use]
     pub fn held_by(mut self, holders: Option<String>) -> Self {
         self.0.held_by = self.0.held_by.or(holders);

@@ -297,7 +297,7 @@ impl Loader {
     }
 
     /// Sets a callback for the progress of the load. A thread of its own calls it about ten times a
-    /// second.
+    /// second, and the load's thread once at the end: only then, where the system gives no thread.
     pub fn progress(mut self, callback: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Box::new(callback));
         self

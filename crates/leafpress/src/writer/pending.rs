@@ -9,8 +9,8 @@
 //! the thread that answers wakes the task. No runtime is needed, and any will do.
 //!
 //! 1. Nothing is done before the first poll.
-//! 2. A future that is dropped leaves no place in the line taken, and one in the queue until the next group is taken. Its call is
-//!    taken back if no thread had begun with it; otherwise it is committed.
+//! 2. A future that is dropped frees its place in the line at once, and its place in the queue
+//!    when the next group is taken. Its call is taken back if no thread had begun with it; otherwise it is committed.
 //!
 //! Must never: wait, or depend on a runtime.
 
@@ -112,8 +112,9 @@ impl<T> PendingCall<T> {
     pub(crate) fn leave(mut self) {
         if let State::New(Ok(call)) = std::mem::replace(&mut self.state, State::Over)
             && let Some(shared) = self.writer.shared.here()
+            && let Err(error) = shared.queue.push_or_line_up((call, None), self.take)
         {
-            drop(shared.queue.push_or_line_up((call, None), self.take));
+            tracing::debug!(%error, "a call that no caller waits for was refused");
         }
     }
 

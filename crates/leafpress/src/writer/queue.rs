@@ -128,14 +128,13 @@ impl CallQueue {
         take: Take<T>,
         by: CarriedOutBy,
     ) -> Result<Ticket<T>> {
-        let mut state = lock(&self.state);
-        let has_room = state.entries.len() < self.capacity;
-        if driving::is_driving() && !has_room && state.closed.is_none() {
-            return Err(waits_in_closure());
+        let mut state = self.open()?;
+        // With room, the line is empty.
+        if state.entries.len() < self.capacity {
+            return Ok(self.accept(&mut state, call, take, by));
         }
-        // A closure must not wait, so that it goes before the line.
-        if has_room && (state.line.is_empty() || driving::is_driving()) || state.closed.is_some() {
-            return self.accept(&mut state, call, take, by);
+        if driving::is_driving() {
+            return Err(waits_in_closure());
         }
         let (number, ticket) = state.line_up(call, take);
         state.threads_in_line += 1;
@@ -154,15 +153,13 @@ impl CallQueue {
     /// # Errors
     /// If the queue is full or closed.
     pub(super) fn try_push<T>(&self, call: Limited, take: Take<T>) -> Result<Ticket<T>> {
-        let mut state = lock(&self.state);
-        if state.closed.is_none()
-            && (state.entries.len() >= self.capacity || !state.line.is_empty())
-        {
+        let mut state = self.open()?;
+        if state.entries.len() >= self.capacity {
             return Err(Error::from(ErrorKind::QueueFull { capacity: self.capacity })
                 .on_disk("nothing of this call")
                 .to_do("wait for an earlier ticket and try again, or let the call wait for room"));
         }
-        self.accept(&mut state, call, take, CarriedOutBy::Thread)
+        Ok(self.accept(&mut state, call, take, CarriedOutBy::Thread))
     }
 
     /// Takes a call in, or puts it into the line if there is no room. Never waits.
@@ -170,10 +167,9 @@ impl CallQueue {
     /// # Errors
     /// If the queue is closed. A call that is in the line then is answered with that error.
     pub(super) fn push_or_line_up<T>(&self, call: Limited, take: Take<T>) -> Result<Ticket<T>> {
-        let mut state = lock(&self.state);
-        let has_room = state.entries.len() < self.capacity && state.line.is_empty();
-        if has_room || state.closed.is_some() {
-            return self.accept(&mut state, call, take, CarriedOutBy::Thread);
+        let mut state = self.open()?;
+        if state.entries.len() < self.capacity {
+            return Ok(self.accept(&mut state, call, take, CarriedOutBy::Thread));
         }
         Ok(state.line_up(call, take).1)
     }
@@ -217,16 +213,23 @@ impl CallQueue {
         state.depth_max = state.depth_max.max(state.entries.len());
     }
 
+    /// The locked state, if the queue is open. A call that is refused must be dropped without the
+    /// lock, as its destructor is code of its caller.
+    fn open(&self) -> Result<MutexGuard<'_, QueueState>> {
+        let state = lock(&self.state);
+        match &state.closed {
+            Some(reason) => Err(Error::stopped(reason.clone())),
+            None => Ok(state),
+        }
+    }
+
     fn accept<T>(
         &self,
         state: &mut QueueState,
         call: Limited,
         take: Take<T>,
         by: CarriedOutBy,
-    ) -> Result<Ticket<T>> {
-        if let Some(reason) = &state.closed {
-            return Err(Error::stopped(reason.clone()));
-        }
+    ) -> Ticket<T> {
         let (entry, ticket) = state.enter(call, take);
         state.entries.push(entry);
         state.depth_max = state.depth_max.max(state.entries.len());
@@ -236,7 +239,7 @@ impl CallQueue {
         if by == CarriedOutBy::Thread && std::mem::take(&mut state.thread_sleeps) {
             self.arrived.notify_one();
         }
-        Ok(ticket)
+        ticket
     }
 
     /// The next turn at the engine, for a caller that does its work itself; to be held until the

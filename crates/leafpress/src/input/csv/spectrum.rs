@@ -2,6 +2,7 @@
 //! looked for in the folder `LEAFPRESS_DATA`, else beside the repository.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::Dialect;
@@ -14,7 +15,8 @@ fn data_folder() -> Option<PathBuf> {
     if spectrum.is_dir() {
         return Some(spectrum);
     }
-    println!("skipped: there is no {}; set LEAFPRESS_DATA", spectrum.display());
+    let shown = spectrum.display();
+    let _ = writeln!(std::io::stderr(), "skipped: there is no {shown}; set LEAFPRESS_DATA");
     None
 }
 

@@ -530,13 +530,16 @@ fn other_encodings_and_compression() {
 }
 
 fn movies() -> Option<PathBuf> {
+    use std::io::Write as _;
+
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("LEAFPRESS_DATA").map_or_else(beside, PathBuf::from);
     let movies = folder.join("movies.json");
     if movies.is_file() {
         return Some(movies);
     }
-    println!("skipped: there is no {}; set LEAFPRESS_DATA", movies.display());
+    let shown = movies.display();
+    let _ = writeln!(std::io::stderr(), "skipped: there is no {shown}; set LEAFPRESS_DATA");
     None
 }
 

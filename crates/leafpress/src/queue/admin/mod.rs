@@ -193,8 +193,8 @@ impl Queue {
     /// As [`purge`](Self::purge), as a future. If it is dropped, the jobs of the transactions
     /// before stay removed.
     ///
-    /// It counts the jobs of a state that is neither done nor dead on the writer's thread, where
-    /// other calls wait for that: about 0.03 s for a million.
+    /// Without [`Purge::older_than`] it counts the jobs of a state that is neither done nor dead as
+    /// a call of the writer: other calls wait for that, about 0.03 s for a million.
     pub fn purge_async(&self, purge: &Purge) -> impl Future<Output = Result<u64>> + Send + use<> {
         self.clone().purge_by(Caller::Task, purge.clone())
     }

@@ -254,7 +254,7 @@ macro_rules! same_answers {
     };
 }
 
-/// The queue holds one job that waits, five that are leased, three that are dead, and more.
+/// The queue holds one job that waits, six that are leased, and three that are dead.
 fn busy_bench() -> (Bench, Vec<Token>) {
     let bench = bench();
     bench.queue.push_many((0..10).map(|_| Job::from("x"))).expect("pushed");
@@ -373,9 +373,15 @@ fn calls_of_many_transactions_take_turns_on_one_thread() {
     drop(dropped);
     drop(held);
     let (mut purged, mut removed) = (None, None);
+    let (mut of_purge, mut of_gone) = (0, 0);
+    // Each is polled only when it was woken: if a wake-up were lost, this would not end.
     while purged.is_none() || removed.is_none() {
-        for (task, count) in [(&mut purge, &mut purged), (&mut gone, &mut removed)] {
-            if count.is_none()
+        for (task, count, seen) in
+            [(&mut purge, &mut purged, &mut of_purge), (&mut gone, &mut removed, &mut of_gone)]
+        {
+            let woken = task.woken();
+            if std::mem::replace(seen, woken) < woken
+                && count.is_none()
                 && let Poll::Ready(answer) = task.poll()
             {
                 *count = Some(answer.expect("no error"));
@@ -384,7 +390,6 @@ fn calls_of_many_transactions_take_turns_on_one_thread() {
         bench.writer.execute_batch("SELECT 1").expect("an answer");
     }
     assert_eq!((purged, removed), (Some(1_200), Some(1_200)));
-    assert!(purge.woken() > 2 && gone.woken() > 2, "each step wakes its task");
 }
 
 #[test]
@@ -392,8 +397,12 @@ fn a_purge_that_is_dropped_ends_there() {
     let bench = bench();
     bench.queue.push_many((0..1_200).map(|_| Job::from("x"))).expect("pushed");
     let mut purge = Task::new(bench.queue.purge_async(&Purge::new().states([JobState::Ready])));
-    while bench.count("SELECT count(*) FROM leafpress_job") == 1_200 {
+    // Its count, then its first step. None is answered in the poll that submits it.
+    for _ in 0..2 {
+        let held = hold(&bench.writer);
         assert!(purge.poll().is_pending());
+        drop(held);
+        bench.writer.execute_batch("SELECT 1").expect("an answer");
     }
     drop(purge);
     bench.writer.execute_batch("SELECT 1").expect("an answer");

@@ -57,7 +57,7 @@ use crate::writer::{PendingCall, Transaction};
 /// | `push`, `push_to` | as before | nothing |
 /// | `commit`, `commit_with` | acked | all of them |
 /// | a commit that failed, `rollback`, drop | given back, without an attempt | nothing |
-/// | a crash, a panic, a drop once the writer is closed | leased until the expiry, then an attempt | nothing |
+/// | a crash, a panic, a drop once the writer is closed, or just before that while its queue is full | leased until the expiry, then an attempt | nothing |
 ///
 /// Dropping it rolls it back, without waiting for that to be done. In a child of
 /// `fork` dropping does nothing: the claims are the parent's.
@@ -170,7 +170,8 @@ impl QueueTransaction {
         now(self.include_by(Caller::Thread, token))
     }
 
-    /// As [`include`](Self::include), as a future. If it is dropped, the claim is no part of this.
+    /// As [`include`](Self::include), as a future. If it is dropped, the claim is no part of this;
+    /// if a thread had begun with it, its lease ends at the transaction's expiry all the same.
     ///
     /// # Errors
     /// As [`include`](Self::include).
@@ -227,7 +228,7 @@ impl QueueTransaction {
     }
 
     /// As [`extend`](Self::extend), as a future. If it is dropped, the transaction expires when it
-    /// did before.
+    /// did before; if a thread had begun with it, the leases end at the new time all the same.
     ///
     /// # Errors
     /// As [`extend`](Self::extend).

@@ -33,7 +33,7 @@ use crate::histogram::Histogram;
 use crate::sync::lock;
 use crate::times::in_microseconds;
 
-/// Quantiles are exact to one part in 128. With a third digit each histogram would take ten times
+/// Quantiles are exact to one part in 128. With a third digit each histogram would take eight times
 /// the memory, and copying it would make commits wait.
 type Distribution = Histogram<7>;
 

@@ -1,6 +1,7 @@
 //! Real files, written by others. They are looked for in the folder
 //! `LEAFPRESS_DATA`, else beside the repository.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::{Owned, open_file, read};
@@ -14,7 +15,8 @@ fn data_file(name: &str) -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    println!("skipped: there is no {}; set LEAFPRESS_DATA", path.display());
+    let shown = path.display();
+    let _ = writeln!(std::io::stderr(), "skipped: there is no {shown}; set LEAFPRESS_DATA");
     None
 }
 

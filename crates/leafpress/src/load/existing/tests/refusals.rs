@@ -1,5 +1,7 @@
 //! Destinations that cannot be written, and moments at which they cannot.
 
+use std::io::Write as _;
+
 use super::*;
 
 fn inspect_error(path: &Path) -> String {
@@ -213,7 +215,7 @@ impl Drop for Mount {
 fn read_only_and_full_file_systems_are_refused() {
     let folder = TempDir::new().unwrap();
     let Some(mount) = Mount::new(folder.path(), "size=1m") else {
-        println!("skipped: no file system can be mounted here");
+        let _ = writeln!(std::io::stderr(), "skipped: no file system can be mounted here");
         return;
     };
     for journal in ["WAL", "DELETE"] {
