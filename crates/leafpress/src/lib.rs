@@ -109,11 +109,13 @@ mod schema;
 pub mod script;
 #[cfg(feature = "load")]
 mod sort;
-mod sqlite_error;
+#[doc(hidden)]
+pub mod sqlite_error;
 pub mod storage;
 #[cfg(feature = "load")]
 mod threads;
-mod times;
+#[doc(hidden)]
+pub mod times;
 pub mod verify;
 mod vfs_error;
 mod words;
@@ -133,5 +135,7 @@ pub use profile::Profile;
 pub use queue::Queue;
 /// The version of rusqlite in the signatures of this crate, with its macros such as `params!`.
 pub use rusqlite;
+#[doc(hidden)]
+pub use schema::quote_identifier;
 pub use words::{bytes_text, path_text, printable};
 pub use writer::Writer;

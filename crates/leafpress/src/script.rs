@@ -63,7 +63,8 @@ fn place(text: &str, offset: usize, line: u64, column: u64) -> (u64, u64) {
     }
 }
 
-fn shown(sql: &str) -> String {
+/// A statement as an error shows it: cut where long.
+pub(crate) fn shown(sql: &str) -> String {
     match sql.char_indices().nth(SHOWN_CHARACTERS_MAX) {
         Some((end, _)) => format!("{}…", &sql[..end]),
         None => sql.to_owned(),

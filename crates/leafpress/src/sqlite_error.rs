@@ -5,7 +5,7 @@
 use rusqlite::ErrorCode;
 
 /// SQLite's own sentence, without the wrapper's.
-pub(crate) fn sqlite_says(error: &rusqlite::Error) -> String {
+pub fn sqlite_says(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
@@ -20,7 +20,8 @@ pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig)
     )
 }
+
 /// The error that SQLite has for a rule, for rows whose fault a load found before SQLite did.
-pub fn broken_rule(extended_code: std::ffi::c_int) -> rusqlite::Error {
+pub(crate) fn broken_rule(extended_code: std::ffi::c_int) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(extended_code), None)
 }

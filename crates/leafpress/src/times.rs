@@ -98,7 +98,6 @@ pub fn microseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::E
 }
 
 /// Writes a duration, if there is one, as whole milliseconds.
-#[expect(clippy::ref_option, reason = "as serde calls it")]
 pub fn optional_milliseconds<S: Serializer>(
     time: &Option<Duration>,
     to: S,

@@ -28,7 +28,7 @@ pub struct StorageReport {
     /// Their meaning.
     pub verdict: Verdict,
     /// Duration of measuring.
-    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
+    #[serde(rename = "elapsed_s", serialize_with = "leafpress::times::seconds")]
     pub elapsed: Duration,
 }
 
@@ -45,10 +45,6 @@ pub fn measure(
     let found = storage::measure(path, options)?;
     let verdict = verdict::judge(&found);
     Ok(StorageReport { found, verdict, elapsed: started.elapsed() })
-}
-
-fn seconds<S: serde::Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(time.as_secs_f64())
 }
 
 #[cfg(test)]

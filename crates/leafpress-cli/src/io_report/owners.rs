@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
+use leafpress::quote_identifier;
 use rusqlite::Connection;
 
 use super::trace::{Change, PageKind};
@@ -252,8 +253,4 @@ fn attached(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> 
         statement.query_map([], read)?.collect::<rusqlite::Result<_>>()?;
     let named = |(name, file): (String, Option<String>)| Some((name, file?));
     Ok(all.into_iter().filter_map(named).filter(|(_, file)| !file.is_empty()).collect())
-}
-
-fn quote_identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

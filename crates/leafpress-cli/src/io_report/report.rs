@@ -9,7 +9,7 @@ use leafpress::memory::MemoryStats;
 use leafpress::profile::InForce;
 use leafpress::vfs::atomic::AtomicState;
 use leafpress::vfs::count::{FileIo, IoStats};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::causes::Finding;
 
@@ -52,7 +52,7 @@ pub struct IoReport {
     /// The memory of SQLite after the script, where it was asked for.
     pub memory: Option<MemoryStats>,
     /// Duration with the making of the copy.
-    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
+    #[serde(rename = "elapsed_s", serialize_with = "leafpress::times::seconds")]
     pub elapsed: Duration,
 }
 
@@ -248,7 +248,7 @@ pub struct Transaction {
     pub bytes_written: u64,
     /// Duration of its statements, with reading their SQL; the median if there are several
     /// rounds.
-    #[serde(rename = "time_us", serialize_with = "microseconds")]
+    #[serde(rename = "time_us", serialize_with = "leafpress::times::microseconds")]
     pub time: Duration,
     /// The reasons why it was not one page in place: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
@@ -276,18 +276,10 @@ pub struct Shape {
     /// Pages that each changed: the median.
     pub pages_changed: u64,
     /// Duration of each: the median.
-    #[serde(rename = "time_us", serialize_with = "microseconds")]
+    #[serde(rename = "time_us", serialize_with = "leafpress::times::microseconds")]
     pub time: Duration,
     /// The reasons: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
-}
-
-fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(time.as_secs_f64())
-}
-
-fn microseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(time.as_nanos() as f64 / 1e3)
 }
 
 /// A count and its noun, without separators: the summary is for programs too.

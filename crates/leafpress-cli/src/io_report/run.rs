@@ -28,6 +28,7 @@ use std::time::Instant;
 use leafpress::neighbours::holders_sentence;
 use leafpress::profile::{self, InForce, JournalMode, Profile, ProfileRequest};
 use leafpress::script::Statement;
+use leafpress::sqlite_error::sqlite_says;
 use leafpress::vfs::atomic::{
     AtomicDisk, AtomicFile, AtomicPages, AtomicState, FileStamp, NoAtomicWrites, Stamp, WhyJournal,
     compile_options_missing,
@@ -394,15 +395,6 @@ fn failed(database: &Path, statement: &Statement, error: &rusqlite::Error) -> Er
             .to_do("try again when that is done, or wait for it longer with --busy-timeout"),
         Some(ErrorCode::DiskFull) => statement.error_at(offset, says).to_do("free some space"),
         _ => statement.error_at(offset, says),
-    }
-}
-
-/// SQLite's own sentence, without the wrapper's.
-fn sqlite_says(error: &rusqlite::Error) -> String {
-    match error {
-        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
-        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
-        other => other.to_string(),
     }
 }
 

@@ -12,10 +12,7 @@ use super::refused::refused;
 use super::request::{Batch, BatchPart};
 use super::statement::execute;
 use crate::error::{Error, FailedStatement, Result};
-use crate::script::split;
-
-/// Longest text of a statement in an error.
-const SHOWN_MAX: usize = 200;
+use crate::script::{shown, split};
 
 /// Carries out all statements of a batch.
 ///
@@ -28,7 +25,7 @@ pub(super) fn run(connection: &Connection, guard: &Guard, batch: &Batch) -> Resu
         before += match part {
             BatchPart::Statement(statement) => {
                 execute(connection, statement).map_err(|source| {
-                    let (ordinal, sql) = (before + 1, shown(&statement.sql));
+                    let (ordinal, sql) = (before + 1, shown(statement.sql.trim()));
                     refused(guard, source).at_statement(FailedStatement { ordinal, line: 1, sql })
                 })?;
                 1
@@ -78,13 +75,4 @@ pub(super) fn script(
 fn place(sql: &str, done: u64, before: u64) -> Option<FailedStatement> {
     let failed = split("", sql).ok()?.into_iter().nth(usize::try_from(done).ok()?)?;
     Some(FailedStatement { ordinal: before + done + 1, line: failed.line, sql: shown(&failed.sql) })
-}
-
-fn shown(sql: &str) -> String {
-    let mut characters = sql.trim().chars();
-    let mut text: String = characters.by_ref().take(SHOWN_MAX).collect();
-    if characters.next().is_some() {
-        text.push('…');
-    }
-    text
 }

@@ -10,7 +10,8 @@
 //!
 //! 1. Nothing is done before the first poll.
 //! 2. A future that is dropped frees its place in the line at once, and its place in the queue
-//!    when the next group is taken. Its call is taken back if no thread had begun with it; otherwise it is committed.
+//!    when the next group is taken. Its call is taken back if no thread had begun with it;
+//!    otherwise it is committed.
 //!
 //! Must never: wait, or depend on a runtime.
 

@@ -12,7 +12,7 @@ use crate::ErrorKind;
 use crate::queue::tests::{Bench, bench};
 use crate::queue::worker::block_on::block_on;
 use crate::queue::{JobState, ListOptions, Purge, Schedule};
-use crate::writer::Writer;
+use crate::writer::{Ticket, Writer};
 
 const FOR_EVER: Duration = Duration::MAX;
 
@@ -175,38 +175,24 @@ fn a_job_that_was_claimed_for_a_dropped_future_is_given_back() {
     bench.push("x".into());
     // Dropped once the writer has begun with it, and once it was answered.
     for is_answered in [false, true] {
-        let (begun, has_begun) = mpsc::channel();
-        let (release, held) = mpsc::channel::<()>();
-        let body = move |_: &crate::writer::Transaction<'_>| {
-            let _ = begun.send(());
-            let _ = held.recv();
-            Ok(())
-        };
-        let before = bench.writer.submit_transaction(body).expect("taken");
-        has_begun.recv().expect("it begins");
+        let before = holder(&bench.writer);
+        before.has_begun.recv().expect("it begins");
         let mut task = Task::new(bench.queue.claim_async());
         assert!(task.poll().is_pending());
-        let (begun, has_begun) = mpsc::channel();
-        let (release_after, held) = mpsc::channel::<()>();
-        let body = move |_: &crate::writer::Transaction<'_>| {
-            let _ = begun.send(());
-            let _ = held.recv();
-            Ok(())
-        };
         // In the same group, after the claim.
-        let after = bench.writer.submit_transaction(body).expect("taken");
-        release.send(()).expect("it waits");
-        has_begun.recv().expect("it begins");
+        let after = holder(&bench.writer);
+        before.release.send(()).expect("it waits");
+        after.has_begun.recv().expect("it begins");
         if is_answered {
-            release_after.send(()).expect("it waits");
-            after.wait().expect("it does nothing");
+            after.release.send(()).expect("it waits");
+            after.ticket.wait().expect("it does nothing");
             drop(task);
         } else {
             drop(task);
-            release_after.send(()).expect("it waits");
-            after.wait().expect("it does nothing");
+            after.release.send(()).expect("it waits");
+            after.ticket.wait().expect("it does nothing");
         }
-        before.wait().expect("it does nothing");
+        before.ticket.wait().expect("it does nothing");
         // The release was handed in before this call.
         bench.writer.execute_batch("SELECT 1").expect("an answer");
         assert_eq!(states(&bench.queue), [JobState::Ready]);
@@ -340,8 +326,15 @@ fn a_transaction_does_for_a_task_what_it_does_for_a_thread() {
     assert_eq!(states(queue), []);
 }
 
-/// Holds the writer in a closure until the sender is used or dropped.
-fn hold(writer: &Writer) -> mpsc::Sender<()> {
+/// A closure that holds the writer from its begin until `release` is used or dropped.
+struct Holder {
+    has_begun: mpsc::Receiver<()>,
+    release: mpsc::Sender<()>,
+    ticket: Ticket<()>,
+}
+
+/// Submits a closure that holds the writer once its turn comes.
+fn holder(writer: &Writer) -> Holder {
     let (begun, has_begun) = mpsc::channel();
     let (release, held) = mpsc::channel::<()>();
     let body = move |_: &crate::writer::Transaction<'_>| {
@@ -349,7 +342,14 @@ fn hold(writer: &Writer) -> mpsc::Sender<()> {
         let _ = held.recv();
         Ok(())
     };
-    drop(writer.submit_transaction(body).expect("taken"));
+    let ticket = writer.submit_transaction(body).expect("taken");
+    Holder { has_begun, release, ticket }
+}
+
+/// Holds the writer until the sender is used or dropped.
+fn hold(writer: &Writer) -> mpsc::Sender<()> {
+    let Holder { has_begun, release, ticket } = holder(writer);
+    drop(ticket);
     has_begun.recv().expect("it begins");
     release
 }

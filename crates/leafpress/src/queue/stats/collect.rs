@@ -152,10 +152,6 @@ fn share_within(minute: i64, now_ms: i64, window_ms: i64) -> f64 {
 fn times(counted: &Histogram) -> Times {
     let (count, sum) = (counted.count, Duration::from_millis(counted.sum));
     let quantile = |share| Duration::from_millis(counted.quantile(share));
-    let bucket = |at_most_ms| Bucket {
-        at_most: Duration::from_millis(at_most_ms),
-        count: counted.count_at_most(at_most_ms),
-    };
     Times {
         count,
         sum,
@@ -164,7 +160,7 @@ fn times(counted: &Histogram) -> Times {
         p90: quantile(0.9),
         p99: quantile(0.99),
         max: Duration::from_millis(counted.max),
-        buckets: BOUNDS_MS.into_iter().map(bucket).collect(),
+        buckets: Bucket::all(counted, &BOUNDS_MS, Duration::from_millis),
     }
 }
 

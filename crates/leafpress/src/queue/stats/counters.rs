@@ -16,8 +16,8 @@
 //! 2. What is in `counts` and `log` is not in the database, but for what the open
 //!    transaction has `written`, which COMMIT takes away here.
 //!
-//! Must never: run SQL, or allocate to note an event (histograms grow at a commit; a log that has grown once
-//! stays as large, up to [`LOG_KEPT`]).
+//! Must never: run SQL, or allocate to note an event (histograms grow at a commit; a log that has
+//! grown once stays as large, up to [`LOG_KEPT`]).
 
 use std::sync::{Mutex, MutexGuard};
 

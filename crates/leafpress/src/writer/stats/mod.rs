@@ -153,6 +153,18 @@ pub struct Bucket<T = u64> {
     pub count: u64,
 }
 
+impl<T> Bucket<T> {
+    /// The buckets of a histogram that end at these bounds; `shown` makes a bound of a number.
+    pub(crate) fn all<const SPLIT_BITS: u32>(
+        of: &Histogram<SPLIT_BITS>,
+        bounds: &[u64],
+        shown: fn(u64) -> T,
+    ) -> Vec<Self> {
+        let bucket = |&bound| Self { at_most: shown(bound), count: of.count_at_most(bound) };
+        bounds.iter().map(bucket).collect()
+    }
+}
+
 impl Bucket<Duration> {
     /// The bucket with its bound as a number of some unit.
     pub(crate) fn in_unit(&self, unit: fn(Duration) -> u64) -> Bucket {
@@ -300,14 +312,8 @@ fn mean(of: &Distribution) -> f64 {
     if of.count == 0 { 0.0 } else { of.sum as f64 / of.count as f64 }
 }
 
-fn buckets(of: &Distribution, bounds: &[u64]) -> Vec<Bucket> {
-    bounds.iter().map(|&at_most| Bucket { at_most, count: of.count_at_most(at_most) }).collect()
-}
-
 fn latency(of: &Distribution) -> Latency {
     let quantile = |share| Duration::from_micros(of.quantile(share));
-    let bucket =
-        |it: Bucket| Bucket { at_most: Duration::from_micros(it.at_most), count: it.count };
     Latency {
         count: of.count,
         sum: Duration::from_micros(of.sum),
@@ -316,7 +322,7 @@ fn latency(of: &Distribution) -> Latency {
         p99: quantile(0.99),
         p999: quantile(0.999),
         max: Duration::from_micros(of.max),
-        buckets: buckets(of, &LATENCY_BOUNDS_US).into_iter().map(bucket).collect(),
+        buckets: Bucket::all(of, &LATENCY_BOUNDS_US, Duration::from_micros),
     }
 }
 
@@ -328,7 +334,7 @@ fn group_sizes(of: &Distribution) -> GroupSizes {
         p50: of.quantile(0.5),
         p99: of.quantile(0.99),
         max: of.max,
-        buckets: buckets(of, &GROUP_SIZE_BOUNDS),
+        buckets: Bucket::all(of, &GROUP_SIZE_BOUNDS, |calls| calls),
     }
 }
 
