@@ -8,6 +8,7 @@
 //! | made | rights from its creation on |
 //! |---|---|
 //! | a database that gets its name when it is complete | as SQLite makes a database: 0644 without the umask |
+//! | the file by which writers of several processes share a database | those of the database |
 //! | a staged file, a copy, a lock, beside a database that is there | 0600 |
 //! | a folder for copies | 0700 |
 //! | a temporary file without a name | 0600, and no name can be given to it |
@@ -73,6 +74,26 @@ impl Rights {
         }
         let _ = database;
         Self::new_database()
+    }
+
+    /// The rights of a file that each user opens who may write `database`, as SQLite's own `-wal`
+    /// and `-shm`. What the umask takes from it [`give_all`](Self::give_all) gives back.
+    pub fn same_as(database: &Path) -> Self {
+        #[cfg(unix)]
+        if let Ok(found) = fs::metadata(database) {
+            use std::os::unix::fs::MetadataExt as _;
+
+            let mode = found.mode() & 0o666;
+            return Self { mode, owner: Some((found.uid(), found.gid())) };
+        }
+        Self::private(database)
+    }
+
+    /// Gives a file that was just made the rights that the umask took from it.
+    #[cfg(unix)]
+    pub fn give_all(self, made: impl std::os::fd::AsFd) {
+        // Where it fails the file has fewer rights, and other users cannot open it.
+        let _ = rustix::fs::fchmod(made, rustix::fs::Mode::from_raw_mode(self.mode as _));
     }
 
     /// The mode to create a file with; the system takes from it what the umask says.

@@ -1,10 +1,11 @@
-//! The file of an open database, as its own connection holds it.
+//! The file of an open database and its log, as its own connection holds them.
 //!
-//! Used by the checkpointer, which must sync the database while the writer goes on.
+//! Used by the checkpointer, which must sync the database while the writer goes on, and by a writer
+//! whose commits share the syncs of other processes.
 //! A descriptor of our own would do the same, but closing it would drop every lock
 //! that this process holds on the database, and it would pass by the VFS.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use rusqlite::{Connection, ffi};
@@ -17,6 +18,19 @@ use rusqlite::{Connection, ffi};
 /// # Errors
 /// The VFS's own; bytes that were written before may not survive a power cut then.
 pub fn sync(connection: &Connection) -> rusqlite::Result<()> {
+    sync_file(connection, ffi::SQLITE_FCNTL_FILE_POINTER, "the database file cannot be synced")
+}
+
+/// Syncs the write-ahead log (or journal) of the database `main` in the same way.
+///
+/// # Errors
+/// The VFS's own; bytes that were written before may not survive a power cut then.
+pub fn sync_log(connection: &Connection) -> rusqlite::Result<()> {
+    sync_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, "the log cannot be synced")
+}
+
+/// Syncs the file to which the file control `which` gives a pointer.
+fn sync_file(connection: &Connection, which: c_int, failed: &str) -> rusqlite::Result<()> {
     let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
     // SAFETY: the handle is open as long as `connection` is borrowed, the name ends
     // with a zero, and this opcode writes one pointer, for which there is room.
@@ -24,12 +38,12 @@ pub fn sync(connection: &Connection) -> rusqlite::Result<()> {
         ffi::sqlite3_file_control(
             connection.handle(),
             c"main".as_ptr(),
-            ffi::SQLITE_FCNTL_FILE_POINTER,
+            which,
             (&raw mut file).cast::<c_void>(),
         )
     };
     if code != ffi::SQLITE_OK {
-        return Err(failure(code));
+        return Err(failure(code, failed));
     }
     // SAFETY: SQLite gave a pointer to the connection's open file, or null; the file
     // stays open as long as `connection` is borrowed. Its methods are null if it has
@@ -43,14 +57,14 @@ pub fn sync(connection: &Connection) -> rusqlite::Result<()> {
     // connection is not shared between threads, and its file not between connections.
     match unsafe { sync(file, ffi::SQLITE_SYNC_NORMAL) } {
         ffi::SQLITE_OK => Ok(()),
-        code => Err(failure(code)),
+        code => Err(failure(code, failed)),
     }
 }
 
 /// Returns true if the name by which the database `main` was opened stands for another file
 /// now, or for none; `None` if its VFS does not say.
 pub fn has_moved(connection: &Connection) -> Option<bool> {
-    let mut moved: std::ffi::c_int = 0;
+    let mut moved: c_int = 0;
     // SAFETY: the handle is open as long as `connection` is borrowed, the name ends with a
     // zero, and this opcode writes one integer, for which there is room.
     let code = unsafe {
@@ -64,9 +78,8 @@ pub fn has_moved(connection: &Connection) -> Option<bool> {
     (code == ffi::SQLITE_OK).then_some(moved != 0)
 }
 
-fn failure(code: std::ffi::c_int) -> rusqlite::Error {
-    let message = Some("the database file cannot be synced".to_owned());
-    rusqlite::Error::SqliteFailure(ffi::Error::new(code), message)
+fn failure(code: c_int, message: &str) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(message.to_owned()))
 }
 
 #[cfg(test)]

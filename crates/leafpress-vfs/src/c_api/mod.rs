@@ -13,6 +13,7 @@
 //! | `mapped` | a file's bytes in memory, for as long as SQLite may look at them |
 //! | `shared_memory`, `control` | data that passes through without being looked into |
 //! | `range_lock` | locks that belong to one opening of a file |
+//! | `shared_page` | a page of memory that processes share |
 //! | `system_calls` | SQLite's calls of the system, replaced |
 //! | `fork`, `mappings` | steps around `fork`; memory that a child must let go |
 //! | `guard` | results as codes, and panics that end there |
@@ -42,6 +43,7 @@ pub mod platform;
 pub mod range_lock;
 pub mod registration;
 pub mod shared_memory;
+pub mod shared_page;
 #[cfg(unix)]
 pub mod system_calls;
 pub mod words;

@@ -23,6 +23,8 @@ pub enum Open {
     Read,
     /// For reading and writing; the file must exist.
     ReadWrite,
+    /// For reading and writing; the file must exist, and a link at its place is refused.
+    ReadWriteNoLink,
     /// For reading and writing, emptied first; the file must exist.
     Emptied,
 }
@@ -69,6 +71,10 @@ impl FileHandle {
         let flags = match how {
             Open::Read => OFlags::RDONLY,
             Open::ReadWrite => OFlags::RDWR,
+            Open::ReadWriteNoLink => {
+                // Should a pipe have taken the file's name, this must not wait.
+                OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY
+            }
             Open::Emptied => OFlags::RDWR | OFlags::TRUNC,
         };
         Self::open_with(path.as_ref(), flags, 0)
@@ -111,7 +117,7 @@ impl FileHandle {
         let mut options = File::options();
         match how {
             Open::Read => options.read(true),
-            Open::ReadWrite => options.read(true).write(true),
+            Open::ReadWrite | Open::ReadWriteNoLink => options.read(true).write(true),
             Open::Emptied => options.read(true).write(true).truncate(true),
         };
         Ok(Self { file: Arc::new(options.open(path)?), _release: Release {} })

@@ -19,6 +19,7 @@
 //! | `numbers.rs` | the locks of the file behind each number, found without a mutex |
 //! | `table.rs` | the process's descriptors, and when one may be closed |
 //! | `handle.rs` | files that Leafpress opens itself: inputs, copies, pages written whole |
+//! | `lock_file.rs` | bytes that processes lock to tell one another what they do |
 //! | `another_copy.rs` | another copy of SQLite, where the system has no such locks |
 //!
 //! # Invariants
@@ -45,6 +46,8 @@ mod another_copy;
 mod file_locks;
 mod handle;
 #[cfg(unix)]
+mod lock_file;
+#[cfg(unix)]
 mod numbers;
 #[cfg(unix)]
 mod table;
@@ -54,6 +57,9 @@ mod tests;
 #[doc(hidden)]
 pub use handle::Open;
 pub use handle::{FileHandle, read, read_to_string};
+#[cfg(unix)]
+#[doc(hidden)]
+pub use lock_file::LockFile;
 
 use crate::c_api::interface::Vfs;
 use crate::c_api::registration::{self, Registration};

@@ -43,6 +43,10 @@ pub struct InForce {
     pub journal_mode: JournalMode,
     /// Moments at which SQLite waits for the disk.
     pub synchronous: Synchronous,
+    /// True if COMMIT leaves the sync of the log to the writers that share the database
+    /// ([`WriterBuilder::shared`](crate::writer::WriterBuilder::shared)). `synchronous` is NORMAL
+    /// then, and each call is answered after a sync all the same.
+    pub shares_syncs: bool,
     /// After how many pages in the log a commit of this connection makes a
     /// checkpoint; 0 is never.
     pub wal_autocheckpoint_pages: u32,
@@ -91,6 +95,7 @@ impl InForce {
             not_durable,
             journal_mode: ask(connection, "journal_mode").map_err(unanswered)?,
             synchronous: ask(connection, "synchronous").map_err(unanswered)?,
+            shares_syncs: false,
             wal_autocheckpoint_pages: pages(connection).map_err(unanswered)?,
             full_fsync: ask(connection, "fullfsync").map_err(unanswered)?,
             checkpoint_full_fsync: ask(connection, "checkpoint_fullfsync").map_err(unanswered)?,
@@ -125,8 +130,10 @@ impl InForce {
         if self.journal_mode != profile.journal_mode() {
             return differs("journal_mode", &self.journal_mode, &profile.journal_mode());
         }
-        if self.synchronous != profile.synchronous() {
-            return differs("synchronous", &self.synchronous, &profile.synchronous());
+        let synchronous =
+            if self.shares_syncs { Synchronous::Normal } else { profile.synchronous() };
+        if self.synchronous != synchronous {
+            return differs("synchronous", &self.synchronous, &synchronous);
         }
         if profile.is_wal() && self.wal_autocheckpoint_pages != 0 {
             return differs("wal_autocheckpoint", &self.wal_autocheckpoint_pages, &0);
@@ -139,6 +146,28 @@ impl InForce {
 }
 
 impl InForce {
+    /// Takes the sync out of COMMIT, for a writer that makes it itself, after the commit. Does
+    /// nothing where COMMIT makes none.
+    ///
+    /// # Errors
+    /// If SQLite does not do it. The promise is kept as it was.
+    pub(crate) fn share_syncs(&mut self, connection: &Connection) -> Result<()> {
+        // A full sync on macOS is more than a VFS is asked for afterwards.
+        if self.journal_mode != JournalMode::Wal
+            || self.synchronous != Synchronous::Full
+            || self.full_fsync
+        {
+            return Ok(());
+        }
+        connection
+            .pragma_update(MAIN, "synchronous", "NORMAL")
+            .map_err(|source| Error::sqlite("share the syncs of the log", source))?;
+        self.synchronous = ask(connection, "synchronous")
+            .map_err(|source| Error::sqlite("tell its settings", source))?;
+        self.shares_syncs = true;
+        self.check()
+    }
+
     fn page_writes_in_words(&self) -> String {
         match (&self.page_writes, &self.vfs) {
             (Some(state), _) => page_writes::in_words(state),
@@ -155,7 +184,14 @@ impl fmt::Display for InForce {
         let Self { profile, promise, journal_mode, synchronous, .. } = self;
         writeln!(f, "profile {profile}: {promise}")?;
         writeln!(f, "journal_mode {journal_mode}: {}", journal_in_words(*journal_mode))?;
-        writeln!(f, "synchronous {synchronous}: {}", synchronous_in_words(*synchronous))?;
+        if self.shares_syncs {
+            writeln!(
+                f,
+                "synchronous {synchronous}: each call waits for a sync that writers share"
+            )?;
+        } else {
+            writeln!(f, "synchronous {synchronous}: {}", synchronous_in_words(*synchronous))?;
+        }
         if *journal_mode == JournalMode::Wal {
             match self.wal_autocheckpoint_pages {
                 0 => writeln!(f, "checkpoints: never by a commit of this connection")?,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::busy::BusyClock;
 use super::engine::{self, End, Engine};
 use super::interrupt::Interrupts;
 use super::local::LocalTarget;
@@ -15,6 +16,7 @@ use super::on_connect::OnConnect;
 use super::place::Place;
 use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};
+use super::shared::Sharing;
 use super::stats::Recorder;
 use super::target::CommitTarget;
 use super::transaction_hooks::TransactionHooksPlace;
@@ -22,7 +24,10 @@ use super::{Local, Shared, Writer};
 use crate::checkpoint::{CheckpointLimits, Checkpointer};
 use crate::error::{Error, Result};
 use crate::fork::OfProcess;
-use crate::profile::{self, AtomicWish, Locking, Profile, ProfileRequest};
+use crate::new_file::disk;
+use crate::paths::folder_of;
+use crate::profile::{self, AtomicWish, InForce, Locking, Profile, ProfileRequest};
+use crate::words::path_text;
 
 /// Default of the calls that may wait before `submit` waits too.
 const QUEUE_CAPACITY: usize = 8_192;
@@ -53,6 +58,8 @@ pub struct WriterBuilder {
     reader_limits: ReaderLimits,
     call_limit: Option<Duration>,
     on_connect: OnConnect,
+    is_shared: bool,
+    beside: Option<PathBuf>,
 }
 
 impl WriterBuilder {
@@ -66,6 +73,8 @@ impl WriterBuilder {
             reader_limits: ReaderLimits::default(),
             call_limit: None,
             on_connect: OnConnect::default(),
+            is_shared: false,
+            beside: None,
         }
     }
 
@@ -113,6 +122,44 @@ impl WriterBuilder {
     pub fn locking(mut self, locking: Locking) -> Self {
         self.request.locking = locking;
         self
+    }
+
+    /// Shares the database with the writers of other processes that ask for the same: they write one
+    /// after the other, first come, first served, and one sync of the log serves all that have
+    /// committed before it. Without this call each process syncs for itself, and processes that
+    /// write at the same time meet at SQLite's lock.
+    ///
+    /// Nothing else has to run, and no process needs another one: any of them may be killed at any
+    /// time, and each call of the others is answered as always. The processes meet at the file
+    /// `<database>-shared`, which has the rights of the database; the last one removes it. Programs
+    /// that use SQLite without Leafpress may read and write beside them.
+    ///
+    /// Under [`Profile::Durable`] a commit can be read by others a moment before it is on disk, as
+    /// under [`Profile::Relaxed`]; its own call is answered when it is there. Where processes cannot
+    /// share (another version of Leafpress, a system without such files, a VFS of the caller's own),
+    /// the writer works by itself; [`stats`](Writer::stats) says why.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.db");
+    /// use leafpress::writer::Writer;
+    ///
+    /// let writer = Writer::builder(&path).shared().open()?; // in each process
+    /// writer.execute_batch("CREATE TABLE IF NOT EXISTS note(text)")?;
+    /// writer.execute("INSERT INTO note VALUES (?1)", ["from one of them"])?;
+    /// # Ok::<(), leafpress::Error>(())
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.is_shared = true;
+        self
+    }
+
+    /// As [`shared`](Self::shared), with the file `-shared` beside another path than that of the
+    /// database, and through any VFS. For tests.
+    #[doc(hidden)]
+    pub fn shared_beside(mut self, path: impl Into<PathBuf>) -> Self {
+        self.beside = Some(path.into());
+        self.shared()
     }
 
     /// Uses less memory for the writer's connection, for devices where a few hundred kilobytes
@@ -228,6 +275,8 @@ impl WriterBuilder {
         }
         let (connection, mut in_force) = profile::open(&self.path, &self.request)?;
         self.on_connect.prepare_writer(&connection, &mut in_force)?;
+        let sharing =
+            if self.is_shared { Some(self.share(&connection, &mut in_force)?) } else { None };
         let place = Place::of(&connection, &self.path, self.request.vfs.is_some())?;
         // The readers use the same VFS. Two VFSs in one process would not know of one another's
         // descriptors, and closing one descriptor releases all POSIX locks of the file.
@@ -248,9 +297,12 @@ impl WriterBuilder {
         };
         let hooks = TransactionHooksPlace::default();
         let interrupts = Arc::<Interrupts>::default();
+        let joined = sharing.as_ref().and_then(|it| it.as_ref().ok()).map(Arc::clone);
+        let sharing = sharing.map(|it| it.map(|sharing| Arc::downgrade(&sharing)));
+        let busy = BusyClock::new(self.request.busy_timeout, Arc::clone(&interrupts), joined);
         let target = LocalTarget::new(
             connection,
-            self.request.busy_timeout,
+            busy,
             is_wal.then_some(gate),
             &in_force,
             hooks.clone(),
@@ -260,11 +312,46 @@ impl WriterBuilder {
         .map_err(|source| Error::sqlite("prepare the writer's connection", source))?;
         let counts = target.counts();
         let checkpointer = Arc::new(Mutex::new(checkpointer));
-        let local = Local { in_force, readers, checkpointer, counts, hooks };
+        let local = Local { in_force, readers, checkpointer, counts, hooks, sharing };
         let queue = CallQueue::new(self.queue_capacity, interrupts);
         let mut writer = Self::start(Box::new(target), queue, self.grouping, Some(local))?;
         writer.call_limit = self.call_limit;
         Ok(writer)
+    }
+
+    /// Joins the writers that share the database; the inner error is the reason why this one works
+    /// by itself.
+    fn share(
+        &self,
+        connection: &Connection,
+        in_force: &mut InForce,
+    ) -> Result<Result<Arc<Sharing>, String>> {
+        let joined = self.join(connection, in_force);
+        if joined.is_ok() {
+            in_force.share_syncs(connection)?;
+        }
+        Ok(joined.map(Arc::new))
+    }
+
+    fn join(&self, connection: &Connection, in_force: &InForce) -> Result<Sharing, String> {
+        let database = match (&self.beside, connection.path()) {
+            (Some(path), _) => path.clone(),
+            (None, _) if self.request.vfs.is_some() => {
+                return Err("only the VFS that was named knows where the files are".to_owned());
+            }
+            (None, Some(path)) => PathBuf::from(path),
+            (None, None) => return Err("the name of the database is no text".to_owned()),
+        };
+        if in_force.locking == Locking::Exclusive {
+            return Err("no other connection may use the database (exclusive locking)".to_owned());
+        }
+        if in_force.profile.is_wal() && self.beside.is_none() {
+            // The log was made by now, and the process that made it syncs the folder later.
+            let folder = folder_of(&database);
+            disk::sync_folder(&folder)
+                .map_err(|it| format!("{} cannot be synced: {it}", path_text(&folder)))?;
+        }
+        Sharing::join(&database)
     }
 
     pub(super) fn start(

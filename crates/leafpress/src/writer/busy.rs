@@ -1,4 +1,5 @@
-//! The writer's wait for another process's lock.
+//! The writer's wait for another process's lock: in the line of the writers that share the database,
+//! if it is one of them, and at SQLite's lock.
 //!
 //! Must never: wait once all calls are to end.
 
@@ -7,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::interrupt::Interrupts;
+use super::shared::Sharing;
 use crate::error::{Error, ErrorKind};
 
 /// Lengths of the first waits for another process's lock, and of the later ones:
@@ -22,11 +24,48 @@ pub(super) struct BusyClock {
     /// Nanoseconds after `epoch` at which the wait began.
     began_ns: AtomicU64,
     interrupts: Arc<Interrupts>,
+    /// The line that the writer stands in.
+    sharing: Option<Arc<Sharing>>,
 }
 
 impl BusyClock {
-    pub(super) fn new(limit: Duration, interrupts: Arc<Interrupts>) -> Self {
-        Self { limit, epoch: Instant::now(), began_ns: AtomicU64::new(0), interrupts }
+    pub(super) fn new(
+        limit: Duration,
+        interrupts: Arc<Interrupts>,
+        sharing: Option<Arc<Sharing>>,
+    ) -> Self {
+        Self { limit, epoch: Instant::now(), began_ns: AtomicU64::new(0), interrupts, sharing }
+    }
+
+    /// The writers that share the database, if this is one of them.
+    pub(super) fn sharing(&self) -> Option<&Arc<Sharing>> {
+        self.sharing.as_ref()
+    }
+
+    /// Begins a wait, and waits for those that came before.
+    pub(super) fn line_up(&self) {
+        self.restart();
+        if let Some(sharing) = &self.sharing {
+            sharing.line_up(|| self.goes_on());
+        }
+    }
+
+    /// Says that the lock is ours.
+    pub(super) fn begun(&self) {
+        if let Some(sharing) = &self.sharing {
+            sharing.begun();
+        }
+    }
+
+    /// Says that the lock is free again, or was not to be had.
+    pub(super) fn ended(&self) {
+        if let Some(sharing) = &self.sharing {
+            sharing.leave_line();
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.waited() < self.limit && !self.interrupts.is_asked_of_all()
     }
 
     pub(super) fn restart(&self) {
@@ -40,10 +79,14 @@ impl BusyClock {
 
     /// Waits a little; returns false once the limit is reached.
     pub(super) fn wait(&self, attempt: i32) -> bool {
-        if self.waited() >= self.limit || self.interrupts.is_asked_of_all() {
+        if !self.goes_on() {
             return false;
         }
-        std::thread::sleep(if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT });
+        let pause = if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT };
+        match &self.sharing {
+            Some(sharing) => sharing.wait_at_lock(pause),
+            None => std::thread::sleep(pause),
+        }
         true
     }
 

@@ -74,6 +74,7 @@ mod queue;
 mod readers;
 mod refused;
 mod request;
+mod shared;
 mod statement;
 mod stats;
 mod target;
@@ -82,7 +83,7 @@ mod transaction;
 mod transaction_hooks;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -95,6 +96,7 @@ pub use self::maintenance::Maintenance;
 pub use self::pending::PendingCall;
 pub use self::readers::{OldestReader, Reader};
 pub use self::request::{Batch, Executed, IntoParameters, Parameters, Statement};
+pub use self::shared::SharingStats;
 pub use self::stats::{Bucket, GroupSizes, Latency, WriterStats};
 pub use self::target::{CommitTarget, Group};
 pub use self::ticket::Ticket;
@@ -106,6 +108,7 @@ use self::engine::{End, Engine};
 use self::local::LocalCounts;
 use self::queue::{CallQueue, CarriedOutBy, Grouping};
 use self::readers::ReaderPool;
+use self::shared::Sharing;
 use self::stats::Recorder;
 use self::ticket::{Take, waits_in_closure};
 use self::transaction_hooks::TransactionHooksPlace;
@@ -154,6 +157,9 @@ struct Local {
     counts: Arc<LocalCounts>,
     /// The hooks of each transaction, if there are any.
     hooks: TransactionHooksPlace,
+    /// If it was asked for: the writers that share the database, while this one is open, or the
+    /// reason why it works by itself.
+    sharing: Option<Result<Weak<Sharing>, String>>,
 }
 
 impl Local {
@@ -394,6 +400,11 @@ impl Writer {
         (stats.queue_depth, stats.queue_depth_max) = (depth as u64, depth_max as u64);
         if let Some(local) = &shared.local {
             stats.oldest_reader = local.readers.oldest();
+            stats.sharing = match &local.sharing {
+                Some(Ok(sharing)) => sharing.upgrade().map(|sharing| sharing.stats()),
+                Some(Err(why_not)) => Some(SharingStats::alone(why_not)),
+                None => None,
+            };
             stats.checkpoints = lock(&local.checkpointer).as_ref().map(Checkpointer::stats);
         }
         stats

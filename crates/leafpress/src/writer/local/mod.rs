@@ -41,6 +41,7 @@ use super::interrupt::Interrupts;
 use super::maintenance::{IsWhole, Maintenance};
 use super::open_journal::OpenJournal;
 use super::place::{self, Place};
+use super::shared::{NotSynced, Sharing};
 use super::statement::LastStatement;
 use super::target::{CommitTarget, Group, Reading};
 use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
@@ -50,6 +51,7 @@ use crate::fork::Process;
 use crate::neighbours::holders_sentence;
 use crate::profile::{self, InForce, Locking};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
+use crate::vfs::database_file;
 use crate::vfs::locks;
 
 /// Number of compiled statements that are kept for the next groups.
@@ -89,6 +91,8 @@ pub(super) struct LocalTarget {
     counts: Arc<LocalCounts>,
     /// The gate at which the writer meets the checkpointer, if there is one.
     gate: Option<Arc<Gate>>,
+    /// The writers that share the syncs of the log, if COMMIT leaves them to these.
+    sharing: Option<Arc<Sharing>>,
     /// The journal that is open, where closing it is allowed.
     journal: Option<OpenJournal>,
     /// True if the writer holds the database alone, so that closing gives it back.
@@ -124,7 +128,7 @@ impl LocalTarget {
     /// Takes over a connection that was opened under its profile.
     pub(super) fn new(
         mut connection: Connection,
-        busy_limit: Duration,
+        busy: BusyClock,
         gate: Option<Arc<Gate>>,
         in_force: &InForce,
         hooks: TransactionHooksPlace,
@@ -134,7 +138,7 @@ impl LocalTarget {
         let page_bytes = in_force.page_size_bytes;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         let counts = Arc::new(LocalCounts::default());
-        let busy = Arc::new(BusyClock::new(busy_limit, Arc::clone(&interrupts)));
+        let busy = Arc::new(busy);
         let (clock, waits) = (Arc::clone(&busy), Arc::clone(&counts));
         connection.busy_handler(Some(move |attempt: i32| {
             waits.busy_waits.fetch_add(u64::from(attempt == 0), Ordering::Relaxed);
@@ -157,12 +161,14 @@ impl LocalTarget {
         let plans = RefCell::default();
         let journal = OpenJournal::watch(&connection, in_force);
         let is_alone = in_force.locking == Locking::Exclusive;
+        let sharing = busy.sharing().filter(|_| in_force.shares_syncs).map(Arc::clone);
         Ok(Self {
             connection,
             guard,
             busy,
             counts,
             gate,
+            sharing,
             journal,
             is_alone,
             schema_may_fail,
@@ -202,6 +208,7 @@ impl LocalTarget {
         {
             tracing::debug!(%error, "ROLLBACK after a failure failed too");
         }
+        self.busy.ended();
     }
 
     fn count_replay(&self, calls: usize) {
@@ -213,8 +220,12 @@ impl LocalTarget {
         if let Some(path) = self.connection.path() {
             locks::refuse_beside_another_copy(Path::new(path))?;
         }
-        self.busy.restart();
-        self.own("BEGIN IMMEDIATE /* leafpress */").map_err(|source| self.not_begun(source))?;
+        self.busy.line_up();
+        self.own("BEGIN IMMEDIATE /* leafpress */").map_err(|source| {
+            self.busy.ended();
+            self.not_begun(source)
+        })?;
+        self.busy.begun();
         self.read_schema().map_err(|source| {
             self.roll_back();
             self.not_begun(source)
@@ -358,8 +369,18 @@ impl LocalTarget {
         let committed = self.guard.as_committer(|| {
             self.connection.prepare_cached("COMMIT /* leafpress */")?.raw_execute().map(drop)
         });
+        let synced = match committed {
+            Ok(()) => {
+                self.busy.ended();
+                self.make_durable()
+            }
+            Err(_) => Ok(()),
+        };
         let took_ns = began.elapsed().as_nanos() as u64;
         self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
+        if let Err(reason) = synced {
+            return self.not_synced(group, range, reason);
+        }
         match committed {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
@@ -436,17 +457,33 @@ impl LocalTarget {
                     "a commit failed, and whether it is on disk is not known: {source}{}",
                     self.about_atomic_pages()
                 );
-                if let Some(gate) = self.gate.as_ref().filter(|_| is_failed_sync(&source)) {
-                    gate.break_off(reason.clone());
+                if is_failed_sync(&source) {
+                    self.leave_all_as_it_is(&reason);
                 }
-                for index in range.clone() {
-                    if !group.has_failed(index) {
-                        group.answer(index, Err(Error::unknown_outcome(reason.clone())));
-                    }
-                }
-                RangeEnd::Stop(reason)
+                unknown(group, range, reason)
             }
         }
+    }
+
+    /// Waits for the sync that the commit leaves to the writers that share the database. The error is
+    /// the reason why the commit may not be on disk.
+    fn make_durable(&self) -> Result<(), String> {
+        let Some(sharing) = &self.sharing else { return Ok(()) };
+        sharing.make_durable(|| database_file::sync_log(&self.connection)).map_err(|not_synced| {
+            let why = match not_synced {
+                NotSynced::Here(source) => source.to_string(),
+                NotSynced::Elsewhere => "a sync of the log failed in another process".to_owned(),
+            };
+            format!("a commit was written, and whether it is on disk is not known: {why}")
+        })
+    }
+
+    /// Answers the calls of a commit that was not synced.
+    fn not_synced(&self, group: &mut Group<'_>, range: &Range<usize>, reason: String) -> RangeEnd {
+        self.plans.borrow_mut().rolled_back();
+        self.tell(TransactionHooks::not_committed);
+        self.leave_all_as_it_is(&reason);
+        unknown(group, range, reason)
     }
 
     /// Advice for a commit that failed because the disk did not write a page as a whole.
@@ -520,7 +557,7 @@ impl CommitTarget for LocalTarget {
         let gate = self.gate.clone();
         let _held = gate.as_ref().map(|gate| gate.begin_group());
         self.check_between_groups()?;
-        self.busy.restart();
+        self.busy.line_up();
         // SQLite waits for no other checkpoint, such as a pass of the checkpointer.
         let attempts = || loop {
             match work.run(&self.connection) {
@@ -530,6 +567,12 @@ impl CommitTarget for LocalTarget {
         };
         let run = || self.interrupts.run(attempts);
         let done = self.guard.as_committer(run);
+        self.busy.ended();
+        let done = done.and_then(|is_whole| {
+            // VACUUM and its kin commit as any transaction does.
+            let synced = self.sharing.as_ref().map(|_| database_file::sync_log(&self.connection));
+            synced.unwrap_or(Ok(())).map(|()| is_whole)
+        });
         if let (Some(gate), Err(error)) = (&gate, &done)
             && is_failed_sync(error)
         {
@@ -586,6 +629,12 @@ impl CommitTarget for LocalTarget {
         }
         Ok(())
     }
+}
+
+/// Answers each call of the range that has not failed by itself that its outcome is not known.
+fn unknown(group: &mut Group<'_>, range: &Range<usize>, reason: String) -> RangeEnd {
+    answer_all(group, range.clone(), &Error::unknown_outcome(reason.clone()));
+    RangeEnd::Stop(reason)
 }
 
 /// Answers each call of the range that has not failed by itself with this error.

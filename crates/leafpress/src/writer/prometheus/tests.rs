@@ -43,6 +43,7 @@ fn some_stats() -> WriterStats {
         wal_bytes: 4_152,
         wal_bytes_max: 4_194_304,
         oldest_reader: Some(oldest),
+        sharing: None,
         checkpoints: Some(CheckpointStats {
             passes: 9,
             catch_ups: 3,

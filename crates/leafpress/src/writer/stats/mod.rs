@@ -28,6 +28,7 @@ use leafpress_vfs::text::scaled;
 use serde::{Serialize, Serializer};
 
 use super::readers::OldestReader;
+use super::shared::SharingStats;
 use crate::checkpoint::CheckpointStats;
 use crate::histogram::Histogram;
 use crate::sync::lock;
@@ -89,6 +90,9 @@ pub struct WriterStats {
     /// The reader to look at first, if any is out; see
     /// [`OldestReader`] for how precise that is.
     pub oldest_reader: Option<OldestReader>,
+    /// Its part in sharing the database with other processes; `None` if it was not opened
+    /// [`shared`](super::WriterBuilder::shared), and after it was closed.
+    pub sharing: Option<SharingStats>,
     /// Numbers of the checkpointer; none without a write-ahead log, or once the writer is closed.
     pub checkpoints: Option<CheckpointStats>,
 }
@@ -298,6 +302,7 @@ impl Recorder {
             wal_bytes: groups.wal_bytes,
             wal_bytes_max: groups.wal_bytes_max,
             oldest_reader: None,
+            sharing: None,
             checkpoints: None,
         }
     }

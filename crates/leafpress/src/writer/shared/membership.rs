@@ -1,0 +1,204 @@
+//! Members: the writers that have the file `<database>-shared` open.
+//!
+//! The first member makes the file, or clears it if processes that were killed have left it, and the
+//! last one removes it. All that is known of a member's life is known by locks on bytes of the file,
+//! which the system drops with the process:
+//!
+//! | byte | is locked |
+//! |---|---|
+//! | 0 | by all members together; alone, to clear or to remove the file |
+//! | 1 | by the member that syncs the log: the *baton* |
+//! | 1000 … | by the member of that slot |
+//!
+//! The file has the rights of the database, so a user who may write the one may write the other.
+//!
+//! Must never: clear or remove the file while it has other members, follow a link at its place, or
+//! write into a file there that is not ours.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::page::{MAGIC, Page, SLOTS};
+use crate::fork::Process;
+use crate::vfs::FileIdentity;
+use crate::vfs::locks::{FileHandle, LockFile, Open};
+use crate::vfs::rights::Rights;
+use crate::vfs::shared_page::{PAGE_BYTES, SharedPage};
+use crate::words::path_text;
+
+const MEMBERS: u32 = 0;
+const BATON: u32 = 1;
+const FIRST_SLOT: u32 = 1_000;
+
+/// Attempts to join while others clear or remove the file, and the pause between two.
+const ATTEMPTS: u32 = 2_000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A membership; see the module.
+#[derive(Debug)]
+pub(super) struct Membership {
+    process: Process,
+    path: PathBuf,
+    locks: LockFile,
+    slot: usize,
+}
+
+/// The end of an attempt to join.
+enum Attempt {
+    Joined(LockFile),
+    /// Another process is clearing or removing the file.
+    Again,
+}
+
+impl Membership {
+    /// Joins the writers of this database.
+    ///
+    /// # Errors
+    /// The reason why that cannot be.
+    pub(super) fn join(database: &Path) -> Result<(Self, Page), String> {
+        let path = path_of(database);
+        let failed = |source: &io::Error| format!("{} cannot be used: {source}", path_text(&path));
+        for _ in 0..ATTEMPTS {
+            match attempt(database, &path).map_err(|source| failed(&source))? {
+                Attempt::Joined(locks) => return Self::joined(path, locks),
+                Attempt::Again => std::thread::sleep(PAUSE),
+            }
+        }
+        Err(format!("other processes kept {} for themselves", path_text(&path)))
+    }
+
+    fn joined(path: PathBuf, locks: LockFile) -> Result<(Self, Page), String> {
+        let failed = |source: io::Error| format!("{} cannot be used: {source}", path_text(&path));
+        let page = Page::new(SharedPage::map(locks.file()).map_err(failed)?);
+        if !page.is_ready() {
+            return Err(format!("{} is of another version of leafpress", path_text(&path)));
+        }
+        if page.is_broken() {
+            return Err("a sync of the log has failed for a writer that is still open".to_owned());
+        }
+        for slot in 0..SLOTS {
+            if locks.try_exclusive(lock_of(slot)).map_err(failed)? {
+                page.clear_slot(slot);
+                return Ok((Self { process: Process::current(), path, locks, slot }, page));
+            }
+        }
+        Err(format!("{SLOTS} writers share the database already"))
+    }
+
+    /// The slot of this member.
+    pub(super) fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// Number of members now.
+    pub(super) fn members(&self) -> u64 {
+        (0..SLOTS).filter(|&slot| !self.is_gone(slot)).count() as u64
+    }
+
+    /// Returns true if no process has this slot.
+    pub(super) fn is_gone(&self, slot: usize) -> bool {
+        slot != self.slot && (slot >= SLOTS || !self.locks.is_held(lock_of(slot)).unwrap_or(true))
+    }
+
+    /// Takes the baton, if no other member has it.
+    pub(super) fn take_baton(&self) -> bool {
+        self.locks.try_exclusive(BATON).unwrap_or(false)
+    }
+
+    pub(super) fn leave_baton(&self) {
+        self.release(BATON);
+    }
+
+    fn release(&self, byte: u32) {
+        if let Err(error) = self.locks.release(byte) {
+            tracing::debug!(%error, byte, "a lock could not be given back");
+        }
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            return;
+        }
+        self.release(lock_of(self.slot));
+        // Alone: no member is left, and none can join until the lock is dropped.
+        if self.locks.try_exclusive(MEMBERS).unwrap_or(false)
+            && is_at(self.locks.file(), &self.path)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::debug!(%error, path = %path_text(&self.path), "the file stays");
+        }
+    }
+}
+
+fn path_of(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-shared");
+    name.into()
+}
+
+fn lock_of(slot: usize) -> u32 {
+    FIRST_SLOT + slot as u32
+}
+
+fn attempt(database: &Path, path: &Path) -> io::Result<Attempt> {
+    let file = match FileHandle::open_as(path, Open::ReadWriteNoLink) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let rights = Rights::same_as(database);
+            match FileHandle::create(path, rights) {
+                Ok(file) => {
+                    rights.give_all(&*file);
+                    file
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    return Ok(Attempt::Again);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let locks = LockFile::new(file);
+    if locks.try_exclusive(MEMBERS)? {
+        if !is_at(locks.file(), path) {
+            return Ok(Attempt::Again);
+        }
+        clear(locks.file())?;
+    }
+    if !locks.try_shared(MEMBERS)? || !is_at(locks.file(), path) {
+        return Ok(Attempt::Again);
+    }
+    Ok(Attempt::Joined(locks))
+}
+
+/// Makes the file an empty page. The bytes are written, so that the disk has room for them: a page
+/// for which there is none later ends the process.
+fn clear(file: &FileHandle) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    let mut magic = [0; 8];
+    if length != 0 {
+        file.read_exact_at(&mut magic, 0).unwrap_or_default();
+        let (name, ours) = (u64::from_ne_bytes(magic).to_le_bytes(), MAGIC.to_le_bytes());
+        let is_ours = name[..7] == ours[..7] || name == [0; 8];
+        if length != PAGE_BYTES as u64 || !is_ours {
+            return Err(io::Error::other("it is no file of leafpress"));
+        }
+    }
+    let mut page = [0; PAGE_BYTES];
+    page[..8].copy_from_slice(&MAGIC.to_ne_bytes());
+    file.write_all_at(&page, 0)
+}
+
+/// Returns true if the path names this file.
+fn is_at(file: &FileHandle, path: &Path) -> bool {
+    let there = fs::symlink_metadata(path).ok().map(|facts| FileIdentity::from(&facts));
+    there.is_some() && there == file.metadata().ok().map(|facts| FileIdentity::from(&facts))
+}

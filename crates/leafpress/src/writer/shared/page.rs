@@ -1,0 +1,108 @@
+//! Names of the numbers in the page that all members have mapped.
+//!
+//! Must never: be trusted for more than an order: any process that may write the database may write
+//! here.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::vfs::shared_page::SharedPage;
+
+/// Writers that may stand in the line at once.
+pub(super) const SLOTS: usize = 128;
+
+/// The first number of the page: a name and a version.
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"LPshare1");
+
+/// The page; see the module.
+#[derive(Debug)]
+pub(super) struct Page(SharedPage);
+
+impl Page {
+    pub(super) fn new(page: SharedPage) -> Self {
+        Self(page)
+    }
+
+    /// [`MAGIC`], once the page is ready.
+    pub(super) fn magic(&self) -> &AtomicU64 {
+        &self.0.numbers[0]
+    }
+
+    /// Commits so far.
+    pub(super) fn committed(&self) -> &AtomicU64 {
+        &self.0.numbers[8]
+    }
+
+    /// The first so many commits are synced.
+    pub(super) fn synced(&self) -> &AtomicU64 {
+        &self.0.numbers[16]
+    }
+
+    /// Commits that the last round has covered.
+    pub(super) fn last_round(&self) -> &AtomicU64 {
+        &self.0.numbers[17]
+    }
+
+    /// Nanoseconds of the last sync.
+    pub(super) fn sync_ns(&self) -> &AtomicU64 {
+        &self.0.numbers[18]
+    }
+
+    /// 1 after a sync that failed.
+    pub(super) fn broken(&self) -> &AtomicU64 {
+        &self.0.numbers[19]
+    }
+
+    /// The commit for which a round waits; 0 if none waits.
+    pub(super) fn gather_at(&self) -> &AtomicU64 {
+        &self.0.numbers[24]
+    }
+
+    /// The last place in the line that was given.
+    pub(super) fn last_ticket(&self) -> &AtomicU64 {
+        &self.0.numbers[32]
+    }
+
+    /// The slot of the member that has begun a transaction, counted from 1; 0 if none has.
+    pub(super) fn holder(&self) -> &AtomicU64 {
+        &self.0.numbers[40]
+    }
+
+    /// Places in the line, one for each slot; 0 for a member that does not wait.
+    pub(super) fn tickets(&self) -> &[AtomicU64] {
+        &self.0.numbers[128..128 + SLOTS]
+    }
+
+    /// Rung after each round.
+    pub(super) fn synced_bell(&self) -> &AtomicU32 {
+        &self.0.bells[0]
+    }
+
+    /// Rung by the commit for which a round waits.
+    pub(super) fn gathered_bell(&self) -> &AtomicU32 {
+        &self.0.bells[16]
+    }
+
+    /// Bells of the slots, rung for the first in the line.
+    pub(super) fn bells(&self) -> &[AtomicU32] {
+        &self.0.bells[128..128 + SLOTS]
+    }
+}
+
+impl Page {
+    /// Returns true if the page is one of this version.
+    pub(super) fn is_ready(&self) -> bool {
+        self.magic().load(Ordering::Acquire) == MAGIC
+    }
+
+    /// Returns true if a sync has failed.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken().load(Ordering::Acquire) != 0
+    }
+
+    /// Forgets what a member before had left in a slot.
+    pub(super) fn clear_slot(&self, slot: usize) {
+        self.tickets()[slot].store(0, Ordering::Release);
+        let (held, free) = (slot as u64 + 1, 0);
+        let _ = self.holder().compare_exchange(held, free, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,142 @@
+//! Rounds of syncs: the commits of all members wait for one sync.
+//!
+//! ```text
+//! counted as c ─► synced ≥ c? ─ yes ─────────────────────────────► answer
+//!                    │ no
+//!                    ├─ the baton is free: take it, gather, n = committed, sync, synced = n
+//!                    └─ another member has it: sleep until it rings, and look again
+//! ```
+//!
+//! The *baton* is a lock on a byte of the file `-shared`, which the system takes from a process that
+//! dies. A member that waits for too long makes a sync of its own, which is right at any time.
+//!
+//! 1. `synced` becomes n only after a sync that began when `committed` was n at least.
+//! 2. A commit is counted after it was written.
+//!
+//! Must never: make a commit wait for others for longer than a sync takes.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::{Sharing, bell};
+
+/// A round waits for as many commits as the last one had, at most for as long as the last sync took,
+/// which a second sync would cost, and never longer than this.
+const GATHER_MAX: Duration = Duration::from_millis(2);
+/// Sleep while another member syncs, in lengths of the last sync; for this long at least, at most.
+const SLEEP_SYNCS: u32 = 2;
+const SLEEP_BETWEEN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(20));
+/// Time after which a member syncs by itself, in lengths of the last sync; for this long at least, at
+/// most.
+const LONELY_AFTER_SYNCS: u32 = 8;
+const LONELY_BETWEEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// The reason why a commit is not known to be on disk.
+#[derive(Debug)]
+pub(crate) enum NotSynced {
+    /// The sync of this process has failed.
+    Here(rusqlite::Error),
+    /// That of another one.
+    Elsewhere,
+}
+
+impl Sharing {
+    /// Waits until the commit that was written last is on disk: after `sync` of the log, or that of
+    /// another member.
+    ///
+    /// # Errors
+    /// If it is not known to be there. No later sync of any member says that it is.
+    pub(crate) fn make_durable(
+        &self,
+        mut sync: impl FnMut() -> rusqlite::Result<()>,
+    ) -> Result<(), NotSynced> {
+        let page = &self.page;
+        let ours = page.committed().fetch_add(1, Ordering::AcqRel) + 1;
+        let gather_at = page.gather_at().load(Ordering::Acquire);
+        if gather_at != 0 && ours >= gather_at {
+            bell::ring(page.gathered_bell());
+        }
+        let began = Instant::now();
+        loop {
+            let rung = bell::heard(page.synced_bell());
+            if page.synced().load(Ordering::Acquire) >= ours {
+                Self::count(&self.counts.syncs_of_others);
+                return Ok(());
+            }
+            if page.broken().load(Ordering::Acquire) != 0 {
+                return Err(NotSynced::Elsewhere);
+            }
+            if self.membership.take_baton() {
+                let synced = self.round(ours, &mut sync);
+                self.membership.leave_baton();
+                bell::ring(page.synced_bell());
+                return synced.map_err(NotSynced::Here);
+            }
+            let last = Duration::from_nanos(page.sync_ns().load(Ordering::Relaxed));
+            let limit = within(last * LONELY_AFTER_SYNCS, LONELY_BETWEEN);
+            if began.elapsed() > limit {
+                Self::count(&self.counts.lonely_syncs);
+                return sync().map_err(|error| self.broken(error));
+            }
+            bell::sleep(page.synced_bell(), rung, within(last * SLEEP_SYNCS, SLEEP_BETWEEN));
+        }
+    }
+
+    /// One sync for all commits that are counted as it begins. The baton is ours.
+    fn round(
+        &self,
+        ours: u64,
+        sync: &mut impl FnMut() -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
+        let page = &self.page;
+        let before = page.synced().load(Ordering::Acquire);
+        if before >= ours {
+            Self::count(&self.counts.syncs_of_others);
+            return Ok(());
+        }
+        self.gather(before);
+        let covered = page.committed().load(Ordering::Acquire);
+        let began = Instant::now();
+        if let Err(error) = sync() {
+            page.broken().store(1, Ordering::Release);
+            return Err(error);
+        }
+        Self::count(&self.counts.own_syncs);
+        page.sync_ns().store(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        page.last_round().store(covered.saturating_sub(before), Ordering::Relaxed);
+        page.synced().fetch_max(covered, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Waits until as many commits are counted as the last round had, for a while.
+    fn gather(&self, before: u64) {
+        let page = &self.page;
+        let wanted = before.saturating_add(page.last_round().load(Ordering::Relaxed));
+        let last = Duration::from_nanos(page.sync_ns().load(Ordering::Relaxed));
+        let deadline = Instant::now() + last.min(GATHER_MAX);
+        if page.committed().load(Ordering::Acquire) >= wanted {
+            return;
+        }
+        page.gather_at().store(wanted, Ordering::Release);
+        loop {
+            let heard = bell::heard(page.gathered_bell());
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || page.committed().load(Ordering::Acquire) >= wanted {
+                break;
+            }
+            bell::sleep(page.gathered_bell(), heard, left);
+        }
+        page.gather_at().store(0, Ordering::Release);
+    }
+
+    /// The error of a sync of our own, after which no other member may go on either.
+    fn broken(&self, error: rusqlite::Error) -> NotSynced {
+        self.page.broken().store(1, Ordering::Release);
+        bell::ring(self.page.synced_bell());
+        NotSynced::Here(error)
+    }
+}
+
+fn within(time: Duration, (least, most): (Duration, Duration)) -> Duration {
+    time.clamp(least, most)
+}
