@@ -633,7 +633,11 @@ impl CommitTarget for LocalTarget {
 
 /// Answers each call of the range that has not failed by itself that its outcome is not known.
 fn unknown(group: &mut Group<'_>, range: &Range<usize>, reason: String) -> RangeEnd {
-    answer_all(group, range.clone(), &Error::unknown_outcome(reason.clone()));
+    for index in range.clone() {
+        if !group.has_failed(index) {
+            group.answer(index, Err(Error::unknown_outcome(reason.clone())));
+        }
+    }
     RangeEnd::Stop(reason)
 }
 
