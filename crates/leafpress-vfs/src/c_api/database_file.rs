@@ -18,19 +18,24 @@ use rusqlite::{Connection, ffi};
 /// # Errors
 /// The VFS's own; bytes that were written before may not survive a power cut then.
 pub fn sync(connection: &Connection) -> rusqlite::Result<()> {
-    sync_file(connection, ffi::SQLITE_FCNTL_FILE_POINTER, "the database file cannot be synced")
+    let failed = "the database file cannot be synced";
+    sync_file(connection, ffi::SQLITE_FCNTL_FILE_POINTER, failed).map(drop)
 }
 
 /// Syncs the write-ahead log (or journal) of the database `main` in the same way.
 ///
 /// # Errors
-/// The VFS's own; bytes that were written before may not survive a power cut then.
+/// The VFS's own, or there is no log; bytes that were written before may not survive a power cut then.
 pub fn sync_log(connection: &Connection) -> rusqlite::Result<()> {
-    sync_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, "the log cannot be synced")
+    let failed = "the log cannot be synced";
+    match sync_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, failed)? {
+        true => Ok(()),
+        false => Err(failure(ffi::SQLITE_IOERR_FSYNC, "there is no log that could be synced")),
+    }
 }
 
-/// Syncs the file to which the file control `which` gives a pointer.
-fn sync_file(connection: &Connection, which: c_int, failed: &str) -> rusqlite::Result<()> {
+/// Syncs the file to which the file control `which` gives a pointer; false if there is none.
+fn sync_file(connection: &Connection, which: c_int, failed: &str) -> rusqlite::Result<bool> {
     let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
     // SAFETY: the handle is open as long as `connection` is borrowed, the name ends
     // with a zero, and this opcode writes one pointer, for which there is room.
@@ -52,11 +57,11 @@ fn sync_file(connection: &Connection, which: c_int, failed: &str) -> rusqlite::R
         let methods = file.as_ref().and_then(|file| file.pMethods.as_ref());
         methods.and_then(|methods| methods.xSync)
     };
-    let Some(sync) = sync else { return Ok(()) };
+    let Some(sync) = sync else { return Ok(false) };
     // SAFETY: the method belongs to this file, which no other thread uses meanwhile: a
     // connection is not shared between threads, and its file not between connections.
     match unsafe { sync(file, ffi::SQLITE_SYNC_NORMAL) } {
-        ffi::SQLITE_OK => Ok(()),
+        ffi::SQLITE_OK => Ok(true),
         code => Err(failure(code, failed)),
     }
 }
@@ -96,6 +101,16 @@ mod tests {
         assert_eq!(has_moved(&connection), Some(false));
         std::fs::rename(&path, folder.path().join("b.db")).unwrap();
         assert_eq!(has_moved(&connection), Some(true));
+    }
+
+    #[test]
+    fn a_log_is_synced_and_one_that_is_not_there_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = Connection::open(folder.path().join("a.db")).unwrap();
+        connection.execute_batch("CREATE TABLE t (x)").unwrap();
+        assert!(sync_log(&connection).is_err());
+        connection.execute_batch("PRAGMA journal_mode = WAL; INSERT INTO t VALUES (1)").unwrap();
+        sync_log(&connection).unwrap();
     }
 
     #[test]

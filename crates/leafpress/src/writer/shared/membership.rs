@@ -173,7 +173,7 @@ fn attempt(database: &Path, path: &Path) -> io::Result<Attempt> {
         }
         clear(locks.file())?;
     }
-    if !locks.try_shared(MEMBERS)? || !is_at(locks.file(), path) {
+    if !locks.try_shared(MEMBERS)? || !is_at(locks.file(), path) || !is_cleared(locks.file())? {
         return Ok(Attempt::Again);
     }
     Ok(Attempt::Joined(locks))
@@ -195,6 +195,16 @@ fn clear(file: &FileHandle) -> io::Result<()> {
     let mut page = [0; PAGE_BYTES];
     page[..8].copy_from_slice(&MAGIC.to_ne_bytes());
     file.write_all_at(&page, 0)
+}
+
+/// Returns true if a first member has made it a page.
+fn is_cleared(file: &FileHandle) -> io::Result<bool> {
+    let mut magic = [0; 8];
+    if file.metadata()?.len() < PAGE_BYTES as u64 {
+        return Ok(false);
+    }
+    file.read_exact_at(&mut magic, 0)?;
+    Ok(magic != [0; 8])
 }
 
 /// Returns true if the path names this file.
