@@ -28,10 +28,9 @@ pub fn sync(connection: &Connection) -> rusqlite::Result<()> {
 /// The VFS's own, or there is no log; bytes that were written before may not survive a power cut then.
 pub fn sync_log(connection: &Connection) -> rusqlite::Result<()> {
     let failed = "the log cannot be synced";
-    match sync_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, failed)? {
-        true => Ok(()),
-        false => Err(failure(ffi::SQLITE_IOERR_FSYNC, "there is no log that could be synced")),
-    }
+    let was_there = sync_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, failed)?;
+    let none = || failure(ffi::SQLITE_IOERR_FSYNC, "there is no log that could be synced");
+    was_there.then_some(()).ok_or_else(none)
 }
 
 /// Syncs the file to which the file control `which` gives a pointer; false if there is none.
