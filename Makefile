@@ -21,6 +21,8 @@ CRASH_IMAGES ?= 1000000
 SEED ?= 0
 NEIGHBOUR_TRANSACTIONS ?= 100000
 NEIGHBOUR_KILLS ?= 200
+SHARED_KILLS ?= 300
+SHARED_SECONDS ?= 600
 # Two thirds of them are power cuts, the others kills.
 NEIGHBOUR_IMAGES ?= 300000
 
@@ -32,7 +34,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick test test-rust test-python test-large test-tools lint package archives deny semver ci \
-	crash neighbours tested bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
+	crash neighbours shared-kills tested bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -134,6 +136,10 @@ neighbours: tested ## Share databases with another copy of SQLite in the process
 		--test another_copy --test exclusion --test every_call --test two_copies \
 		--test neighbour_kills --test crash_neighbour -- --nocapture
 	$(NEIGHBOURS_ASKED) $(PYTHON_TESTS_GIVEN) $(PYTHON) tests/python/test_neighbours.py
+
+shared-kills: ## Kill, stop and mislead processes that share a database, for long (20 minutes)
+	LEAFPRESS_SHARED_KILLS=$(SHARED_KILLS) LEAFPRESS_SHARED_SECONDS=$(SHARED_SECONDS) \
+		$(CARGO) test --locked --workspace --test shared_members -- --nocapture
 
 # Each target runs for a minute. The fuzz folder is a workspace of its own,
 # with a target folder of its own: its instrumented builds fit nothing else.

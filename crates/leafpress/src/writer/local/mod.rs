@@ -576,6 +576,9 @@ impl CommitTarget for LocalTarget {
         if let (Some(gate), Err(error)) = (&gate, &done)
             && is_failed_sync(error)
         {
+            if let Some(sharing) = &self.sharing {
+                sharing.break_off();
+            }
             // Only the log has all pages now, and must stay as it is.
             gate.break_off(format!("a sync failed while it was to {}: {error}", work.action()));
         }

@@ -6,8 +6,11 @@
 //!
 //! 1. A member takes a *ticket* only if it must wait: others wait already, or the lock is held.
 //! 2. The member with the lowest ticket tries the lock; the end of each transaction rings for it.
-//! 3. While no transaction of a member is open, a member that has not moved for [`PATIENCE`] is
-//!    passed by, and its ticket is taken from it if its process is gone.
+//! 3. The first in the line loses its ticket if its process is gone; and if it does not move for
+//!    [`PATIENCE`] while no transaction of a member is open, since it may be stopped. If it goes on
+//!    later, it puts the ticket back.
+//! 4. While the line does not move at all for [`PATIENCE_AT_LOCK`], its members ask SQLite's lock,
+//!    which alone knows if a transaction is open.
 //!
 //! Must never: refuse a turn, or wait without an end.
 
@@ -16,8 +19,10 @@ use std::time::{Duration, Instant};
 
 use super::{Sharing, bell};
 
-/// Time after which a member is passed by that is first in the line and does not take the lock.
+/// Time after which a member loses its ticket that is first in the line and does not take the lock.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// Time after which a member no longer waits for a transaction that another one has begun.
+const PATIENCE_AT_LOCK: Duration = Duration::from_secs(1);
 /// Time between looks of a member that is not rung for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -33,14 +38,24 @@ impl Sharing {
         let (mut met, mut since) = (None, Instant::now());
         while goes_on() {
             let heard = bell::heard(own_bell);
-            let first = self.first_of_others(ours);
-            let Some((slot, ticket)) = first else { return };
-            if met != first || self.is_held() {
-                (met, since) = (first, Instant::now());
+            let Some((slot, ticket)) = self.first_of_others(ours) else { return };
+            let holder = self.holder();
+            if met != Some((slot, ticket, holder)) {
+                (met, since) = (Some((slot, ticket, holder)), Instant::now());
+                if self.membership.is_gone(slot) {
+                    self.take_away(slot, ticket);
+                    continue;
+                }
             }
-            if since.elapsed() >= PATIENCE && !self.remove_if_gone(slot, ticket) {
+            if holder.is_none() && since.elapsed() >= PATIENCE {
+                self.take_away(slot, ticket);
+                continue;
+            }
+            if since.elapsed() >= PATIENCE_AT_LOCK {
                 return;
             }
+            // Another member may have taken ours away, while this process was stopped.
+            self.own_ticket().store(ours, Ordering::Release);
             bell::sleep(own_bell, heard, LOOK_EVERY);
         }
     }
@@ -95,25 +110,20 @@ impl Sharing {
         waiting.min_by_key(|(_, ticket)| *ticket)
     }
 
-    /// Returns true if a member that lives has begun a transaction.
-    fn is_held(&self) -> bool {
+    /// The member that lives and has begun a transaction.
+    fn holder(&self) -> Option<usize> {
         let holder = self.page.holder().load(Ordering::Acquire);
-        let Some(slot) = (holder as usize).checked_sub(1) else { return false };
+        let slot = (holder as usize).checked_sub(1)?;
         if self.membership.is_gone(slot) {
             let release = Ordering::AcqRel;
             let _ = self.page.holder().compare_exchange(holder, 0, release, Ordering::Relaxed);
-            return false;
+            return None;
         }
-        true
+        Some(slot)
     }
 
-    /// Takes the ticket from a member whose process is gone; false if it lives.
-    fn remove_if_gone(&self, slot: usize, ticket: u64) -> bool {
-        if !self.membership.is_gone(slot) {
-            return false;
-        }
+    fn take_away(&self, slot: usize, ticket: u64) {
         let release = Ordering::AcqRel;
         let _ = self.page.tickets()[slot].compare_exchange(ticket, 0, release, Ordering::Relaxed);
-        true
     }
 }

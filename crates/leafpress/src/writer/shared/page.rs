@@ -13,6 +13,9 @@ pub(super) const SLOTS: usize = 128;
 /// The first number of the page: a name and a version.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"LPshare1");
 
+/// Not 1: nonsense in the page does not look like a sync that failed.
+const BROKEN: u64 = u64::from_le_bytes(*b"LPbroken");
+
 /// The page; see the module.
 #[derive(Debug)]
 pub(super) struct Page(SharedPage);
@@ -47,8 +50,8 @@ impl Page {
         &self.0.numbers[18]
     }
 
-    /// 1 after a sync that failed.
-    pub(super) fn broken(&self) -> &AtomicU64 {
+    /// [`BROKEN`] after a sync that failed.
+    fn broken(&self) -> &AtomicU64 {
         &self.0.numbers[19]
     }
 
@@ -96,7 +99,19 @@ impl Page {
 
     /// Returns true if a sync has failed.
     pub(super) fn is_broken(&self) -> bool {
-        self.broken().load(Ordering::Acquire) != 0
+        self.broken().load(Ordering::Acquire) == BROKEN
+    }
+
+    /// Says that a sync has failed.
+    pub(super) fn set_broken(&self) {
+        self.broken().store(BROKEN, Ordering::Release);
+    }
+
+    /// Returns true if this commit is synced. Not if the page has nonsense: then each member makes
+    /// syncs of its own, until one of them has mended it.
+    pub(super) fn is_synced(&self, commit: u64) -> bool {
+        let synced = self.synced().load(Ordering::Acquire);
+        synced >= commit && synced <= self.committed().load(Ordering::Acquire)
     }
 
     /// Forgets what a member before had left in a slot.

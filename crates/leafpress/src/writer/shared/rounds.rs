@@ -51,7 +51,7 @@ impl Sharing {
         mut sync: impl FnMut() -> rusqlite::Result<()>,
     ) -> Result<(), NotSynced> {
         let page = &self.page;
-        let ours = page.committed().fetch_add(1, Ordering::AcqRel) + 1;
+        let ours = page.committed().fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         let gather_at = page.gather_at().load(Ordering::Acquire);
         if gather_at != 0 && ours >= gather_at {
             bell::ring(page.gathered_bell());
@@ -59,24 +59,24 @@ impl Sharing {
         let began = Instant::now();
         loop {
             let rung = bell::heard(page.synced_bell());
-            if page.synced().load(Ordering::Acquire) >= ours {
+            if page.is_synced(ours) {
                 Self::count(&self.counts.syncs_of_others);
                 return Ok(());
             }
-            if page.broken().load(Ordering::Acquire) != 0 {
+            if page.is_broken() {
                 return Err(NotSynced::Elsewhere);
             }
             if self.membership.take_baton() {
                 let synced = self.round(ours, &mut sync);
                 self.membership.leave_baton();
                 bell::ring(page.synced_bell());
-                return synced.map_err(NotSynced::Here);
+                return synced;
             }
             let last = Duration::from_nanos(page.sync_ns().load(Ordering::Relaxed));
             let limit = within(last * LONELY_AFTER_SYNCS, LONELY_BETWEEN);
             if began.elapsed() > limit {
                 Self::count(&self.counts.lonely_syncs);
-                return sync().map_err(|error| self.broken(error));
+                return self.sync(&mut sync);
             }
             bell::sleep(page.synced_bell(), rung, within(last * SLEEP_SYNCS, SLEEP_BETWEEN));
         }
@@ -87,24 +87,22 @@ impl Sharing {
         &self,
         ours: u64,
         sync: &mut impl FnMut() -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), NotSynced> {
         let page = &self.page;
-        let before = page.synced().load(Ordering::Acquire);
-        if before >= ours {
+        if page.is_synced(ours) {
             Self::count(&self.counts.syncs_of_others);
             return Ok(());
         }
+        let before = page.synced().load(Ordering::Acquire);
         self.gather(before);
         let covered = page.committed().load(Ordering::Acquire);
         let began = Instant::now();
-        if let Err(error) = sync() {
-            page.broken().store(1, Ordering::Release);
-            return Err(error);
-        }
+        self.sync(sync)?;
         Self::count(&self.counts.own_syncs);
         page.sync_ns().store(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
         page.last_round().store(covered.saturating_sub(before), Ordering::Relaxed);
-        page.synced().fetch_max(covered, Ordering::AcqRel);
+        // Not the larger of the two: nonsense there is mended so. Only the holder of the baton stores.
+        page.synced().store(covered, Ordering::Release);
         Ok(())
     }
 
@@ -129,11 +127,20 @@ impl Sharing {
         page.gather_at().store(0, Ordering::Release);
     }
 
-    /// The error of a sync of our own, after which no other member may go on either.
-    fn broken(&self, error: rusqlite::Error) -> NotSynced {
-        self.page.broken().store(1, Ordering::Release);
+    /// A sync of our own.
+    fn sync(&self, sync: &mut impl FnMut() -> rusqlite::Result<()>) -> Result<(), NotSynced> {
+        sync().map_err(|error| {
+            self.break_off();
+            NotSynced::Here(error)
+        })?;
+        // The system tells a failure once, perhaps to another process.
+        if self.page.is_broken() { Err(NotSynced::Elsewhere) } else { Ok(()) }
+    }
+
+    /// Says that a sync of the log has failed here: no other member may go on either.
+    pub(crate) fn break_off(&self) {
+        self.page.set_broken();
         bell::ring(self.page.synced_bell());
-        NotSynced::Here(error)
     }
 }
 
