@@ -58,6 +58,7 @@ impl Sharing {
 
     /// Says that our transaction has begun.
     pub(crate) fn begun(&self) {
+        self.count_turn();
         self.page.holder().store(self.membership.slot() as u64 + 1, Ordering::Release);
         self.own_ticket().store(0, Ordering::Release);
     }
@@ -96,7 +97,7 @@ impl Sharing {
     }
 
     /// Returns true if a member that lives has begun a transaction.
-    fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         let holder = self.page.holder().load(Ordering::Acquire);
         let Some(slot) = (holder as usize).checked_sub(1) else { return false };
         if self.membership.is_gone(slot) {
