@@ -87,7 +87,8 @@ fn a_disk_that_fails_costs_nothing_but_time() {
     let (path, connection) = new_database(&folder);
     let limits = small_limits();
     let gate = limits.gate();
-    let start = || Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), || None);
+    let start =
+        || Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), None, || None);
     let checkpointer = start().unwrap();
     let writer = PlainWriter::new(connection, Arc::clone(&gate));
 
@@ -126,7 +127,7 @@ fn after_a_failed_sync_the_wal_is_left_alone() {
     let limits = small_limits();
     let gate = limits.gate();
     let checkpointer =
-        Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), || None).unwrap();
+        Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), None, || None).unwrap();
     let writer = PlainWriter::new(connection, Arc::clone(&gate));
 
     told.fails_syncs.store(true, SeqCst);
@@ -186,7 +187,7 @@ fn each_pass_leaves_the_database_synced() {
     limits.idle_before_truncate = Duration::from_secs(600);
     let gate = limits.gate();
     let checkpointer =
-        Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), || None).unwrap();
+        Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), None, || None).unwrap();
     let writer = PlainWriter::new(connection, gate);
     eventually("some passes beside the writer", || {
         (0..100).for_each(|_| writer.insert());
@@ -207,7 +208,7 @@ fn a_folder_that_goes_away_ends_nothing() {
     let limits = small_limits();
     let gate = limits.gate();
     let checkpointer =
-        Checkpointer::start(&path, None, &limits, Arc::clone(&gate), || None).unwrap();
+        Checkpointer::start(&path, None, &limits, Arc::clone(&gate), None, || None).unwrap();
     let writer = PlainWriter::new(connection, gate);
     writer.insert();
     drop(folder);

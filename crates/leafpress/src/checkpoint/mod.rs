@@ -39,6 +39,7 @@
 //! After a failed *sync* that holds only if nothing touches the WAL again, so that
 //! error is the end of the checkpointer and of the writer.
 
+mod common_log;
 #[cfg(test)]
 mod failing_disk;
 mod gate;
@@ -58,7 +59,10 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
+use self::common_log::ASK_AGAIN_AFTER;
+pub(crate) use self::common_log::{CommonLog, LogState};
 pub(crate) use self::gate::Gate;
+use self::gate::Look;
 use self::policy::{Outcome, Policy, Step, Thresholds};
 pub use self::stats::{CheckpointStats, StuckReader};
 use crate::connect;
@@ -152,6 +156,7 @@ impl CheckpointLimits {
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     gate: Arc<Gate>,
+    log: Option<Arc<dyn CommonLog>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<()>>>,
 }
@@ -173,6 +178,7 @@ impl Shared {
 impl Checkpointer {
     /// Opens the database `path`, which must be in WAL mode, and starts the thread.
     ///
+    /// `log` is the log that the writers of several processes share, if they do.
     /// `oldest_reader` names the reader that has been open for longest; it is asked
     /// only when one keeps the WAL from shrinking.
     ///
@@ -183,15 +189,18 @@ impl Checkpointer {
         vfs: Option<&str>,
         limits: &CheckpointLimits,
         gate: Arc<Gate>,
+        log: Option<Arc<dyn CommonLog>>,
         oldest_reader: impl Fn() -> Option<String> + Send + 'static,
     ) -> Result<Self> {
-        let connection = open(path, vfs)
+        let mut connection = open(path, vfs)
             .map_err(|error| Error::sqlite("open the checkpointer's connection", error))?;
         let page_size = in_wal_mode(&connection, path)?;
         // From here on SQLite itself waits for no other connection, see `waiting`.
-        connection
-            .busy_timeout(Duration::ZERO)
-            .map_err(|error| Error::sqlite("prepare the checkpointer's connection", error))?;
+        match log.clone() {
+            Some(log) => connection.busy_handler(Some(move |_| log.wait_at_lock())),
+            None => connection.busy_timeout(Duration::ZERO),
+        }
+        .map_err(|error| Error::sqlite("prepare the checkpointer's connection", error))?;
         let shared = Arc::new(Shared::default());
         shared.with_stats(|stats| stats.page_size = page_size);
         let policy = Policy::new(limits.thresholds(page_size));
@@ -203,6 +212,7 @@ impl Checkpointer {
             limits: limits.clone(),
             policy,
             gate: Arc::clone(&gate),
+            log: log.clone(),
             shared: Arc::clone(&shared),
             oldest_reader: Box::new(oldest_reader),
             started: Instant::now(),
@@ -212,13 +222,13 @@ impl Checkpointer {
             .name("leafpress-checkpoint".to_owned())
             .spawn(move || worker.run())
             .map_err(|error| Error::no_thread("for the checkpointer", error))?;
-        Ok(Self { gate, shared, thread: Some(thread) })
+        Ok(Self { gate, log, shared, thread: Some(thread) })
     }
 
     /// The numbers so far.
     pub(crate) fn stats(&self) -> CheckpointStats {
         let mut stats = self.shared.with_stats(|stats| stats.clone());
-        stats.add_gate(&self.gate.look(), self.gate.held());
+        stats.add_gate(&look(&self.gate, self.log.as_deref()), self.gate.held());
         stats
     }
 
@@ -238,6 +248,9 @@ impl Checkpointer {
     fn join(&mut self) -> Result<()> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         self.gate.stop();
+        if let Some(log) = &self.log {
+            log.wake();
+        }
         thread.join().unwrap_or_else(|_| {
             let error = rusqlite::Error::UnwindingPanic;
             Err(Error::sqlite("make the last checkpoint", error).on_disk(STILL_IN_THE_WAL))
@@ -289,6 +302,8 @@ struct Worker {
     limits: CheckpointLimits,
     policy: Policy,
     gate: Arc<Gate>,
+    /// Present if writers of other processes share the log.
+    log: Option<Arc<dyn CommonLog>>,
     shared: Arc<Shared>,
     oldest_reader: Box<dyn Fn() -> Option<String> + Send>,
     started: Instant,
@@ -300,18 +315,27 @@ impl Worker {
     fn run(mut self) -> Result<()> {
         let _opened_at_the_end = OpenAtTheEnd(Arc::clone(&self.gate));
         loop {
-            let look = self.gate.look();
+            let heard = self.log.as_ref().map(|log| log.heard());
+            let look = self.look();
             if look.stopping || self.gate.broken().is_some() {
                 break;
+            }
+            if !self.works(&look) {
+                self.gate.open_for_good();
+                self.gate.sleep(Some(ASK_AGAIN_AFTER), gate::NEVER, look.commits);
+                continue;
             }
             let now = self.started.elapsed();
             let step = self.policy.decide(&look, now);
             if matches!(step, Step::Sleep { .. } | Step::Pass) {
-                self.gate.let_go(self.policy.shut_at_frames(step, now), look.commits);
+                self.let_go(step, now, &look);
             }
             if let Step::Sleep { until, wake_at_frames } = step {
                 let at_most = until.map(|until| until.saturating_sub(self.started.elapsed()));
-                self.gate.sleep(at_most, wake_at_frames, look.commits);
+                match (&self.log, heard) {
+                    (Some(log), Some(heard)) => log.sleep(heard, at_most, wake_at_frames),
+                    _ => self.gate.sleep(at_most, wake_at_frames, look.commits),
+                }
                 continue;
             }
             let began = Instant::now();
@@ -329,6 +353,35 @@ impl Worker {
             return self.finish();
         }
         Ok(())
+    }
+
+    /// The gate and the log now.
+    fn look(&self) -> Look {
+        if let Some(log) = &self.log
+            && log.has_failed()
+            && self.gate.broken().is_none()
+        {
+            self.gate.break_off("a sync of the log failed in another process".to_owned());
+        }
+        let mut look = look(&self.gate, self.log.as_deref());
+        // A commit that reaches the bound closes a gate of its own process only.
+        look.shut |= self.log.is_some() && look.frames >= self.policy.bound_frames();
+        look
+    }
+
+    /// Returns true if this checkpointer is to work: it alone has the log, or it is the one of
+    /// several that makes the checkpoints, or that one must be stopped, as the log is far too long.
+    fn works(&self, look: &Look) -> bool {
+        let far_too_long = self.policy.bound_frames().saturating_mul(2);
+        self.log.as_ref().is_none_or(|log| log.is_ours() || look.frames >= far_too_long)
+    }
+
+    /// Lets the writer go on. Closing the gate at the bound would hold one process of several.
+    fn let_go(&self, step: Step, now: Duration, look: &Look) {
+        match self.log {
+            Some(_) => self.gate.open_for_good(),
+            None => self.gate.let_go(self.policy.shut_at_frames(step, now), look.commits),
+        }
     }
 
     /// The outcome, and for how long the gate was closed.
@@ -360,10 +413,21 @@ impl Worker {
         let Some(closed) = self.gate.close() else { return (Outcome::Left, Duration::ZERO) };
         let since = Instant::now();
         let mode = if cut { "TRUNCATE" } else { "RESTART" };
+        if let Some(log) = &self.log {
+            // Half of the time for which the writer waits at the gate.
+            log.line_up(self.limits.gate_wait_max / 2);
+        }
+        let commits = self.look().commits;
         let outcome = waiting(self.limits.catch_up_wait_max, || self.checkpoint(mode));
+        if let Some(log) = &self.log {
+            log.leave_line();
+        }
         if matches!(outcome, Outcome::Done { busy: false, .. }) {
-            closed.wal_rewinds(self.policy.bound_frames());
+            if self.log.is_none() {
+                closed.wal_rewinds(self.policy.bound_frames());
+            }
             if cut {
+                self.is_empty_since(commits);
                 closed.wal_is_empty();
             }
         }
@@ -381,16 +445,28 @@ impl Worker {
         if !whole {
             return (pass, Duration::ZERO);
         }
-        let Some(closed) = self.gate.close_if_quiet(commits) else {
+        let own_commits = match &self.log {
+            Some(log) if log.state().commits != commits => return (Outcome::Left, Duration::ZERO),
+            Some(_) => self.gate.look().commits,
+            None => commits,
+        };
+        let Some(closed) = self.gate.close_if_quiet(own_commits) else {
             return (Outcome::Left, Duration::ZERO);
         };
         let since = Instant::now();
         let outcome = self.checkpoint("TRUNCATE");
         if matches!(outcome, Outcome::Done { busy: false, .. }) {
             closed.wal_is_empty();
+            self.is_empty_since(commits);
         }
         drop(closed);
         (outcome, since.elapsed())
+    }
+
+    fn is_empty_since(&self, commits: u64) {
+        if let Some(log) = &self.log {
+            log.is_empty_since(commits);
+        }
     }
 
     fn checkpoint(&self, mode: &str) -> Outcome {
@@ -415,6 +491,9 @@ impl Worker {
     fn break_off_if_unsynced(&self, error: &rusqlite::Error) {
         if is_failed_sync(error) {
             self.leave_wal_as_it_is();
+            if let Some(log) = &self.log {
+                log.sync_failed();
+            }
             let path = path_text(&self.path);
             self.gate.break_off(format!("a sync of {path} failed in a checkpoint: {error}"));
         }
@@ -463,6 +542,11 @@ impl Worker {
     /// The last checkpoint; readers may keep something in the WAL.
     fn finish(self) -> Result<()> {
         self.gate.open_for_good();
+        if self.log.as_ref().is_some_and(|log| !log.is_last()) {
+            // Another writer makes the checkpoints. If it leaves now too, closing the last
+            // connection copies the log.
+            return Ok(());
+        }
         let began = Instant::now();
         let mut failure = None;
         let outcome = waiting(self.limits.stop_wait_max, || {
@@ -487,6 +571,14 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// The gate, with the length of the log that several processes share, if they do.
+fn look(gate: &Gate, log: Option<&dyn CommonLog>) -> Look {
+    let own = gate.look();
+    let Some(log) = log else { return own };
+    let LogState { frames, commits, rewinds } = log.state();
+    Look { frames, commits, rewinds, ..own }
 }
 
 /// Tries again while others stand in the way, at most for this time.

@@ -104,7 +104,7 @@ fn scene(limits: CheckpointLimits, oldest: impl Fn() -> Option<String> + Send + 
     let (path, connection) = new_database(&folder);
     let gate = limits.gate();
     let checkpointer =
-        Checkpointer::start(&path, None, &limits, Arc::clone(&gate), oldest).unwrap();
+        Checkpointer::start(&path, None, &limits, Arc::clone(&gate), None, oldest).unwrap();
     let writer = PlainWriter::new(connection, gate);
     Scene { folder, path, limits, checkpointer, writer }
 }
@@ -278,7 +278,8 @@ fn a_wal_that_an_earlier_run_left_is_copied_and_cut() {
     }
     assert!(wal_file_bytes(&path) > 0);
     let limits = small_limits();
-    let checkpointer = Checkpointer::start(&path, None, &limits, limits.gate(), || None).unwrap();
+    let checkpointer =
+        Checkpointer::start(&path, None, &limits, limits.gate(), None, || None).unwrap();
     eventually("the WAL is cut", || wal_file_bytes(&path) == 0);
     drop(checkpointer);
     assert_sound(&path, 50);
@@ -288,7 +289,8 @@ fn a_wal_that_an_earlier_run_left_is_copied_and_cut() {
 fn it_starts_only_on_a_database_in_wal_mode() {
     let folder = tempfile::tempdir().unwrap();
     let limits = small_limits();
-    let start = |path: &Path| Checkpointer::start(path, None, &limits, limits.gate(), || None);
+    let start =
+        |path: &Path| Checkpointer::start(path, None, &limits, limits.gate(), None, || None);
     let path = folder.path().join("rollback.db");
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
     let error = start(&path).unwrap_err().to_string();

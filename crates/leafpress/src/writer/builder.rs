@@ -16,12 +16,12 @@ use super::on_connect::OnConnect;
 use super::place::Place;
 use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};
-use super::shared::Sharing;
+use super::shared::{LogOfMembers, Sharing};
 use super::stats::Recorder;
 use super::target::CommitTarget;
 use super::transaction_hooks::TransactionHooksPlace;
 use super::{Local, Shared, Writer};
-use crate::checkpoint::{CheckpointLimits, Checkpointer};
+use crate::checkpoint::{CheckpointLimits, Checkpointer, CommonLog};
 use crate::error::{Error, Result};
 use crate::fork::OfProcess;
 use crate::new_file::disk;
@@ -287,17 +287,19 @@ impl WriterBuilder {
         let readers = ReaderPool::new(&path, vfs, self.reader_limits, self.on_connect);
         let is_wal = self.request.profile.is_wal();
         let gate = self.checkpoint_limits.gate();
+        let joined = sharing.as_ref().and_then(|it| it.as_ref().ok()).map(Arc::clone);
         let checkpointer = if is_wal {
+            let log = joined.as_ref().map(|sharing| LogOfMembers::new(Arc::clone(sharing)));
+            let log = log.map(|log| Arc::new(log) as Arc<dyn CommonLog>);
             let pool = readers.clone();
             let oldest = move || pool.oldest().map(|reader| reader.name);
             let (vfs, limits) = (self.request.vfs.as_deref(), &self.checkpoint_limits);
-            Some(Checkpointer::start(&path, vfs, limits, Arc::clone(&gate), oldest)?)
+            Some(Checkpointer::start(&path, vfs, limits, Arc::clone(&gate), log, oldest)?)
         } else {
             None
         };
         let hooks = TransactionHooksPlace::default();
         let interrupts = Arc::<Interrupts>::default();
-        let joined = sharing.as_ref().and_then(|it| it.as_ref().ok()).map(Arc::clone);
         let sharing = sharing.map(|it| it.map(|sharing| Arc::downgrade(&sharing)));
         let busy = BusyClock::new(self.request.busy_timeout, Arc::clone(&interrupts), joined);
         let target = LocalTarget::new(

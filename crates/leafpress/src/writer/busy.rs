@@ -64,6 +64,13 @@ impl BusyClock {
         }
     }
 
+    /// Tells the writers that share the database that a sync has failed.
+    pub(super) fn sync_failed(&self) {
+        if let Some(sharing) = &self.sharing {
+            sharing.sync_failed();
+        }
+    }
+
     fn goes_on(&self) -> bool {
         self.waited() < self.limit && !self.interrupts.is_asked_of_all()
     }

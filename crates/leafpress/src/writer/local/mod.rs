@@ -148,10 +148,14 @@ impl LocalTarget {
             // Only the checkpointer may copy the log, so closing this connection must not.
             leave_wal_as_it_is(&connection)?;
             let counts = Arc::clone(&counts);
+            let sharing = busy.sharing().map(Arc::clone);
             connection.wal_hook(Some(move |_: &mut Wal, frames: c_int| {
                 let frames = u32::try_from(frames).unwrap_or_default();
                 counts.wal_bytes.store(wal_bytes(frames, page_bytes), Ordering::Relaxed);
                 gate.committed(frames);
+                if let Some(sharing) = &sharing {
+                    sharing.committed(frames);
+                }
                 Ok(())
             }))?;
         }
@@ -458,6 +462,7 @@ impl LocalTarget {
                     self.about_atomic_pages()
                 );
                 if is_failed_sync(&source) {
+                    self.busy.sync_failed();
                     self.leave_all_as_it_is(&reason);
                 }
                 unknown(group, range, reason)
@@ -577,9 +582,10 @@ impl CommitTarget for LocalTarget {
             && is_failed_sync(error)
         {
             if let Some(sharing) = &self.sharing {
-                sharing.break_off();
+                sharing.sync_failed();
             }
             // Only the log has all pages now, and must stay as it is.
+            self.busy.sync_failed();
             gate.break_off(format!("a sync failed while it was to {}: {error}", work.action()));
         }
         if let Some(error) = self.interrupts.stopped() {

@@ -5,9 +5,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The sleep where the system has no such bells.
+/// The shortest and the longest sleep where the system has no such bells.
 #[cfg(not(target_os = "linux"))]
-const NAP: Duration = Duration::from_micros(200);
+const NAP: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(10));
 
 /// The state of a bell, to be read before the thread looks for what it waits for.
 pub(super) fn heard(bell: &AtomicU32) -> u32 {
@@ -27,7 +27,7 @@ pub(super) fn sleep(bell: &AtomicU32, heard: u32, limit: Duration) {
     }
     #[cfg(not(target_os = "linux"))]
     if bell.load(Ordering::Acquire) == heard {
-        std::thread::sleep(limit.min(NAP));
+        std::thread::sleep((limit / 20).clamp(NAP.0, NAP.1).min(limit));
     }
 }
 

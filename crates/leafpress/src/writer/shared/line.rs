@@ -73,6 +73,7 @@ impl Sharing {
 
     /// Says that our transaction has begun.
     pub(crate) fn begun(&self) {
+        self.count_turn();
         self.page.holder().store(self.membership.slot() as u64 + 1, Ordering::Release);
         self.own_ticket().store(0, Ordering::Release);
     }
@@ -111,7 +112,7 @@ impl Sharing {
     }
 
     /// The member that lives and has begun a transaction.
-    fn holder(&self) -> Option<usize> {
+    pub(super) fn holder(&self) -> Option<usize> {
         let holder = self.page.holder().load(Ordering::Acquire);
         let slot = (holder as usize).checked_sub(1)?;
         if self.membership.is_gone(slot) {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | 0 | by all members together; alone, to clear or to remove the file |
 //! | 1 | by the member that syncs the log: the *baton* |
+//! | 2 | by the member that makes the checkpoints, until it leaves |
 //! | 1000 … | by the member of that slot |
 //!
 //! The file has the rights of the database, so a user who may write the one may write the other.
@@ -31,6 +32,7 @@ use crate::words::path_text;
 
 const MEMBERS: u32 = 0;
 const BATON: u32 = 1;
+const CHECKPOINTS: u32 = 2;
 const FIRST_SLOT: u32 = 1_000;
 
 /// Attempts to join while others clear or remove the file, and the pause between two.
@@ -110,6 +112,11 @@ impl Membership {
 
     pub(super) fn leave_baton(&self) {
         self.release(BATON);
+    }
+
+    /// Takes the checkpoints, if no other member makes them.
+    pub(super) fn take_checkpoints(&self) -> bool {
+        self.locks.try_exclusive(CHECKPOINTS).unwrap_or(false)
     }
 
     fn release(&self, byte: u32) {

@@ -29,6 +29,10 @@ impl Membership {
         match *self {}
     }
 
+    pub(super) fn take_checkpoints(&self) -> bool {
+        match *self {}
+    }
+
     pub(super) fn leave_baton(&self) {
         match *self {}
     }

@@ -18,6 +18,7 @@
 //! | `page.rs` | names the numbers in that file, which all members have mapped |
 //! | `line.rs` | the line for the write lock, first come, first served |
 //! | `rounds.rs` | the rounds of syncs |
+//! | `log.rs` | the log's length, for the member that makes the checkpoints |
 //! | `bell.rs` | sleeps until another process rings |
 //!
 //! 1. A commit is answered with success only after a sync of the log that began after the commit.
@@ -32,6 +33,9 @@
 
 mod bell;
 mod line;
+mod log;
+#[cfg(all(test, unix))]
+mod log_tests;
 #[cfg(unix)]
 mod membership;
 #[cfg(not(unix))]
@@ -41,10 +45,11 @@ mod page;
 mod rounds;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::Serialize;
 
+pub(crate) use self::log::LogOfMembers;
 use self::membership::Membership;
 use self::page::Page;
 pub(crate) use self::rounds::NotSynced;
@@ -58,6 +63,9 @@ pub(crate) struct Sharing {
     /// Dropped last: until then the page belongs to the members.
     membership: Membership,
     counts: Counts,
+    /// The turn that began last.
+    turn: AtomicU64,
+    makes_checkpoints: AtomicBool,
 }
 
 /// Numbers of one member's work.
@@ -87,6 +95,8 @@ pub struct SharingStats {
     pub lonely_syncs: u64,
     /// Transactions that waited for those of other processes.
     pub waits_in_line: u64,
+    /// True if this writer makes the checkpoints for all of them.
+    pub makes_checkpoints: bool,
 }
 
 impl SharingStats {
@@ -99,6 +109,7 @@ impl SharingStats {
             syncs_of_others: 0,
             lonely_syncs: 0,
             waits_in_line: 0,
+            makes_checkpoints: false,
         }
     }
 }
@@ -110,7 +121,14 @@ impl Sharing {
     /// The reason why the writer must work by itself.
     pub(crate) fn join(path: &Path) -> Result<Self, String> {
         let (membership, page) = Membership::join(path)?;
-        Ok(Self { process: Process::current(), page, membership, counts: Counts::default() })
+        Ok(Self {
+            process: Process::current(),
+            page,
+            membership,
+            counts: Counts::default(),
+            turn: AtomicU64::new(0),
+            makes_checkpoints: AtomicBool::new(false),
+        })
     }
 
     /// Numbers so far.
@@ -123,6 +141,7 @@ impl Sharing {
             syncs_of_others: read(&self.counts.syncs_of_others),
             lonely_syncs: read(&self.counts.lonely_syncs),
             waits_in_line: read(&self.counts.waits_in_line),
+            makes_checkpoints: self.makes_checkpoints.load(Ordering::Relaxed),
         }
     }
 

@@ -65,6 +65,26 @@ impl Page {
         &self.0.numbers[32]
     }
 
+    /// Turns that were begun.
+    pub(super) fn turns(&self) -> &AtomicU64 {
+        &self.0.numbers[41]
+    }
+
+    /// The last turn that has committed, and the log's frames after it; see `log.rs`.
+    pub(super) fn log(&self) -> &AtomicU64 {
+        &self.0.numbers[48]
+    }
+
+    /// Commits that found the log shorter than the one before.
+    pub(super) fn rewinds(&self) -> &AtomicU64 {
+        &self.0.numbers[49]
+    }
+
+    /// Frames at which the checkpointer is to be woken.
+    pub(super) fn copy_at(&self) -> &AtomicU64 {
+        &self.0.numbers[56]
+    }
+
     /// The slot of the member that has begun a transaction, counted from 1; 0 if none has.
     pub(super) fn holder(&self) -> &AtomicU64 {
         &self.0.numbers[40]
@@ -83,6 +103,11 @@ impl Page {
     /// Rung by the commit for which a round waits.
     pub(super) fn gathered_bell(&self) -> &AtomicU32 {
         &self.0.bells[16]
+    }
+
+    /// Rung when the log has grown to [`copy_at`](Self::copy_at), or was rewound.
+    pub(super) fn copy_bell(&self) -> &AtomicU32 {
+        &self.0.bells[32]
     }
 
     /// Bells of the slots, rung for the first in the line.

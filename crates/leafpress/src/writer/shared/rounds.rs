@@ -130,7 +130,7 @@ impl Sharing {
     /// A sync of our own.
     fn sync(&self, sync: &mut impl FnMut() -> rusqlite::Result<()>) -> Result<(), NotSynced> {
         sync().map_err(|error| {
-            self.break_off();
+            self.sync_failed();
             NotSynced::Here(error)
         })?;
         // The system tells a failure once, perhaps to another process.
@@ -138,9 +138,10 @@ impl Sharing {
     }
 
     /// Says that a sync of the log has failed here: no other member may go on either.
-    pub(crate) fn break_off(&self) {
+    pub(crate) fn sync_failed(&self) {
         self.page.set_broken();
         bell::ring(self.page.synced_bell());
+        bell::ring(self.page.copy_bell());
     }
 }
 
