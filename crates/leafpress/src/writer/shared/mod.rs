@@ -39,6 +39,8 @@ mod membership;
 mod membership;
 mod page;
 mod rounds;
+#[cfg(all(test, unix))]
+mod tests;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
