@@ -200,6 +200,26 @@ fn a_file_of_another_version_in_use_is_left_to_it() {
 }
 
 #[test]
+fn members_of_a_file_that_was_removed_go_on_beside_those_of_a_new_one() {
+    let place = Place::new();
+    let old = place.open();
+    fs::remove_file(&place.shared).unwrap();
+    let new = place.open();
+    assert_shares(&old, 1);
+    assert_shares(&new, 1);
+    std::thread::scope(|scope| {
+        for writer in [&old, &new] {
+            scope.spawn(|| write(writer, 50));
+        }
+    });
+    drop(old);
+    assert!(place.shared.exists(), "it is not that of the old one");
+    drop(new);
+    assert!(!place.shared.exists());
+    assert_eq!(place.rows(), 100);
+}
+
+#[test]
 fn the_file_has_the_rights_of_the_database() {
     let place = Place::new();
     fs::set_permissions(&place.database, fs::Permissions::from_mode(0o640)).unwrap();
