@@ -137,7 +137,7 @@ neighbours: tested ## Share databases with another copy of SQLite in the process
 		--test neighbour_kills --test crash_neighbour -- --nocapture
 	$(NEIGHBOURS_ASKED) $(PYTHON_TESTS_GIVEN) $(PYTHON) tests/python/test_neighbours.py
 
-shared-kills: ## Kill, stop and mislead processes that share a database, for long (20 minutes)
+shared-kills: ## Kill, stop and mislead processes that share a database, for long (15 minutes)
 	LEAFPRESS_SHARED_KILLS=$(SHARED_KILLS) LEAFPRESS_SHARED_SECONDS=$(SHARED_SECONDS) \
 		$(CARGO) test --locked --workspace --test shared_members -- --nocapture
 

@@ -20,9 +20,11 @@ const FIRST_ID: i64 = 1 << 40;
 /// No lease ends within a test, so that each job comes once.
 const LEASE: Duration = Duration::from_secs(3_600);
 
-/// A writer with long patience, for a machine that has much to do.
+/// A writer with long patience, for a machine that has much to do. Under one profile it is shared.
 pub fn open(path: &Path, profile: Profile) -> Writer {
-    Writer::builder(path).profile(profile).busy_limit(Duration::from_secs(50)).open().unwrap()
+    let builder = Writer::builder(path).profile(profile).busy_limit(Duration::from_secs(50));
+    let builder = if profile == Profile::Durable { builder.shared() } else { builder };
+    builder.open().unwrap()
 }
 
 pub fn open_queue(writer: &Writer, name: &str) -> Queue {

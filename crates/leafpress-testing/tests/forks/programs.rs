@@ -180,6 +180,7 @@ pub fn write_at_once_though_a_child_lives(profile: Profile) {
     let lives = Path::new("/proc").join(survivor.to_string()).exists();
     let writer = open(&path, profile);
     writer.execute(INSERT, (-4, "after the kill")).unwrap();
+    let sharing = writer.stats().sharing.map(|it| (it.why_not, it.members));
     open_queue(&writer, "mail").push("after the kill").unwrap();
     let uncommitted =
         writer
@@ -190,5 +191,6 @@ pub fn write_at_once_though_a_child_lives(profile: Profile) {
     alone.expect("the child has kept locks of its parent");
     assert!(lives || !cfg!(target_os = "linux"), "the child was to live on");
     assert_eq!(uncommitted, Ok(0));
+    assert_eq!(sharing, (profile == Profile::Durable).then_some((None, 1)));
     println!("{profile}: a killed process leaves no lock, though its child lives");
 }

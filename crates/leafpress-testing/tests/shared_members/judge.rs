@@ -62,7 +62,7 @@ impl Judge {
     fn open(&self) -> Connection {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags).unwrap();
-        connection.busy_timeout(Duration::from_mins(1)).unwrap();
+        connection.busy_timeout(Duration::from_secs(60)).unwrap();
         connection
     }
 }

@@ -36,7 +36,7 @@ pub const READY: &str = "ready";
 pub const END: &str = "end";
 
 /// Longer than a test lasts: an error says that a process waited for ever.
-const BUSY_LIMIT: Duration = Duration::from_mins(2);
+const BUSY_LIMIT: Duration = Duration::from_secs(120);
 /// As applications have it.
 const BUSY_LIMIT_OF_PLAIN: Duration = Duration::from_secs(5);
 const PAUSE_OF_PLAIN: Duration = Duration::from_millis(50);
@@ -50,9 +50,9 @@ pub fn write_until_told(path: &Path, first_id: i64, part: &str) {
     });
     let rows = Rows { next: first_id, end: first_id + IDS_EACH };
     match part {
-        PLAIN => write_plainly(path, rows),
-        MANY => write_with_many(path, rows),
-        _ => write(path, rows, part == TOO_EARLY),
+        PLAIN => write_plainly(path, &rows),
+        MANY => write_with_many(path, &rows),
+        _ => write(path, &rows, part == TOO_EARLY),
     }
 }
 
@@ -75,7 +75,7 @@ impl Rows {
     }
 }
 
-fn write(path: &Path, rows: Rows, is_too_early: bool) {
+fn write(path: &Path, rows: &Rows, is_too_early: bool) {
     let writer = match Writer::builder(path).shared().busy_limit(BUSY_LIMIT).open() {
         Ok(writer) => writer,
         Err(error) => return say(format_args!("error of open: {error}")),
@@ -111,7 +111,7 @@ fn write(path: &Path, rows: Rows, is_too_early: bool) {
     ));
 }
 
-fn write_with_many(path: &Path, rows: Rows) {
+fn write_with_many(path: &Path, rows: &Rows) {
     let open = |_| Writer::builder(path).shared().busy_limit(BUSY_LIMIT).open().unwrap();
     let writers: Vec<Writer> = (0..WRITERS_OF_MANY).map(open).collect();
     for why_not in writers.iter().filter_map(|it| it.stats().sharing.unwrap().why_not) {
@@ -134,7 +134,7 @@ fn write_with_many(path: &Path, rows: Rows) {
     say(END);
 }
 
-fn write_plainly(path: &Path, rows: Rows) {
+fn write_plainly(path: &Path, rows: &Rows) {
     let connection = Connection::open(path).unwrap();
     connection.busy_timeout(BUSY_LIMIT_OF_PLAIN).unwrap();
     say(READY);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::member::{self, END, IDS_EACH, READY};
 
 /// A wait takes less than a second, and more only on a machine with much else to do.
-pub const HANG: Duration = Duration::from_mins(2);
+pub const HANG: Duration = Duration::from_secs(120);
 
 /// A line of a member, or the end of its lines.
 struct Heard {

@@ -223,6 +223,9 @@ impl Error {
                 ErrorKind::Destination { path: path.clone(), reason: reason.clone() }
             }
             ErrorKind::Stopped { reason } => ErrorKind::Stopped { reason: reason.clone() },
+            ErrorKind::OutcomeUnknown { reason } => {
+                ErrorKind::OutcomeUnknown { reason: reason.clone() }
+            }
             ErrorKind::TimedOut { limit } => ErrorKind::TimedOut { limit: *limit },
             ErrorKind::ReadOnly { path, reason } => {
                 ErrorKind::ReadOnly { path: path.clone(), reason: reason.clone() }

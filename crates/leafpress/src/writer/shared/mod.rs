@@ -43,6 +43,8 @@ mod membership;
 mod membership;
 mod page;
 mod rounds;
+#[cfg(all(test, unix))]
+mod tests;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -51,7 +51,7 @@ impl Page {
     }
 
     /// [`BROKEN`] after a sync that failed.
-    fn broken(&self) -> &AtomicU64 {
+    pub(super) fn broken(&self) -> &AtomicU64 {
         &self.0.numbers[19]
     }
 

@@ -1,0 +1,158 @@
+//! Members of one process, without a database: nonsense in the page, members that do not move, syncs
+//! that fail.
+
+use std::cell::Cell;
+use std::fs;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::{NotSynced, Sharing};
+
+const NO_MEMBER: usize = 100;
+
+fn members<const N: usize>() -> (tempfile::TempDir, [Sharing; N]) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("a.db");
+    fs::write(&database, "").unwrap();
+    let members = [(); N].map(|()| Sharing::join(&database).unwrap());
+    (folder, members)
+}
+
+/// A commit of this member; the syncs that it made.
+fn commit(member: &Sharing) -> u32 {
+    let mut syncs = 0;
+    let durable = member.make_durable(|| {
+        syncs += 1;
+        Ok(())
+    });
+    durable.unwrap();
+    syncs
+}
+
+fn failed() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC),
+        None,
+    )
+}
+
+#[test]
+fn a_sync_does_not_cover_a_commit_that_came_after_it_began() {
+    let (_folder, [one, other]) = members();
+    let durable = one.make_durable(|| {
+        other.page.committed().fetch_add(1, AcqRel);
+        Ok(())
+    });
+    durable.unwrap();
+    assert_eq!(one.page.synced().load(Acquire), 1);
+    assert_eq!(one.page.committed().load(Acquire), 2);
+    assert_eq!(commit(&other), 1);
+    assert_eq!(one.page.synced().load(Acquire), 3);
+}
+
+#[test]
+fn a_member_syncs_alone_while_another_keeps_the_baton() {
+    let (_folder, [stopped, other]) = members();
+    assert!(stopped.membership.take_baton());
+    assert_eq!(commit(&other), 1);
+    assert_eq!((other.stats().lonely_syncs, other.stats().own_syncs), (1, 0));
+    stopped.membership.leave_baton();
+    assert_eq!(commit(&other), 1);
+    assert_eq!((other.stats().lonely_syncs, other.stats().own_syncs), (1, 1));
+}
+
+#[test]
+fn nonsense_is_no_sync() {
+    let (_folder, [one, other]) = members();
+    let page = &one.page;
+    commit(&one);
+    for (committed, synced) in [(1, u64::MAX), (u64::MAX, 1), (0, 7), (u64::MAX, u64::MAX)] {
+        page.committed().store(committed, Release);
+        page.synced().store(synced, Release);
+        page.sync_ns().store(u64::MAX, Relaxed);
+        page.last_round().store(u64::MAX, Relaxed);
+        page.gather_at().store(1, Relaxed);
+        page.broken().store(1, Release);
+        assert_eq!(commit(&other), 1, "{committed} {synced}");
+        // It is mended, so that members share syncs again.
+        assert_eq!(page.synced().load(Acquire), page.committed().load(Acquire));
+        assert_eq!(commit(&one), 1);
+    }
+}
+
+#[test]
+fn after_a_sync_that_failed_no_member_goes_on() {
+    let (_folder, [one, other]) = members();
+    assert!(matches!(one.make_durable(|| Err(failed())), Err(NotSynced::Here(_))));
+    let no_sync = || panic!("a sync after one that failed says nothing");
+    assert!(matches!(other.make_durable(no_sync), Err(NotSynced::Elsewhere)));
+    assert!(matches!(one.make_durable(no_sync), Err(NotSynced::Elsewhere)));
+}
+
+#[test]
+fn a_sync_beside_one_that_failed_is_no_success() {
+    let (_folder, [one, other]) = members();
+    let durable = one.make_durable(|| {
+        other.break_off();
+        Ok(())
+    });
+    assert!(matches!(durable, Err(NotSynced::Elsewhere)));
+    assert_eq!(one.page.synced().load(Acquire), 0);
+    // A member that syncs alone.
+    let (_folder, [one, other, stopped]) = members();
+    assert!(stopped.membership.take_baton());
+    assert!(matches!(one.make_durable(|| Err(failed())), Err(NotSynced::Here(_))));
+    assert!(matches!(other.make_durable(|| Ok(())), Err(NotSynced::Elsewhere)));
+}
+
+#[test]
+fn a_member_that_does_not_move_loses_its_place() {
+    let (_folder, [idle, other]) = members();
+    let page = &other.page;
+    for slot in [idle.membership.slot(), NO_MEMBER] {
+        for holder in [0, NO_MEMBER as u64 + 1, u64::MAX] {
+            page.last_ticket().store(7, Release);
+            page.tickets()[slot].store(1, Release);
+            page.holder().store(holder, Release);
+            other.line_up(|| true);
+            assert_eq!(page.tickets()[slot].load(Acquire), 0, "{slot}, {holder}");
+            other.begun();
+            other.leave_line();
+            assert_eq!(page.holder().load(Acquire), 0);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_that_does_not_end_is_left_to_sqlites_lock() {
+    let (_folder, [idle, other]) = members();
+    let slot = idle.membership.slot();
+    other.page.last_ticket().store(7, Release);
+    other.page.tickets()[slot].store(1, Release);
+    other.page.holder().store(slot as u64 + 1, Release);
+    other.line_up(|| true);
+    assert_eq!(other.page.tickets()[slot].load(Acquire), 1);
+}
+
+#[test]
+fn a_member_puts_back_its_ticket_that_was_taken_away() {
+    let (_folder, [first, ours, third]) = members();
+    let page = &ours.page;
+    let own_ticket = || page.tickets()[ours.membership.slot()].load(Acquire);
+    page.last_ticket().store(7, Release);
+    page.tickets()[first.membership.slot()].store(1, Release);
+    let looks = Cell::new(0);
+    let put_back = Cell::new(None);
+    ours.line_up(|| {
+        // The line moves, so that patience does not end.
+        let holder = if looks.get() % 2 == 0 { &first } else { &third };
+        page.holder().store(holder.membership.slot() as u64 + 1, Release);
+        looks.set(looks.get() + 1);
+        match looks.get() {
+            1 => assert_eq!(own_ticket(), 8),
+            2 => page.tickets()[ours.membership.slot()].store(0, Release),
+            _ => put_back.set(Some(own_ticket())),
+        }
+        put_back.get().is_none()
+    });
+    assert_eq!(put_back.get(), Some(8));
+}
