@@ -459,3 +459,56 @@ fn the_database_is_sound_after_all_of_it() {
     assert_eq!(check, "ok");
     assert_eq!(scene.jobs().len(), 3);
 }
+
+#[test]
+fn workers_and_a_push_share_the_database_and_each_job_is_done_once() {
+    let scene = Scene::new(&["held up"]);
+    let held_up = format!("{HELD_UP}; cat >> done");
+    let first = scene.start(&["--until-empty", "--shell", &held_up]);
+    scene.wait_for("pid");
+    assert!(scene.path("jobs.db-shared").exists());
+    let numbers: String = (0..40).map(|number| format!("{number}\n")).collect();
+    fs::write(scene.path("numbers"), &numbers).unwrap();
+    let push = ["queue", "push", "jobs.db", "q", "--lines", "--batch", "3"];
+    let mut push = command(scene.folder.path(), &push);
+    push.stdin(fs::File::open(scene.path("numbers")).unwrap());
+    assert!(push.output().unwrap().status.success());
+    let line = "read -r number; echo $number >> done-$LEAFPRESS_JOB_ID";
+    let workers: Vec<Child> = (0..3)
+        .map(|_| scene.start(&["--until-empty", "--concurrency", "2", "--shell", line]))
+        .collect();
+    for worker in workers {
+        let output = worker.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    scene.let_go_on();
+    assert!(first.wait_with_output().unwrap().status.success());
+    assert!(scene.states().iter().all(|state| state == "done"));
+    let mut done: Vec<String> = names_in(scene.folder.path())
+        .iter()
+        .filter(|name| name.starts_with("done-"))
+        .map(|name| fs::read_to_string(scene.path(name)).unwrap())
+        .collect();
+    done.sort_by_key(|number| number.trim().parse::<u32>().unwrap());
+    assert_eq!(done.concat(), numbers);
+    assert!(!scene.path("jobs.db-shared").exists(), "the last one removes it");
+}
+
+#[test]
+fn a_worker_shares_unless_it_is_told_not_to_and_says_why_it_cannot() {
+    let scene = Scene::new(&[""]);
+    let held_up = ["--until-empty", "--shell", HELD_UP];
+    let worker = scene.start(&[&["--no-shared"], &held_up[..]].concat());
+    scene.wait_for("pid");
+    assert!(!scene.path("jobs.db-shared").exists());
+    scene.let_go_on();
+    assert!(worker.wait_with_output().unwrap().status.success());
+
+    fs::write(scene.path("jobs.db-shared"), "a file of mine").unwrap();
+    let outcome = scene.work(&["--until-empty", "--exec", "true"]).expect_status(0);
+    assert!(outcome.stderr.contains("--no-shared"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("it is no file of leafpress"), "{}", outcome.stderr);
+    assert_eq!(fs::read_to_string(scene.path("jobs.db-shared")).unwrap(), "a file of mine");
+    let outcome = scene.work(&["--until-empty", "--no-shared", "--exec", "true"]).expect_status(0);
+    assert!(!outcome.stderr.contains("--no-shared"), "{}", outcome.stderr);
+}

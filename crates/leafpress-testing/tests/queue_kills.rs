@@ -12,7 +12,8 @@
 //! the application's that are written with them; some are poison. Rounds take
 //! turns with the profiles `durable` and `relaxed` (a killed process loses nothing
 //! under either), with done jobs kept or deleted, and every fifth one with clocks
-//! that are wrong, each in another way, and jump.
+//! that are wrong, each in another way, and jump. In two rounds of three the processes share the
+//! database ([`shared`](leafpress::writer::WriterBuilder::shared)).
 //!
 //! | | rounds | jobs each |
 //! |---|---|---|
@@ -71,6 +72,7 @@ fn rounds() {
             kills,
             keeps_done: round % 4 < 2,
             clocks_jump: round % 5 == 2,
+            shares: round % 3 < 2,
             forges: round == first,
             seed: round,
         };

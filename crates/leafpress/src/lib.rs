@@ -75,6 +75,8 @@ mod examples_in_documents {
     struct Neighbours;
     #[doc = include_str!("../../../docs/writer.md")]
     struct Writer;
+    #[doc = include_str!("../../../docs/shared.md")]
+    struct Shared;
     #[doc = include_str!("../../../docs/queue.md")]
     struct Queue;
     #[doc = include_str!("../../../docs/doctor.md")]

@@ -45,3 +45,33 @@ fn a_writer_that_waits_in_vain_names_the_holder() {
     assert!(outcome.stderr.contains(&holder), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("holds the write lock"), "{}", outcome.stderr);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_processes_that_share_a_database_are_counted_and_the_others_named() {
+    use std::process::{Child, Stdio};
+
+    use super::common::command;
+
+    let folder = folder();
+    let connection = database(folder.path(), "WAL");
+    connection.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap();
+    run(folder.path(), &["queue", "push", "a.db", "jobs", "x"]).expect_status(0);
+    let arguments = ["queue", "work", "a.db", "jobs", "--exec", "cat"];
+    let mut worker: Child = command(folder.path(), &arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let finding = (0..600).find_map(|_| {
+        let text = run(folder.path(), &["doctor", "a.db", "--json"]).stdout;
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        text.contains("1 process shares it").then_some(text)
+    });
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    let text = finding.expect("the worker shares the database");
+    assert!(text.contains("sharing_writer"), "{text}");
+    assert!(text.contains(&format!("but not process {} (", id())), "{text}");
+    drop(connection);
+}

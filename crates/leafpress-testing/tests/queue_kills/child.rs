@@ -28,6 +28,8 @@ pub struct Task {
     pub seed: u64,
     /// True if its clock is wrong, and jumps.
     pub clock_jumps: bool,
+    /// True if the processes share the database.
+    pub shares: bool,
 }
 
 impl Task {
@@ -43,6 +45,7 @@ impl Task {
             self.consumers.to_string(),
             self.seed.to_string(),
             u8::from(self.clock_jumps).to_string(),
+            u8::from(self.shares).to_string(),
         ]
     }
 
@@ -59,6 +62,7 @@ impl Task {
             consumers: number(6) as usize,
             seed: number(7),
             clock_jumps: number(8) == 1,
+            shares: number(9) == 1,
         }
     }
 }
@@ -77,11 +81,12 @@ struct Work {
 /// its standard input ends, which it also does if the parent dies.
 pub fn work(task: &Task) {
     let (clock, hand) = Clock::manual(now_ms());
-    let writer = Writer::builder(&task.database)
-        .profile(task.profile)
-        .busy_limit(Duration::from_secs(120))
-        .open()
-        .unwrap();
+    let builder =
+        Writer::builder(&task.database).profile(task.profile).busy_limit(Duration::from_secs(120));
+    let builder = if task.shares { builder.shared() } else { builder };
+    let writer = builder.open().unwrap();
+    let shares = writer.stats().sharing.is_some_and(|sharing| sharing.why_not.is_none());
+    assert_eq!(shares, task.shares && cfg!(unix));
     let orders = Queue::builder(&writer, QUEUES[0]);
     // The queues of a writer share the clock of the first.
     let orders = if task.clock_jumps { orders.clock(clock) } else { orders };

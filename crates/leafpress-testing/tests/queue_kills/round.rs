@@ -34,6 +34,8 @@ pub struct Plan {
     pub kills: u64,
     pub keeps_done: bool,
     pub clocks_jump: bool,
+    /// True if the processes share the database.
+    pub shares: bool,
     /// True if forgeries try the judge afterwards.
     pub forges: bool,
     pub seed: u64,
@@ -69,6 +71,7 @@ impl Slot {
             consumers,
             seed: 0,
             clock_jumps: plan.clocks_jump,
+            shares: plan.shares,
         };
         Self { place, task, child: None, journals: Vec::new() }
     }

@@ -13,6 +13,12 @@ use std::time::Duration;
 /// Time after which a checkpointer that does not work asks again.
 pub(super) const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// Such a time while the log has reached its bound.
+pub(super) const ASK_AGAIN_AT_THE_BOUND_AFTER: Duration = Duration::from_millis(20);
+/// Time after which a checkpointer helps the one that works, if the log stays at twice its bound.
+/// That process may have been stopped. Two that work at once stand in one another's way.
+pub(super) const HELP_AFTER: Duration = Duration::from_secs(5);
+
 /// The log at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LogState {

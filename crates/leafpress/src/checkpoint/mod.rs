@@ -22,6 +22,11 @@
 //! alone makes one in a thousand take 40 and the next one 20. Fewer frames (groups), a larger
 //! bound, or pauses in the writing help: in pauses no caller waits.
 //!
+//! If writers of several processes share the log (`common_log`), one checkpointer works for all. A
+//! gate holds one process only, so the gate is not closed at the bound. A catch-up waits in the line
+//! of the writers and holds all of them by SQLite's lock. So the WAL may outgrow its bound by what
+//! the others write during a pass.
+//!
 //! Invariants, which `policy` keeps and its tests check:
 //!
 //! 1. (P1) The gate is closed between groups only, and always opened again: by a guard,
@@ -59,7 +64,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
-use self::common_log::ASK_AGAIN_AFTER;
+use self::common_log::{ASK_AGAIN_AFTER, ASK_AGAIN_AT_THE_BOUND_AFTER, HELP_AFTER};
 pub(crate) use self::common_log::{CommonLog, LogState};
 pub(crate) use self::gate::Gate;
 use self::gate::Look;
@@ -216,6 +221,7 @@ impl Checkpointer {
             shared: Arc::clone(&shared),
             oldest_reader: Box::new(oldest_reader),
             started: Instant::now(),
+            too_long_since: None,
             next_alarm: limits.stuck_reader_after,
         };
         let thread = std::thread::Builder::new()
@@ -307,6 +313,8 @@ struct Worker {
     shared: Arc<Shared>,
     oldest_reader: Box<dyn Fn() -> Option<String> + Send>,
     started: Instant,
+    /// The shared log has been of twice its bound since then.
+    too_long_since: Option<Duration>,
     /// The next warning is due when the WAL was kept from shrinking for so long.
     next_alarm: Duration,
 }
@@ -322,7 +330,7 @@ impl Worker {
             }
             if !self.works(&look) {
                 self.gate.open_for_good();
-                self.gate.sleep(Some(ASK_AGAIN_AFTER), gate::NEVER, look.commits);
+                self.sleep_until_asked_for(&look);
                 continue;
             }
             let now = self.started.elapsed();
@@ -370,10 +378,25 @@ impl Worker {
     }
 
     /// Returns true if this checkpointer is to work: it alone has the log, or it is the one of
-    /// several that makes the checkpoints, or that one must be stopped, as the log is far too long.
-    fn works(&self, look: &Look) -> bool {
-        let far_too_long = self.policy.bound_frames().saturating_mul(2);
-        self.log.as_ref().is_none_or(|log| log.is_ours() || look.frames >= far_too_long)
+    /// several that makes the checkpoints, or that one seems to be stopped.
+    fn works(&mut self, look: &Look) -> bool {
+        let Some(log) = &self.log else { return true };
+        let is_far_too_long = look.frames >= self.policy.bound_frames().saturating_mul(2);
+        let now = self.started.elapsed();
+        self.too_long_since = is_far_too_long.then(|| self.too_long_since.unwrap_or(now));
+        log.is_ours() || self.too_long_since.is_some_and(|since| now >= since + HELP_AFTER)
+    }
+
+    /// Sleeps while another checkpointer works. A commit of our own that finds the log at its bound
+    /// ends the sleep: that checkpointer may be gone.
+    fn sleep_until_asked_for(&self, look: &Look) {
+        let bound_frames = self.policy.bound_frames();
+        let (at_most, wake_at_frames) = if look.frames < bound_frames {
+            (ASK_AGAIN_AFTER, bound_frames)
+        } else {
+            (ASK_AGAIN_AT_THE_BOUND_AFTER, gate::NEVER)
+        };
+        self.gate.sleep(Some(at_most), wake_at_frames, self.gate.look().commits);
     }
 
     /// Lets the writer go on. Closing the gate at the bound would hold one process of several.

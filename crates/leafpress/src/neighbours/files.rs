@@ -1,4 +1,4 @@
-//! The database and the files that SQLite keeps beside it, as the folder shows them.
+//! The database and the files that SQLite and Leafpress keep beside it, as the folder shows them.
 //!
 //! Must never: open one of them; `stat` is enough.
 
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::times::UnixTime;
 use crate::vfs::FileIdentity;
 
-/// One of the four files of a database.
+/// One of the files of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -25,11 +25,13 @@ pub enum Which {
     SharedMemory,
     /// The rollback journal, `-journal`.
     Journal,
+    /// The file by which writers of Leafpress share the database, `-shared`.
+    Sharing,
 }
 
 impl Which {
-    pub(super) const ALL: [Self; 4] =
-        [Self::Database, Self::Log, Self::SharedMemory, Self::Journal];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Database, Self::Log, Self::SharedMemory, Self::Journal, Self::Sharing];
 
     /// Ending of the file's name after the database's name.
     pub fn suffix(self) -> &'static str {
@@ -38,6 +40,7 @@ impl Which {
             Self::Log => "-wal",
             Self::SharedMemory => "-shm",
             Self::Journal => "-journal",
+            Self::Sharing => "-shared",
         }
     }
 }

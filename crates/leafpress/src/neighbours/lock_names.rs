@@ -33,8 +33,13 @@ const WAL_READ_FIRST: u64 = 123;
 /// Read marks of a write-ahead log.
 pub const READ_MARKS: usize = 5;
 const SHARED_MEMORY_BYTE: u64 = 128;
+// In the file `-shared`; see `writer/shared/membership.rs`.
+const SYNC_BYTE: u64 = 1;
+const CHECKPOINTS_BYTE: u64 = 2;
+const WRITERS_FIRST: u64 = 1_000;
 
-/// A lock of SQLite's, on the database or on the memory of its write-ahead log.
+/// A lock of SQLite's, on the database or on the memory of its write-ahead log; or of Leafpress's
+/// writers that share a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SqliteLock {
     /// The database is read; in WAL mode each connection has it all the time.
@@ -55,6 +60,12 @@ pub enum SqliteLock {
     WalRead(u8),
     /// A connection uses the memory of the log's index.
     SharedMemory,
+    /// A writer shares the database with those of other processes.
+    SharingWriter,
+    /// One of these writers syncs the log for all.
+    SharingSync,
+    /// One of these writers makes the checkpoints for all.
+    SharingCheckpoints,
 }
 
 impl SqliteLock {
@@ -98,6 +109,11 @@ impl SqliteLock {
                 }
                 add(has(SHARED_MEMORY_BYTE, SHARED_MEMORY_BYTE), Self::SharedMemory);
             }
+            Which::Sharing => {
+                add(has(WRITERS_FIRST, u64::MAX), Self::SharingWriter);
+                add(has(SYNC_BYTE, SYNC_BYTE), Self::SharingSync);
+                add(has(CHECKPOINTS_BYTE, CHECKPOINTS_BYTE), Self::SharingCheckpoints);
+            }
             // SQLite locks neither.
             Which::Log | Which::Journal => {}
         }
@@ -118,6 +134,9 @@ impl fmt::Display for SqliteLock {
             Self::WalRecover => "wal_recover",
             Self::WalRead(mark) => return write!(f, "wal_read_{mark}"),
             Self::SharedMemory => "shared_memory",
+            Self::SharingWriter => "sharing_writer",
+            Self::SharingSync => "sharing_sync",
+            Self::SharingCheckpoints => "sharing_checkpoints",
         })
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `files.rs` | the database, `-wal`, `-shm` and `-journal`, as the folder shows them |
+//! | `files.rs` | the database, `-wal`, `-shm`, `-journal` and `-shared`, as the folder shows them |
 //! | `processes.rs` | goes through `/proc`: the processes that have them open, and their locks |
 //! | `lock_text.rs`, `maps.rs` | read the texts in `/proc` |
 //! | `lock_names.rs` | from byte ranges to SQLite's locks |

@@ -72,7 +72,7 @@ struct Target<'a> {
     database: &'a Path,
     files: &'a [FileFacts],
     /// Their paths, there or not.
-    paths: [(Which, PathBuf); 4],
+    paths: [(Which, PathBuf); Which::ALL.len()],
     /// Names are compared within one table of mounts only.
     mounts: Option<PathBuf>,
 }

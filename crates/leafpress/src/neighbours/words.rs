@@ -117,6 +117,7 @@ impl fmt::Display for Neighbours {
                 Which::Log => "the write-ahead log",
                 Which::SharedMemory => "the log's index",
                 Which::Journal => "the journal",
+                Which::Sharing => "the file by which writers share it",
             };
             let how = match file.standing {
                 Standing::Deleted => "that is deleted",

@@ -3,7 +3,7 @@
 //! Must never: take a text in a library's file for more than thin evidence.
 
 use leafpress::neighbours::{
-    Asked, Library, LockHeld, LockStyle, Neighbour, OpenFile, Standing, Which,
+    Asked, Library, LockHeld, LockStyle, Neighbour, OpenFile, SqliteLock, Standing, Which,
 };
 use leafpress::path_text;
 
@@ -78,10 +78,34 @@ pub fn locks(evidence: &Evidence) -> Finding {
     match others[..] {
         [] => check.ok("no other process has it open"),
         _ => check.ok(format!(
-            "open in {}; no lock is held for long",
-            human::cut(&evidence.who(&others), 200)
+            "open in {}; no lock is held for long{}",
+            human::cut(&evidence.who(&others), 200),
+            sharing(evidence)
         )),
     }
+}
+
+/// A part of a sentence: the processes that share the database, if any do, and those that do not.
+fn sharing(evidence: &Evidence) -> String {
+    let is_writer = |held: &&LockHeld| held.lock == SqliteLock::SharingWriter;
+    let locks = evidence.now.locks.iter().filter(is_writer);
+    let sharing: Vec<u32> = locks.flat_map(|held| held.pids.iter().copied()).collect();
+    if sharing.is_empty() {
+        return String::new();
+    }
+    let has_database = |process: &&Neighbour| {
+        process.open.iter().any(|file| file.which == Which::Database)
+            && !sharing.contains(&process.pid)
+    };
+    let alone: Vec<u32> = evidence.now.others().filter(has_database).map(|it| it.pid).collect();
+    let beside = if alone.is_empty() {
+        String::new()
+    } else {
+        let who = human::cut(&evidence.who(&alone), 200);
+        format!(", but not {who}: if it writes, it stands in no line and syncs for itself")
+    };
+    let processes = human::counted(sharing.len() as u64, "process shares", "processes share");
+    format!("; {processes} it by the file -shared{beside}")
 }
 
 fn held_for_long(check: Check, evidence: &Evidence, held: &LockHeld) -> Finding {
@@ -188,6 +212,7 @@ fn lost_in_words(file: &OpenFile) -> String {
         Which::Database => "the database",
         Which::Log => "the write-ahead log",
         Which::SharedMemory => "the log's index",
+        Which::Sharing => "the file by which writers share the database",
         _ => "the journal",
     };
     let path = path_text(&file.path);

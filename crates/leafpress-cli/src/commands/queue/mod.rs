@@ -23,7 +23,7 @@ use leafpress::load::make_new;
 use leafpress::path_text;
 use leafpress::queue::{Queue, names};
 use leafpress::vfs::locks::FileHandle;
-use leafpress::writer::Writer;
+use leafpress::writer::{Writer, WriterBuilder};
 use leafpress::{Error, ErrorKind, Profile, Result};
 
 use crate::exit::Status;
@@ -77,11 +77,29 @@ impl Database {
         Self::open(path, path, common)
     }
 
+    /// Opens a database that exists, for work that lasts: beside other processes that write, unless
+    /// `works_alone`.
+    fn existing_for_long(
+        path: &Path,
+        common: &QueueCommonFlags,
+        works_alone: bool,
+    ) -> Result<Self> {
+        if works_alone {
+            return Self::existing(path, common);
+        }
+        refuse_missing(path)?;
+        let database = Self::opened(path, builder(path, common).shared())?;
+        note_if_it_does_not_share(path, &database.writer);
+        Ok(database)
+    }
+
     /// Opens a database that messages call `named`.
     fn open(path: &Path, named: &Path, common: &QueueCommonFlags) -> Result<Self> {
-        let profile = common.profile.map_or_else(|| usual_profile(path), Profile::from);
-        let writer =
-            Writer::builder(path).profile(profile).busy_limit(common.busy_timeout).open()?;
+        Self::opened(named, builder(path, common))
+    }
+
+    fn opened(named: &Path, builder: WriterBuilder) -> Result<Self> {
+        let writer = builder.open()?;
         note_what_is_not_durable(named, &writer);
         Ok(Self { path: named.to_owned(), writer })
     }
@@ -117,6 +135,11 @@ impl Database {
     fn not_found(&self, what: &'static str, name: &str, reason: &str) -> Error {
         not_found(&self.path, what, name, reason)
     }
+}
+
+fn builder(path: &Path, common: &QueueCommonFlags) -> WriterBuilder {
+    let profile = common.profile.map_or_else(|| usual_profile(path), Profile::from);
+    Writer::builder(path).profile(profile).busy_limit(common.busy_timeout)
 }
 
 fn refuse_missing(path: &Path) -> Result<()> {
@@ -184,6 +207,15 @@ fn note_what_is_not_durable(path: &Path, writer: &Writer) {
     output::print_message(&output::note(&human::printable(&format!(
         "{path}: nothing here survives a power cut: {}",
         in_force.not_durable.join("; ")
+    ))));
+}
+
+/// Says on standard error why the writer does not share the database with other processes.
+fn note_if_it_does_not_share(path: &Path, writer: &Writer) {
+    let Some(why_not) = writer.stats().sharing.and_then(|sharing| sharing.why_not) else { return };
+    let path = path_text(path);
+    output::print_message(&output::note(&human::printable(&format!(
+        "{path}: this process writes by itself, as with --no-shared: {why_not}"
     ))));
 }
 

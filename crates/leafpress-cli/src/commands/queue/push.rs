@@ -271,7 +271,8 @@ fn push_lines(
         }
         tally.answers.extend(push_all(flags, &jobs)?);
         if flags.batch.is_some() {
-            let database = Database::existing(&flags.place.database, &flags.common)?;
+            let path = &flags.place.database;
+            let database = Database::existing_for_long(path, &flags.common, flags.no_shared)?;
             queue = Some(database.queue(&flags.place.queue)?);
         }
         Ok(())

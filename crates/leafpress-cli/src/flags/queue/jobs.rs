@@ -84,6 +84,13 @@ pub struct QueuePushFlags {
     #[arg(long, value_name = "SCOPE", value_parser = parse_unique_for)]
     pub unique_for: Option<UniqueFor>,
 
+    /// With --batch: do not share the database with other processes
+    ///
+    /// Without it this process and others that share write in turns, first come, first served, and
+    /// one sync serves the commits of all.
+    #[arg(long, requires = "batch")]
+    pub no_shared: bool,
+
     /// Other properties of the jobs.
     #[command(flatten)]
     pub job: QueueNewJobFlags,

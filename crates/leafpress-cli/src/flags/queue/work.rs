@@ -90,6 +90,13 @@ pub struct QueueWorkFlags {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub chdir: Option<PathBuf>,
 
+    /// Do not share the database with other processes
+    ///
+    /// Without it this process and others that share write in turns, first come, first served, and
+    /// one sync serves the commits of all.
+    #[arg(long)]
+    pub no_shared: bool,
+
     /// Print nothing but errors
     #[arg(long, short, conflicts_with = "json")]
     pub quiet: bool,

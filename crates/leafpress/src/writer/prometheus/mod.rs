@@ -5,6 +5,7 @@
 //!
 //! Must never: give a metric another name or unit than it had.
 
+use super::shared::SharingStats;
 use super::stats::WriterStats;
 use crate::checkpoint::CheckpointStats;
 use crate::prometheus::{Exposition, Shown};
@@ -32,6 +33,9 @@ impl WriterStats {
         let mut text = Exposition::new(PREFIX, &OWN_LABELS, labels);
         self.add_counters(&mut text);
         self.add_gauges(&mut text);
+        if let Some(sharing) = &self.sharing {
+            add_sharing(sharing, &mut text);
+        }
         if let Some(checkpoints) = &self.checkpoints {
             add_checkpoints(checkpoints, &mut text);
         }
@@ -121,6 +125,46 @@ impl WriterStats {
             text.sample(name, "", &label, u8::from(reader.in_transaction));
         }
     }
+}
+
+fn add_sharing(sharing: &SharingStats, text: &mut Exposition) {
+    text.plain(
+        "gauge",
+        &[
+            (
+                "sharing",
+                "1 if the writer shares the database with those of other processes.",
+                u64::from(sharing.why_not.is_none()),
+            ),
+            ("sharing_members", "Writers that share the database now.", sharing.members),
+            (
+                "sharing_makes_checkpoints",
+                "1 if this writer makes the checkpoints for all of them.",
+                u64::from(sharing.makes_checkpoints),
+            ),
+        ],
+    );
+    text.plain(
+        "counter",
+        &[
+            ("sharing_own_syncs_total", "Syncs that this writer made.", sharing.own_syncs),
+            (
+                "sharing_syncs_of_others_total",
+                "Commits that were answered after the sync of another process.",
+                sharing.syncs_of_others,
+            ),
+            (
+                "sharing_lonely_syncs_total",
+                "Syncs beside those of others, after a wait that was too long.",
+                sharing.lonely_syncs,
+            ),
+            (
+                "sharing_waits_in_line_total",
+                "Transactions that waited for those of other processes.",
+                sharing.waits_in_line,
+            ),
+        ],
+    );
 }
 
 fn add_checkpoints(checkpoints: &CheckpointStats, text: &mut Exposition) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::readers::OldestReader;
+use super::super::shared::SharingStats;
 use super::super::stats::{Bucket, GroupSizes, Latency, WriterStats};
 use crate::checkpoint::CheckpointStats;
 
@@ -43,7 +44,15 @@ fn some_stats() -> WriterStats {
         wal_bytes: 4_152,
         wal_bytes_max: 4_194_304,
         oldest_reader: Some(oldest),
-        sharing: None,
+        sharing: Some(SharingStats {
+            members: 3,
+            own_syncs: 4,
+            syncs_of_others: 11,
+            lonely_syncs: 1,
+            waits_in_line: 6,
+            makes_checkpoints: true,
+            why_not: None,
+        }),
         checkpoints: Some(CheckpointStats {
             passes: 9,
             catch_ups: 3,

@@ -117,3 +117,26 @@ fn after_a_failed_sync_no_writer_goes_on() {
     drop((first.close(), second.close()));
     assert_eq!(log_bytes(&path), left);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_neighbours_of_a_database_name_the_writers_that_share_it() {
+    use crate::neighbours::{SqliteLock, Which, neighbours};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let alone = Writer::builder(&path).open().unwrap();
+    let has = |lock| neighbours(&path).unwrap().locks.iter().any(|held| held.lock == lock);
+    assert!(neighbours(&path).unwrap().file(Which::Sharing).is_none());
+    let (first, second) = (open(&path), open(&path));
+    let found = neighbours(&path).unwrap();
+    assert!(found.file(Which::Sharing).is_some());
+    let writers = found.locks.iter().find(|held| held.lock == SqliteLock::SharingWriter).unwrap();
+    assert_eq!(writers.pids, [std::process::id()]);
+    eventually("one makes the checkpoints", || has(SqliteLock::SharingCheckpoints));
+    assert!(found.to_string().contains("sharing_writer"), "{found}");
+    first.close().unwrap();
+    second.close().unwrap();
+    assert!(!has(SqliteLock::SharingWriter));
+    alone.close().unwrap();
+}

@@ -46,6 +46,7 @@ mod rounds;
 #[cfg(all(test, unix))]
 mod tests;
 
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -99,6 +100,25 @@ pub struct SharingStats {
     pub waits_in_line: u64,
     /// True if this writer makes the checkpoints for all of them.
     pub makes_checkpoints: bool,
+}
+
+impl fmt::Display for SharingStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why_not) = &self.why_not {
+            return write!(f, "with no other process: {why_not}");
+        }
+        let checkpoints = if self.makes_checkpoints { "; makes the checkpoints" } else { "" };
+        write!(
+            f,
+            "{} writers; {} own syncs, {} beside others, {} commits synced by others, {} waits in \
+             the line{checkpoints}",
+            self.members,
+            self.own_syncs,
+            self.lonely_syncs,
+            self.syncs_of_others,
+            self.waits_in_line
+        )
+    }
 }
 
 impl SharingStats {

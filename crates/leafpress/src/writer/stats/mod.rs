@@ -368,6 +368,9 @@ impl fmt::Display for WriterStats {
         if let Some(reader) = &self.oldest_reader {
             writeln!(f, "oldest reader  {reader}")?;
         }
+        if let Some(sharing) = &self.sharing {
+            writeln!(f, "sharing        {sharing}")?;
+        }
         if let Some(checkpoints) = &self.checkpoints {
             writeln!(
                 f,

@@ -21,7 +21,7 @@ use leafpress::{Error, ErrorKind, Result};
 
 use self::control::Control;
 use self::program::{Ended, EndedFor, Program};
-use super::existing_queue;
+use super::Database;
 use crate::exit::Status;
 use crate::flags::QueueWorkFlags;
 use crate::{human, interrupt, output as messages, summary};
@@ -59,7 +59,9 @@ fn may_stand_in_a_line(flags: &QueueWorkFlags, done: &WorkReport) -> bool {
 fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
     let program = program(flags);
     program.check().map_err(|reason| Error::from(ErrorKind::Misuse(reason)))?;
-    let queue = existing_queue(&flags.place, &flags.common)?;
+    let place = &flags.place;
+    let queue = Database::existing_for_long(&place.database, &flags.common, flags.no_shared)?
+        .queue(&place.queue)?;
     if flags.keep_output {
         refuse_unless_kept(&queue, flags)?;
     }
