@@ -92,7 +92,7 @@ fn after_a_sync_that_failed_no_member_goes_on() {
 fn a_sync_beside_one_that_failed_is_no_success() {
     let (_folder, [one, other]) = members();
     let durable = one.make_durable(|| {
-        other.break_off();
+        other.sync_failed();
         Ok(())
     });
     assert!(matches!(durable, Err(NotSynced::Elsewhere)));
