@@ -13,6 +13,7 @@
 //! Must never: know SQLite, or do anything that lasts while its mutex is held.
 
 use crate::sync::lock;
+use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -41,6 +42,16 @@ pub(crate) struct Gate {
     wait_max: Duration,
     /// A sync failed: nothing may be copied or rewound any more.
     broken: OnceLock<String>,
+    others: OnceLock<Others>,
+}
+
+/// Other processes, which are to know of a failed sync.
+struct Others(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Others").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -96,11 +107,26 @@ impl Gate {
             shut_at_frames: AtomicU32::new(NEVER),
             wait_max,
             broken: OnceLock::new(),
+            others: OnceLock::new(),
         }
+    }
+
+    /// Sets the call that tells other processes of a failed sync.
+    pub(crate) fn set_others(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.others.set(Others(Box::new(tell)));
     }
 
     /// A sync failed. What was to be written may be forgotten by the system, and the
     /// next sync would not say so. Only the WAL has it then, and must stay as it is.
+    pub(crate) fn sync_failed(&self, reason: String) {
+        // At once: the system tells a process that opens the file later of no failure before.
+        if let Some(Others(tell)) = self.others.get() {
+            tell();
+        }
+        self.break_off(reason);
+    }
+
+    /// No further checkpoint or commit may be made.
     pub(crate) fn break_off(&self, reason: String) {
         tracing::error!(%reason, "no further checkpoint is made");
         let _ = self.broken.set(reason);

@@ -286,7 +286,12 @@ impl WriterBuilder {
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let readers = ReaderPool::new(&path, vfs, self.reader_limits, self.on_connect);
         let is_wal = self.request.profile.is_wal();
+        let joined = sharing.as_ref().and_then(|it| it.as_ref().ok()).map(Arc::clone);
+        let sharing = sharing.map(|it| it.map(|sharing| Arc::downgrade(&sharing)));
         let gate = self.checkpoint_limits.gate();
+        if let Some(sharing) = joined.as_ref().map(Arc::downgrade) {
+            gate.set_others(move || sharing.upgrade().iter().for_each(|it| it.sync_failed()));
+        }
         let checkpointer = if is_wal {
             let pool = readers.clone();
             let oldest = move || pool.oldest().map(|reader| reader.name);
@@ -297,8 +302,6 @@ impl WriterBuilder {
         };
         let hooks = TransactionHooksPlace::default();
         let interrupts = Arc::<Interrupts>::default();
-        let joined = sharing.as_ref().and_then(|it| it.as_ref().ok()).map(Arc::clone);
-        let sharing = sharing.map(|it| it.map(|sharing| Arc::downgrade(&sharing)));
         let busy = BusyClock::new(self.request.busy_timeout, Arc::clone(&interrupts), joined);
         let target = LocalTarget::new(
             connection,

@@ -203,6 +203,7 @@ impl LocalTarget {
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
         self.tell(TransactionHooks::not_committed);
+        self.busy.ending();
         if !self.connection.is_autocommit()
             && let Err(error) = self.own("ROLLBACK /* leafpress */")
         {
@@ -366,6 +367,7 @@ impl LocalTarget {
     fn commit_open(&mut self, group: &mut Group<'_>, range: &Range<usize>) -> RangeEnd {
         let began = Instant::now();
         self.busy.restart();
+        self.busy.ending();
         let committed = self.guard.as_committer(|| {
             self.connection.prepare_cached("COMMIT /* leafpress */")?.raw_execute().map(drop)
         });
@@ -457,8 +459,8 @@ impl LocalTarget {
                     "a commit failed, and whether it is on disk is not known: {source}{}",
                     self.about_atomic_pages()
                 );
-                if is_failed_sync(&source) {
-                    self.leave_all_as_it_is(&reason);
+                if let Some(gate) = self.gate.as_ref().filter(|_| is_failed_sync(&source)) {
+                    gate.sync_failed(reason.clone());
                 }
                 unknown(group, range, reason)
             }
@@ -577,7 +579,7 @@ impl CommitTarget for LocalTarget {
             && is_failed_sync(error)
         {
             // Only the log has all pages now, and must stay as it is.
-            gate.break_off(format!("a sync failed while it was to {}: {error}", work.action()));
+            gate.sync_failed(format!("a sync failed while it was to {}: {error}", work.action()));
         }
         if let Some(error) = self.interrupts.stopped() {
             return Err(error);

@@ -6,8 +6,8 @@
 //!
 //! 1. A member takes a *ticket* only if it must wait: others wait already, or the lock is held.
 //! 2. The member with the lowest ticket tries the lock; the end of each transaction rings for it.
-//! 3. While no transaction of a member is open, a member that has not moved for [`PATIENCE`] is
-//!    passed by, and its ticket is taken from it if its process is gone.
+//! 3. While no transaction of a member is open, a member that has not moved for [`PATIENCE`] loses
+//!    its ticket: its process is gone, or stopped. If it goes on, it tries the lock as before.
 //!
 //! Must never: refuse a turn, or wait without an end.
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::{Sharing, bell};
 
-/// Time after which a member is passed by that is first in the line and does not take the lock.
+/// Time after which a member loses its ticket that is first in the line and does not take the lock.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Time between looks of a member that is not rung for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -38,8 +38,11 @@ impl Sharing {
             if met != first || self.is_held() {
                 (met, since) = (first, Instant::now());
             }
-            if since.elapsed() >= PATIENCE && !self.remove_if_gone(slot, ticket) {
-                return;
+            if since.elapsed() >= PATIENCE {
+                let release = Ordering::AcqRel;
+                let place = &self.page.tickets()[slot];
+                let _ = place.compare_exchange(ticket, 0, release, Ordering::Relaxed);
+                continue;
             }
             bell::sleep(own_bell, heard, LOOK_EVERY);
         }
@@ -62,13 +65,17 @@ impl Sharing {
         self.own_ticket().store(0, Ordering::Release);
     }
 
+    /// Says that our transaction is about to end. Said later, a process that is stopped in between
+    /// would seem to hold a lock that is free, and the line would wait for it.
+    pub(crate) fn ending(&self) {
+        let ours = self.membership.slot() as u64 + 1;
+        let release = Ordering::AcqRel;
+        let _ = self.page.holder().compare_exchange(ours, 0, release, Ordering::Relaxed);
+    }
+
     /// Says that our transaction has ended, or could not be begun, and rings for the first in the
     /// line.
     pub(crate) fn leave_line(&self) {
-        let ours = self.membership.slot() as u64 + 1;
-        // Another member may have begun already.
-        let release = Ordering::AcqRel;
-        let _ = self.page.holder().compare_exchange(ours, 0, release, Ordering::Relaxed);
         self.own_ticket().store(0, Ordering::Release);
         if let Some((slot, _)) = self.first_of_others(u64::MAX) {
             bell::ring(&self.page.bells()[slot]);
@@ -104,16 +111,6 @@ impl Sharing {
             let _ = self.page.holder().compare_exchange(holder, 0, release, Ordering::Relaxed);
             return false;
         }
-        true
-    }
-
-    /// Takes the ticket from a member whose process is gone; false if it lives.
-    fn remove_if_gone(&self, slot: usize, ticket: u64) -> bool {
-        if !self.membership.is_gone(slot) {
-            return false;
-        }
-        let release = Ordering::AcqRel;
-        let _ = self.page.tickets()[slot].compare_exchange(ticket, 0, release, Ordering::Relaxed);
         true
     }
 }

@@ -37,8 +37,12 @@ mod membership;
 #[cfg(not(unix))]
 #[path = "membership_elsewhere.rs"]
 mod membership;
+#[cfg(test)]
+mod model;
 mod page;
 mod rounds;
+#[cfg(all(test, unix))]
+mod tests;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

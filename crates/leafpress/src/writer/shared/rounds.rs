@@ -63,20 +63,20 @@ impl Sharing {
                 Self::count(&self.counts.syncs_of_others);
                 return Ok(());
             }
-            if page.broken().load(Ordering::Acquire) != 0 {
+            if page.is_broken() {
                 return Err(NotSynced::Elsewhere);
             }
             if self.membership.take_baton() {
                 let synced = self.round(ours, &mut sync);
                 self.membership.leave_baton();
                 bell::ring(page.synced_bell());
-                return synced.map_err(NotSynced::Here);
+                return synced;
             }
             let last = Duration::from_nanos(page.sync_ns().load(Ordering::Relaxed));
             let limit = within(last * LONELY_AFTER_SYNCS, LONELY_BETWEEN);
             if began.elapsed() > limit {
                 Self::count(&self.counts.lonely_syncs);
-                return sync().map_err(|error| self.broken(error));
+                return self.sync_alone(&mut sync);
             }
             bell::sleep(page.synced_bell(), rung, within(last * SLEEP_SYNCS, SLEEP_BETWEEN));
         }
@@ -87,7 +87,7 @@ impl Sharing {
         &self,
         ours: u64,
         sync: &mut impl FnMut() -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), NotSynced> {
         let page = &self.page;
         let before = page.synced().load(Ordering::Acquire);
         if before >= ours {
@@ -97,10 +97,7 @@ impl Sharing {
         self.gather(before);
         let covered = page.committed().load(Ordering::Acquire);
         let began = Instant::now();
-        if let Err(error) = sync() {
-            page.broken().store(1, Ordering::Release);
-            return Err(error);
-        }
+        self.sync_alone(sync)?;
         Self::count(&self.counts.own_syncs);
         page.sync_ns().store(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
         page.last_round().store(covered.saturating_sub(before), Ordering::Relaxed);
@@ -129,11 +126,20 @@ impl Sharing {
         page.gather_at().store(0, Ordering::Release);
     }
 
-    /// The error of a sync of our own, after which no other member may go on either.
-    fn broken(&self, error: rusqlite::Error) -> NotSynced {
+    /// A sync of our own.
+    fn sync_alone(&self, sync: &mut impl FnMut() -> rusqlite::Result<()>) -> Result<(), NotSynced> {
+        if let Err(error) = sync() {
+            self.sync_failed();
+            return Err(NotSynced::Here(error));
+        }
+        // The system may have told another member, and only that one, that writes were lost.
+        if self.page.is_broken() { Err(NotSynced::Elsewhere) } else { Ok(()) }
+    }
+
+    /// Says to all members that a sync has failed.
+    pub(crate) fn sync_failed(&self) {
         self.page.broken().store(1, Ordering::Release);
         bell::ring(self.page.synced_bell());
-        NotSynced::Here(error)
     }
 }
 
