@@ -31,6 +31,7 @@ mod survey;
 pub mod workload;
 pub mod workload_atomic;
 pub mod workload_queue;
+pub mod workload_writer;
 
 pub use check::{Finding, Promise, Tally};
 pub use disk::Disk;

@@ -513,12 +513,12 @@ impl Worker {
     /// reads the WAL from its start and copies all of it.
     fn break_off_if_unsynced(&self, error: &rusqlite::Error) {
         if is_failed_sync(error) {
-            self.leave_wal_as_it_is();
             if let Some(log) = &self.log {
                 log.sync_failed();
             }
             let path = path_text(&self.path);
             self.gate.break_off(format!("a sync of {path} failed in a checkpoint: {error}"));
+            self.leave_wal_as_it_is();
         }
     }
 

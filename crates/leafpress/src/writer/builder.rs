@@ -286,8 +286,9 @@ impl WriterBuilder {
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let readers = ReaderPool::new(&path, vfs, self.reader_limits, self.on_connect);
         let is_wal = self.request.profile.is_wal();
-        let gate = self.checkpoint_limits.gate();
         let joined = sharing.as_ref().and_then(|it| it.as_ref().ok()).map(Arc::clone);
+        let sharing = sharing.map(|it| it.map(|sharing| Arc::downgrade(&sharing)));
+        let gate = self.checkpoint_limits.gate();
         let checkpointer = if is_wal {
             let log = joined.as_ref().map(|sharing| LogOfMembers::new(Arc::clone(sharing)));
             let log = log.map(|log| Arc::new(log) as Arc<dyn CommonLog>);
@@ -300,7 +301,6 @@ impl WriterBuilder {
         };
         let hooks = TransactionHooksPlace::default();
         let interrupts = Arc::<Interrupts>::default();
-        let sharing = sharing.map(|it| it.map(|sharing| Arc::downgrade(&sharing)));
         let busy = BusyClock::new(self.request.busy_timeout, Arc::clone(&interrupts), joined);
         let target = LocalTarget::new(
             connection,

@@ -57,6 +57,13 @@ impl BusyClock {
         }
     }
 
+    /// Says that the lock will be free in a moment.
+    pub(super) fn ending(&self) {
+        if let Some(sharing) = &self.sharing {
+            sharing.ending();
+        }
+    }
+
     /// Says that the lock is free again, or was not to be had.
     pub(super) fn ended(&self) {
         if let Some(sharing) = &self.sharing {

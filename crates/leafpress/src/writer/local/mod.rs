@@ -207,6 +207,7 @@ impl LocalTarget {
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
         self.tell(TransactionHooks::not_committed);
+        self.busy.ending();
         if !self.connection.is_autocommit()
             && let Err(error) = self.own("ROLLBACK /* leafpress */")
         {
@@ -370,6 +371,7 @@ impl LocalTarget {
     fn commit_open(&mut self, group: &mut Group<'_>, range: &Range<usize>) -> RangeEnd {
         let began = Instant::now();
         self.busy.restart();
+        self.busy.ending();
         let committed = self.guard.as_committer(|| {
             self.connection.prepare_cached("COMMIT /* leafpress */")?.raw_execute().map(drop)
         });
@@ -581,9 +583,6 @@ impl CommitTarget for LocalTarget {
         if let (Some(gate), Err(error)) = (&gate, &done)
             && is_failed_sync(error)
         {
-            if let Some(sharing) = &self.sharing {
-                sharing.sync_failed();
-            }
             // Only the log has all pages now, and must stay as it is.
             self.busy.sync_failed();
             gate.break_off(format!("a sync failed while it was to {}: {error}", work.action()));

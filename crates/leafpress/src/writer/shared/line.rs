@@ -78,13 +78,17 @@ impl Sharing {
         self.own_ticket().store(0, Ordering::Release);
     }
 
+    /// Says that our transaction is about to end. Said later, a process that is stopped in between
+    /// would seem to hold a lock that is free, and the line would wait for it.
+    pub(crate) fn ending(&self) {
+        let ours = self.membership.slot() as u64 + 1;
+        let release = Ordering::AcqRel;
+        let _ = self.page.holder().compare_exchange(ours, 0, release, Ordering::Relaxed);
+    }
+
     /// Says that our transaction has ended, or could not be begun, and rings for the first in the
     /// line.
     pub(crate) fn leave_line(&self) {
-        let ours = self.membership.slot() as u64 + 1;
-        // Another member may have begun already.
-        let release = Ordering::AcqRel;
-        let _ = self.page.holder().compare_exchange(ours, 0, release, Ordering::Relaxed);
         self.own_ticket().store(0, Ordering::Release);
         if let Some((slot, _)) = self.first_of_others(u64::MAX) {
             bell::ring(&self.page.bells()[slot]);

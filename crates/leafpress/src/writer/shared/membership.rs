@@ -119,6 +119,13 @@ impl Membership {
         self.locks.try_exclusive(CHECKPOINTS).unwrap_or(false)
     }
 
+    /// Gives all locks back, as the system does it for a process that is killed.
+    #[cfg(test)]
+    pub(super) fn lose_locks(&self) {
+        let own = [MEMBERS, BATON, CHECKPOINTS, lock_of(self.slot)];
+        own.into_iter().for_each(|byte| self.release(byte));
+    }
+
     fn release(&self, byte: u32) {
         if let Err(error) = self.locks.release(byte) {
             tracing::debug!(%error, byte, "a lock could not be given back");
@@ -174,7 +181,8 @@ fn attempt(database: &Path, path: &Path) -> io::Result<Attempt> {
         return Err(io::Error::other("it is no file"));
     }
     let locks = LockFile::new(file);
-    if locks.try_exclusive(MEMBERS)? {
+    let is_alone = locks.try_exclusive(MEMBERS)?;
+    if is_alone {
         if !is_at(locks.file(), path) {
             return Ok(Attempt::Again);
         }
@@ -183,7 +191,21 @@ fn attempt(database: &Path, path: &Path) -> io::Result<Attempt> {
     if !locks.try_shared(MEMBERS)? || !is_at(locks.file(), path) || !is_cleared(locks.file())? {
         return Ok(Attempt::Again);
     }
+    // A process that had the file alone may have been killed before it had cleared it.
+    if !is_alone && !has_members(&locks)? {
+        return Ok(Attempt::Again);
+    }
     Ok(Attempt::Joined(locks))
+}
+
+/// Returns true if another opening has a slot.
+fn has_members(locks: &LockFile) -> io::Result<bool> {
+    for slot in 0..SLOTS {
+        if locks.is_held(lock_of(slot))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Makes the file an empty page. The bytes are written, so that the disk has room for them: a page

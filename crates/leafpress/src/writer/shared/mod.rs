@@ -41,6 +41,10 @@ mod membership;
 #[cfg(not(unix))]
 #[path = "membership_elsewhere.rs"]
 mod membership;
+#[cfg(test)]
+mod model;
+#[cfg(all(test, unix))]
+mod order_tests;
 mod page;
 mod rounds;
 #[cfg(all(test, unix))]
