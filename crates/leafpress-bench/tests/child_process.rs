@@ -20,6 +20,8 @@ fn main() {
         }
         [_, flags @ ..] if flags.contains(&"--list") => {}
         _ => {
+            a_quick_run_of_many_processes_compares_everything();
+            a_member_that_fails_or_hangs_is_named();
             a_quick_run_compares_everything();
             a_child_does_every_rivals_rung();
             only_one_ratio_runs_only_its_rungs();
@@ -27,8 +29,6 @@ fn main() {
             a_quick_run_of_one_row_transactions_compares_everything();
             a_quick_run_of_jobs_compares_everything();
             a_simulated_disk_is_played_in_every_rungs_process();
-            a_quick_run_of_many_processes_compares_everything();
-            a_member_that_fails_or_hangs_is_named();
             a_folder_that_is_not_there_is_said();
         }
     }
@@ -280,7 +280,7 @@ fn a_quick_run_of_many_processes_compares_everything() {
         assert!((0.0..=1.0).contains(&processes.slowest_of_mean), "{rung:?}");
         let is_shared = rung.is_ours && report.unavailable.is_empty();
         assert_eq!(processes.syncs_per_row.is_some(), is_shared, "{rung:?}");
-        if rung.name.contains("1 ms longer") {
+        if rung.chart.contains("syncs 1 ms longer") {
             assert!(rung.latency_us.is_some_and(|it| it.p50 >= 1_000.0), "{rung:?}");
         }
         assert!(!rung.is_ours || processes.refused == 0, "{rung:?}");

@@ -119,7 +119,8 @@ impl SharedRung {
     pub(super) fn name(&self) -> String {
         let Self { processes, callers, .. } = self;
         let by = self.access.name();
-        format!("{}{}, {by}, {processes} × {callers}", self.work.name(), self.syncs())
+        let slow = if self.sync_delay_us == 0 { "" } else { ", slow" };
+        format!("{}{slow}, {by}, {processes} × {callers}", self.work.name())
     }
 
     /// Name of the chart: rungs of as many processes.

@@ -51,7 +51,7 @@ const TABLES: [Table; 5] = [
     },
     Table {
         takes: |rung| has_calls(rung) && rung.processes.is_some(),
-        headings: &["rows/s", "p50", "p99", "worst", "fair", "refused"],
+        headings: &["rows/s", "p99", "worst", "fair", "refused"],
         figures: process_figures,
     },
 ];
@@ -129,7 +129,7 @@ fn wakeup_figures(rung: &Rung) -> Vec<String> {
 
 /// Times of all calls; "fair" is the share that the slowest process had of the mean.
 fn process_figures(rung: &Rung) -> Vec<String> {
-    let latencies = rung.latency_us.map(|latency| [latency.p50, latency.p99, latency.max]);
+    let latencies = rung.latency_us.map(|latency| [latency.p99, latency.max]);
     let latencies = latencies.into_iter().flatten().map(human::latency);
     let of_processes = rung.processes.as_ref().map(|it| {
         [format!("{:.2}", it.slowest_of_mean), leafpress_bench::numbers::count(it.refused)]
