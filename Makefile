@@ -34,7 +34,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick test test-rust test-python test-large test-tools lint package archives deny semver ci \
-	crash neighbours shared-kills tested bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
+	crash neighbours shared-kills tested bench bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -206,6 +206,9 @@ bench-locks: ## Measure what locks of descriptors cost beside SQLite's own
 
 bench-queue: release ## Measure jobs of a queue beside what SQLite does alone
 	$(LEAFPRESS) bench queue queue-inserts --large --dir $(BENCH_DIR) --json bench-queue.json $(BENCH_FLAGS)
+
+bench-shared: release ## Measure many processes on one database, shared and not
+	$(LEAFPRESS) bench shared --large --dir $(BENCH_DIR) --json bench-shared.json $(BENCH_FLAGS)
 
 bench-billion: release ## Load a billion rows made in memory (20 GB of disk)
 	$(LEAFPRESS) bench load --large --dir $(BENCH_DIR) --only billion --repeats 3 \

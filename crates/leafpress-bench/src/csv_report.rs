@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::report::{ExperimentReport, Rung};
 
 /// The header.
-const COLUMNS: [&str; 20] = [
+const COLUMNS: [&str; 25] = [
     "experiment",
     "chart",
     "rung",
@@ -30,6 +30,11 @@ const COLUMNS: [&str; 20] = [
     "cpu_s",
     "peak_mb",
     "original_s",
+    "processes",
+    "callers",
+    "slowest_of_mean",
+    "refused",
+    "syncs_per_row",
 ];
 
 /// The rungs of a report as CSV, with a header.
@@ -53,6 +58,7 @@ fn fields(rung: &Rung) -> [String; COLUMNS.len()] {
         value.filter(|it| it.is_finite()).map(|it| it.to_string()).unwrap_or_default()
     };
     let whole = |value: Option<u64>| value.map(|it| it.to_string()).unwrap_or_default();
+    let processes = rung.processes.as_ref();
     let each_run = || rung.runs_s.iter().copied();
     let latency =
         |figure: fn(&crate::report::Latency) -> f64| number(rung.latency_us.as_ref().map(figure));
@@ -77,6 +83,11 @@ fn fields(rung: &Rung) -> [String; COLUMNS.len()] {
         number(rung.cpu_s),
         number(rung.peak_mb),
         number(rung.original.as_ref().and_then(|it| it.seconds)),
+        whole(processes.map(|it| u64::from(it.processes))),
+        whole(processes.map(|it| u64::from(it.callers))),
+        number(processes.map(|it| it.slowest_of_mean)),
+        whole(processes.map(|it| it.refused)),
+        number(processes.and_then(|it| it.syncs_per_row)),
     ]
 }
 
@@ -122,7 +133,12 @@ mod tests {
                 "",
                 "73.65",
                 "12.5",
-                "2000"
+                "2000",
+                "",
+                "",
+                "",
+                "",
+                ""
             ]
         );
         let writer = lines.iter().find(|it| &it[0] == "writer").expect("a line");

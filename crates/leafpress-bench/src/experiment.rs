@@ -1,8 +1,8 @@
 //! The experiments by name. Of loading: "load", CSV files, rows made in memory and new tables
 //! in databases that exist, and "presort", rows whose keys come in no order. Of many small
 //! transactions: "writer", how many, and "checkpoint", how long the slowest takes. Of one-row
-//! transactions: "atomic", what each costs. Of a queue's jobs: "queue" and "queue-inserts". All
-//! by Leafpress and by the best that SQL can do.
+//! transactions: "atomic", what each costs. Of a queue's jobs: "queue" and "queue-inserts". Of many
+//! processes on one database: "shared". All by Leafpress and by the best that SQL can do.
 //!
 //! Stands on top of everything else here: makes the inputs, runs the groups of
 //! the plan one after the other, and writes the report.

@@ -15,7 +15,7 @@ use crate::group::{Group, RatioPlan};
 use crate::input::CsvInput;
 use crate::machine_state::warm;
 use crate::options::{BenchOptions, ProgressEvent};
-use crate::report::{ExperimentReport, Latency, Rung};
+use crate::report::{ExperimentReport, Latency, Processes, Rung};
 use crate::rung::described::Found;
 use crate::rung::kind::RungKind;
 use crate::rung::process::{RungRequest, Runner};
@@ -247,6 +247,19 @@ fn rung_of(kind: &RungKind, results: &[RungResult]) -> Option<Rung> {
         cycles_us: last.cycles_us.clone(),
         checkpoints: last.checkpoints.clone(),
         outside_s: median(&outside_s),
+        processes: processes_of(results),
+    })
+}
+
+/// Figures of many processes: the run that was least fair, and all refusals.
+fn processes_of(results: &[RungResult]) -> Option<Processes> {
+    let runs: Vec<&Processes> = results.iter().filter_map(|it| it.processes.as_ref()).collect();
+    let syncs: Vec<f64> = runs.iter().filter_map(|run| run.syncs_per_row).collect();
+    Some(Processes {
+        slowest_of_mean: runs.iter().map(|run| run.slowest_of_mean).reduce(f64::min)?,
+        refused: runs.iter().map(|run| run.refused).sum(),
+        syncs_per_row: median(&syncs),
+        ..(*runs.last()?).clone()
     })
 }
 

@@ -20,6 +20,7 @@
 //! | `commits` | rungs of many small transactions: plan, callers, rivals |
 //! | `atomic` | rungs of one-row transactions, with and without a journal: calls, bytes, memory |
 //! | `queue` | rungs of a queue's jobs: pushes, claims, acknowledgements, wake-ups |
+//! | `shared` | rungs of many processes on one database: members, callers, rivals |
 //! | `pragmas`, `connect`, `warm_up`, `syncs`, `recording` | shared by the families: settings and their promises, connections, the first work of a process, syncs, times of calls |
 //! | `usage` | processor seconds, peak memory and I/O of this process |
 //! | [`statistics`], `noise` | medians and pairwise ratios, and how sure they are |
@@ -74,6 +75,7 @@ pub mod report;
 pub mod report_cache;
 pub mod rung;
 mod settings;
+mod shared;
 mod simulated_disk;
 pub mod statistics;
 pub mod storage;

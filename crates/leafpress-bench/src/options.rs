@@ -33,11 +33,14 @@ pub enum Experiment {
     Atomic,
     /// Jobs of a queue: whole cycles of many clients, claims among many jobs, wake-ups.
     Queue,
+    /// One-row transactions and jobs of many processes on one database: how many a second, how long
+    /// each takes.
+    Shared,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Ladder,
         Self::Presort,
         Self::Cycles,
@@ -47,6 +50,7 @@ impl Experiment {
         Self::Checkpoint,
         Self::Atomic,
         Self::Queue,
+        Self::Shared,
     ];
 
     /// Its name on the command line and in the report.
@@ -61,6 +65,7 @@ impl Experiment {
             Self::Atomic => "atomic",
             Self::Queue => "queue",
             Self::QueueInserts => "queue-inserts",
+            Self::Shared => "shared",
         }
     }
 }

@@ -37,6 +37,7 @@ fn ratios(experiment: Experiment) -> Option<&'static [&'static str]> {
             "claim_10m",
             "wakeup",
         ]),
+        Experiment::Shared => Some(&["shared4"]),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::loads::{billion_group, load_groups, sorted_groups};
 use crate::options::{BenchOptions, Experiment};
 use crate::overview;
 use crate::queue::{inserts_groups, queue_groups};
+use crate::shared::shared_groups;
 
 /// Name of a group that `only` can name, besides the ratios.
 pub const BILLION: &str = "billion";
@@ -32,6 +33,7 @@ fn groups_of(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
         Experiment::Atomic => atomic_groups(options),
         Experiment::Queue => queue_groups(options),
         Experiment::QueueInserts => inserts_groups(options),
+        Experiment::Shared => shared_groups(options),
     }
 }
 
@@ -262,6 +264,7 @@ mod tests {
             "jobs, the whole cycle, 64 clients, durable",
             "jobs pushed, 100 a call, relaxed",
             "a consumer in another process wakes up",
+            "one-row transactions, 8 processes × 8 callers",
             "a CSV file",
             "rows made in memory, 10m",
         ] {

@@ -40,6 +40,11 @@ pub(crate) fn of(experiment: Experiment, rungs: &[Rung]) -> About {
             "How many jobs a second do many clients push, claim and acknowledge, what does a claim \
              take among millions, and how soon does a consumer wake up?",
         ),
+        Experiment::Shared => titled(
+            "Many processes on one database",
+            "How many one-row transactions a second do many processes get through together, how \
+             long does each wait, and which is refused?",
+        ),
     };
     About { name: experiment.name().to_owned(), ..about }
 }

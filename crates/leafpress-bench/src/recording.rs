@@ -57,16 +57,14 @@ impl Recording {
         self.samples.len() as u64
     }
 
+    /// Time of each call, in tenths of a microsecond.
+    pub(crate) fn took_tenths_us(&self) -> Vec<u32> {
+        self.samples.iter().map(|sample| sample.took_tenths_us).collect()
+    }
+
     /// Exact percentiles; `None` without a call.
     pub(crate) fn latency(&self) -> Option<Latency> {
-        let mut took: Vec<u32> = self.samples.iter().map(|sample| sample.took_tenths_us).collect();
-        took.sort_unstable();
-        Some(Latency {
-            p50: at_share(&took, 0.5)?,
-            p99: at_share(&took, 0.99)?,
-            p999: at_share(&took, 0.999)?,
-            max: at_share(&took, 1.0)?,
-        })
+        latency_of(&mut self.took_tenths_us())
     }
 
     /// The course over time, beside the WAL's sizes.
@@ -105,6 +103,17 @@ pub(crate) struct WalSize {
     /// From the first call on.
     pub(crate) at_us: u32,
     pub(crate) bytes: u64,
+}
+
+/// Exact percentiles of calls that took so many tenths of a microsecond; `None` without a call.
+pub(crate) fn latency_of(took_tenths_us: &mut [u32]) -> Option<Latency> {
+    took_tenths_us.sort_unstable();
+    Some(Latency {
+        p50: at_share(took_tenths_us, 0.5)?,
+        p99: at_share(took_tenths_us, 0.99)?,
+        p999: at_share(took_tenths_us, 0.999)?,
+        max: at_share(took_tenths_us, 1.0)?,
+    })
 }
 
 /// The smallest value that this share of the sorted values does not exceed, in

@@ -332,6 +332,9 @@ pub struct Rung {
     /// checkpoint at the end, closing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_s: Option<f64>,
+    /// Figures of many processes on one database, where these are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<Processes>,
 }
 
 impl Rung {
@@ -340,6 +343,26 @@ impl Rung {
         let rows = self.rows.filter(|rows| *rows > 0)?;
         Some(self.median_s / rows as f64 * 1e6)
     }
+}
+
+/// Many processes that wrote into one database at the same time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Processes {
+    /// Number of processes.
+    pub processes: u32,
+    /// Threads of each process, each of which waited for its answers.
+    pub callers: u32,
+    /// Name of the curve: rungs that have it in common differ in the number of processes, or in how
+    /// they write.
+    pub curve: String,
+    /// Rows of the process that had the fewest, divided by the mean of all; the smallest of the
+    /// runs.
+    pub slowest_of_mean: f64,
+    /// Attempts that were refused ("database is locked", a timeout), in all runs.
+    pub refused: u64,
+    /// Syncs of the log for each row, where they are counted; the median of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syncs_per_row: Option<f64>,
 }
 
 /// Latency of single operations, in microseconds.

@@ -15,7 +15,7 @@ use crate::options::BenchOptions;
 use crate::report::{Settings, text};
 use crate::rung::described::{Place, Topic};
 use crate::storage::StorageReport;
-use crate::{atomic, commits, loads, queue};
+use crate::{atomic, commits, loads, queue, shared};
 
 /// Settings of these groups, with the folder of each place and what was found of the storage.
 /// Measures how fast the places sync, where commits are measured.
@@ -60,6 +60,7 @@ pub(crate) fn of<'p>(
             }
             Topic::OneRow => ("repeats_of_one_row", of_one_row(options, groups, folder_of)?),
             Topic::Jobs => ("repeats_of_jobs", queue::settings(options, storage)),
+            Topic::Processes => ("repeats_of_processes", shared::settings(folder_of(Place::Disk))?),
         };
         settings.extend(of_topic);
         let name = if index == 0 { "repeats" } else { name };

@@ -36,12 +36,7 @@ impl Simulation {
 
     /// Adds its work in some runs.
     pub(crate) fn add(&mut self, runs: impl Iterator<Item = SimulatedWork>) {
-        for run in runs {
-            self.sum.syncs += run.syncs;
-            self.sum.late_syncs += run.late_syncs;
-            self.sum.busy_s += run.busy_s;
-            self.sum.late_s += run.late_s;
-        }
+        self.sum = runs.fold(self.sum, SimulatedWork::plus);
     }
 
     /// Words of the report on it.

@@ -14,9 +14,14 @@ use leafpress_bench::rung::{RUNG_FLAG, run_rung_line};
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [_, "bench", RUNG_FLAG, request] => play_rung(request),
+        [_, "bench", RUNG_FLAG, request] => {
+            play_member_that_fails(request);
+            play_rung(request);
+        }
         [_, flags @ ..] if flags.contains(&"--list") => {}
         _ => {
+            a_quick_run_of_many_processes_compares_everything();
+            a_member_that_fails_or_hangs_is_named();
             a_quick_run_compares_everything();
             a_child_does_every_rivals_rung();
             only_one_ratio_runs_only_its_rungs();
@@ -256,6 +261,80 @@ fn one_write_and_one_sync(report: &ExperimentReport) {
         assert!(is(io.calls_of("write"), 0.0) && is(io.calls_of("sync"), 1.0), "{io:?}");
         assert!(is(io.written_bytes, writes * 4096.0), "{io:?}");
         assert!(one_row.page_writes.is_some(), "{one_row:?}");
+    }
+}
+
+/// Of all processes the slowest, of all calls the rate and the latency.
+fn a_quick_run_of_many_processes_compares_everything() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let experiments = vec![Experiment::Shared];
+    let names =
+        ["shared4", "shared4_p99", "shared4_vs_mutex_file", "shared1_alone", "shared4_jobs_1ms"];
+    let only = names.map(str::to_owned).to_vec();
+    let options = BenchOptions { experiments, only, repeats: Some(1), ..quick(folder.path()) };
+    let report = run(&options, &mut |_| ()).expect("the experiment runs");
+    assert_eq!(names_in(folder.path()), [""; 0], "nothing is left");
+    for rung in &report.rungs {
+        let processes = rung.processes.as_ref().expect("many processes");
+        assert!(rung.rows > Some(0) && rung.latency_us.is_some(), "{rung:?}");
+        assert!((0.0..=1.0).contains(&processes.slowest_of_mean), "{rung:?}");
+        let is_shared = rung.is_ours && report.unavailable.is_empty();
+        assert_eq!(processes.syncs_per_row.is_some(), is_shared, "{rung:?}");
+        if rung.chart.contains("syncs 1 ms longer") {
+            assert!(rung.latency_us.is_some_and(|it| it.p50 >= 1_000.0), "{rung:?}");
+        }
+        assert!(!rung.is_ours || processes.refused == 0, "{rung:?}");
+    }
+    // Elsewhere processes may not share.
+    for name in names {
+        let is_there = report.ratios.get(name).is_some_and(|ratio| ratio.value > 0.0);
+        assert!(is_there != report.unavailable.contains_key(name), "{name}");
+        assert!(is_there || !cfg!(target_os = "linux"), "{name}: {:?}", report.unavailable);
+    }
+    assert!(report.settings["shared_checked"].is_string());
+}
+
+/// Variable that says what the first member does instead of its work.
+const FIRST_MEMBER: &str = "LEAFPRESS_TEST_FIRST_MEMBER";
+
+fn play_member_that_fails(request: &str) {
+    if !request.contains(r#""member":0"#) {
+        return;
+    }
+    match std::env::var(FIRST_MEMBER).as_deref() {
+        Ok("fails") => {
+            eprintln!("the disk is gone");
+            std::process::exit(7);
+        }
+        Ok("hangs") => std::thread::sleep(std::time::Duration::from_secs(3600)),
+        _ => {}
+    }
+}
+
+fn a_member_that_fails_or_hangs_is_named() {
+    for (does, patience_ms, expected) in [
+        (
+            "fails",
+            60_000,
+            "member 1 of 3 ended before its answer (exit status: 7): the disk is gone",
+        ),
+        ("hangs", 500, "member 1 of 3 did not answer within 500.0ms and was killed"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let request = serde_json::json!({
+            "kind": {"shared": {"access": "busy_timeout", "work": "rows", "processes": 3,
+                "callers": 1, "milliseconds_max": 50, "patience_ms": patience_ms}},
+            "database": folder.path().join("x.db"),
+        });
+        let program = std::env::current_exe().expect("this program");
+        let output = std::process::Command::new(program)
+            .args(["bench", RUNG_FLAG, &request.to_string()])
+            .env(FIRST_MEMBER, does)
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{does}: {said}");
+        assert!(said.contains(expected) || (does == "fails" && cfg!(windows)), "{does}: {said}");
     }
 }
 

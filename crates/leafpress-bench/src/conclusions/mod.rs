@@ -9,6 +9,7 @@
 //! | `settings` | which profile, and which settings of plain SQLite |
 //! | `work` | what ours takes for a piece of work, beside the best other way that is as safe |
 //! | `commits` | many threads, checkpoints, jobs, single commits |
+//! | `processes` | many processes on one database |
 //! | `terms` | names of rungs that have to be explained |
 //!
 //! A pure function of a report, so that every kind of outcome can be tested without
@@ -19,6 +20,7 @@
 
 mod commits;
 mod multiple;
+mod processes;
 mod run;
 mod settings;
 mod terms;
@@ -45,6 +47,7 @@ pub(crate) fn of(report: &ExperimentReport) -> Vec<Advice> {
         settings::by_hand(&run),
         commits::checkpoints(&run),
         commits::jobs(&run),
+        processes::shared(&run),
         work::cycles(&run),
         commits::single(&run),
     ];

@@ -6,7 +6,9 @@
 //!       ├─ section   one experiment: its charts, its original, its table
 //!       │   ├─ bars      a bar for each rung
 //!       │   ├─ ranges    half of the calls, and the slowest
+//!       │   ├─ curves    a line for each way to write, a point for each number of processes
 //!       │   ├─ batches   a line for each rung, a point for each batch
+//!       │   │   └─ lines     lines of points with their names, for both
 //!       │   ├─ cycles    a dot for each cycle
 //!       │   └─ course    how it went over time
 //!       └─ method    how it was measured, what is missing, how to repeat it
@@ -21,9 +23,11 @@
 mod bars;
 mod batches;
 mod course;
+mod curves;
 mod cycles;
 mod draw;
 mod head;
+mod lines;
 mod method;
 mod ranges;
 mod scale;

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::head::link;
 use super::scale::Scale;
 use super::story::{self, Section};
-use super::{bars, batches, course, cycles, draw, ranges, table};
+use super::{bars, batches, course, curves, cycles, draw, ranges, table};
 use crate::charts::{Chart, Figure};
 use crate::report::{About, Original, Rung};
 
@@ -28,6 +28,7 @@ pub(super) fn of(section: &Section<'_>, points_max: usize, is_simulated: bool) -
                 @if !about.question.is_empty() { p .question { (about.question) } }
             }
             @if section.charts.is_empty() { p { "Nothing of it was measured." } }
+            (curves::of(&section.charts))
             @for (index, chart) in section.charts.iter().enumerate() {
                 (figure(&shared, chart, index == 0))
             }

@@ -16,7 +16,7 @@ struct Column {
 }
 
 /// All columns, in their order.
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 17] = [
     Column { heading: "time, median", cell: |rung| Some(draw::time(rung.median_s)) },
     Column { heading: "range of the runs", cell: range },
     Column { heading: "rows", cell: |rung| rung.rows.map(numbers::count) },
@@ -26,6 +26,12 @@ const COLUMNS: [Column; 14] = [
     Column { heading: "99 of 100 within", cell: |rung| latency(rung, |it| it.p99) },
     Column { heading: "999 of 1,000 within", cell: |rung| latency(rung, |it| it.p999) },
     Column { heading: "slowest", cell: |rung| latency(rung, |it| it.max) },
+    Column { heading: "slowest process of the mean", cell: fairness },
+    Column {
+        heading: "refused",
+        cell: |rung| Some(numbers::count(rung.processes.as_ref()?.refused)),
+    },
+    Column { heading: "syncs a row", cell: syncs },
     Column { heading: "last batch", cell: |rung| rung.batches_s.last().copied().map(draw::time) },
     Column { heading: "outside", cell: |rung| rung.outside_s.map(draw::time) },
     Column { heading: "CPU", cell: |rung| rung.cpu_s.map(draw::time) },
@@ -88,6 +94,15 @@ fn sample(rung: &Rung) -> Markup {
 fn range(rung: &Rung) -> Option<String> {
     let (low, high) = draw::range(&rung.runs_s)?;
     Some(format!("{} – {}", draw::time(low), draw::time(high)))
+}
+
+fn fairness(rung: &Rung) -> Option<String> {
+    Some(numbers::ratio(rung.processes.as_ref()?.slowest_of_mean))
+}
+
+fn syncs(rung: &Rung) -> Option<String> {
+    let syncs = rung.processes.as_ref()?.syncs_per_row.filter(|syncs| syncs.is_finite())?;
+    Some(format!("{:.3}", syncs.clamp(0.0, 1e3)))
 }
 
 fn latency(rung: &Rung, figure: fn(&Latency) -> f64) -> Option<String> {

@@ -21,6 +21,17 @@ pub(super) const OUR_TABLE: &str = "leafpress_job";
 /// Table of a queue on plain SQLite.
 pub(super) const SQL_TABLE: &str = "job";
 
+/// Compares the jobs of a Queue with so many that should be ready, leased and delayed, of this many
+/// that were pushed.
+pub(crate) fn left_of_jobs(
+    counts: [u64; 3],
+    pushed: u64,
+    journal_mode: &str,
+    database: &Path,
+) -> Result<Left> {
+    jobs(OUR_TABLE, counts, Some(pushed), journal_mode, database)
+}
+
 /// Compares the jobs of a table with so many that should be ready, leased and delayed, of this many
 /// that were pushed, where that is known.
 pub(super) fn jobs(

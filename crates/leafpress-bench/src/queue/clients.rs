@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::recording::Recording;
 
 /// One client of a queue.
-pub(super) trait Client {
+pub(crate) trait Client {
     /// Pushes these jobs in one call.
     fn push(&mut self, jobs: &[JobNumber]) -> Result<()>;
 

@@ -34,7 +34,11 @@ mod sql;
 mod tests;
 mod wakeup;
 
+pub(crate) use self::check::left_of_jobs;
+pub(crate) use self::clients::Client;
 pub(crate) use self::inserts::{InsertsRung, about as inserts_about, order as inserts_order};
+pub(crate) use self::jobs::JobNumber;
+pub(crate) use self::ours::{QUEUE_NAME, QueueClient};
 pub(crate) use self::plan::{inserts_groups, queue_groups};
 pub(crate) use self::rung::{ClaimRung, CycleRung, WakeupRung};
 pub(crate) use self::settings::settings;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::report::Safety;
 
 /// Name of our queues.
-const QUEUE_NAME: &str = "bench";
+pub(crate) const QUEUE_NAME: &str = "bench";
 
 /// Jobs of a call that fills a queue.
 const FILL_JOBS: usize = 1_000;
@@ -55,14 +55,14 @@ impl Opened {
 }
 
 /// A client of the queue.
-pub(super) struct QueueClient {
+pub(crate) struct QueueClient {
     queue: Queue,
     tokens: Vec<Token>,
 }
 
 impl QueueClient {
     /// A client with its own handle.
-    pub(super) fn new(queue: Queue) -> Self {
+    pub(crate) fn new(queue: Queue) -> Self {
         Self { queue, tokens: Vec::new() }
     }
 

@@ -157,6 +157,8 @@ pub(crate) enum Topic {
     OneRow,
     /// Jobs of a queue.
     Jobs,
+    /// Many processes on one database.
+    Processes,
 }
 
 /// Disk of a rung's database.

@@ -12,6 +12,7 @@ use crate::cycles::CyclesRung;
 use crate::ladder::LadderRung;
 use crate::loads::LoadRung;
 use crate::queue::{ClaimRung, CycleRung, InsertsRung, WakeupRung};
+use crate::shared::SharedRung;
 
 /// Work, and its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,8 @@ pub(crate) enum RungKind {
     Batches(BatchesRung),
     /// Cycles of inserts and deletes.
     Cycles(CyclesRung),
+    /// Many processes on one database.
+    Shared(SharedRung),
 }
 
 /// Rungs of the experiments "queue" and "queue-inserts".
@@ -66,6 +69,7 @@ impl Deref for RungKind {
             Self::Ladder(rung) => rung,
             Self::Batches(rung) => rung,
             Self::Cycles(rung) => rung,
+            Self::Shared(rung) => rung,
         }
     }
 }
@@ -91,5 +95,15 @@ mod tests {
             "jobs": 0}}}, "database": "queue.db"}"#;
         let request: RungRequest = serde_json::from_str(request).expect("the shape");
         assert_eq!(request.kind.name(), "waiter, polling each ms, SQL");
+    }
+
+    /// A rung of many processes asks for its members so.
+    #[test]
+    fn a_member_is_asked_for_in_this_shape() {
+        let request = r#"{"kind": {"shared": {"access": "mutex_file", "work": "rows",
+            "processes": 8, "callers": 2, "milliseconds_max": 9, "role": {"member": 7}}},
+            "database": "shared.db"}"#;
+        let request: RungRequest = serde_json::from_str(request).expect("the shape");
+        assert_eq!(request.kind.name(), "rows, SQL, mutex file, 8 × 2");
     }
 }

@@ -58,6 +58,8 @@ pub(crate) fn run_rung(request: &RungRequest) -> Result<RungResult> {
             late_s: stats.late.as_secs_f64(),
         }
     });
+    // The processes that it started answered theirs.
+    let played = played.into_iter().chain(result.played).reduce(SimulatedWork::plus);
     Ok(RungResult { played, ..result })
 }
 

@@ -9,7 +9,7 @@ use leafpress::load::Report;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::report::{Course, Io, Latency, Memory};
+use crate::report::{Course, Io, Latency, Memory, Processes};
 use crate::usage::Usage;
 
 /// Answer of a rung's process: figures of its work.
@@ -82,6 +82,12 @@ pub(crate) struct RungResult {
     /// Seconds of `wall_s` outside of cycles and batches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) outside_s: Option<f64>,
+    /// Figures of many processes together, where many work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) processes: Option<Processes>,
+    /// Figures of one of these processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) member: Option<MemberWork>,
     /// Work of the simulated disk, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) played: Option<SimulatedWork>,
@@ -98,6 +104,31 @@ pub(crate) struct SimulatedWork {
     pub(crate) busy_s: f64,
     /// Seconds by which the real disk was too slow.
     pub(crate) late_s: f64,
+}
+
+impl SimulatedWork {
+    /// Work of both.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            syncs: self.syncs + other.syncs,
+            late_syncs: self.late_syncs + other.late_syncs,
+            busy_s: self.busy_s + other.busy_s,
+            late_s: self.late_s + other.late_s,
+        }
+    }
+}
+
+/// Figures of one of many processes, which only the process that started it needs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct MemberWork {
+    /// Time of each call, in tenths of a microsecond.
+    pub(crate) took_tenths_us: Vec<u32>,
+    /// Attempts that were refused.
+    pub(crate) refused: u64,
+    /// Syncs of the log that its Writer made, where Writers share.
+    pub(crate) syncs: Option<u64>,
+    /// Sum of the numbers of the jobs that were pushed, and of those claimed.
+    pub(crate) jobs_sums: [u64; 2],
 }
 
 impl RungResult {

@@ -185,6 +185,7 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         BenchExperimentFlag::Atomic => Experiment::Atomic,
         BenchExperimentFlag::Queue => Experiment::Queue,
         BenchExperimentFlag::QueueInserts => Experiment::QueueInserts,
+        BenchExperimentFlag::Shared => Experiment::Shared,
     };
     BenchOptions {
         experiments: flags.experiments.iter().map(experiment).collect(),

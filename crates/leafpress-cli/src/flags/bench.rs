@@ -27,6 +27,7 @@ Examples:
   leafpress bench atomic --xfs-loop --json atomic.json
   leafpress bench ladder cycles --simulate sdcard
   leafpress bench queue queue-inserts --waiting 1M --json queue.json
+  leafpress bench shared --html shared.html
 
 Exit status: 0 all done, 1 a documented limit was not kept, or it was stopped
 or failed half-way and the report has what was done, 2 the command line makes
@@ -190,6 +191,8 @@ pub enum BenchExperimentFlag {
     Atomic,
     /// Jobs pushed, claimed and acknowledged by many clients; claims among many jobs; wake-ups
     Queue,
+    /// Rows and jobs of many processes on one database, shared and not: how many a second
+    Shared,
 }
 
 /// Parts of experiments.

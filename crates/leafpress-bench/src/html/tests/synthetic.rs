@@ -1,8 +1,8 @@
 //! Reports with everything that a page can show, and with what no page should have to show.
 
 use crate::report::{
-    About, Advice, Course, ExperimentReport, Latency, Noise, Original, OriginalFigure, Ratio, Rung,
-    Safety, Simulated,
+    About, Advice, Course, ExperimentReport, Latency, Noise, Original, OriginalFigure, Processes,
+    Ratio, Rung, Safety, Simulated,
 };
 use crate::test_reports;
 
@@ -58,6 +58,14 @@ pub(super) fn with_everything(rung: Rung, value: f64) -> Rung {
         cycles_us: vec![value, 1.0, value],
         checkpoints: vec![0, 7],
         outside_s: Some(value),
+        processes: Some(Processes {
+            processes: 2,
+            callers: 8,
+            curve: rung.chart.clone(),
+            slowest_of_mean: value,
+            refused: 3,
+            syncs_per_row: Some(value),
+        }),
         ..rung
     }
 }

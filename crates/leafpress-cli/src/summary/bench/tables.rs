@@ -20,8 +20,8 @@ struct Table {
 
 /// Every rung that no chart has, and all that have more than one figure, are in one of
 /// them, or in those of [`one_row`]: what has a result as a whole; what answers each call;
-/// that over time; and what wakes a waiting thread.
-const TABLES: [Table; 4] = [
+/// that over time; what wakes a waiting thread; and what many processes do.
+const TABLES: [Table; 5] = [
     Table {
         takes: |rung| !has_calls(rung) && rung.chart.is_empty(),
         headings: &["median", "rows/s", "CPU", "peak"],
@@ -29,7 +29,8 @@ const TABLES: [Table; 4] = [
     },
     Table {
         takes: |rung| {
-            let is_another = rung.wal_mb_max.is_some() || rung.one_row.is_some();
+            let is_another =
+                rung.wal_mb_max.is_some() || rung.one_row.is_some() || rung.processes.is_some();
             has_calls(rung) && rung.from_call_us.is_none() && !is_another
         },
         headings: &["rows/s", "p50", "p99.9", "worst"],
@@ -47,6 +48,11 @@ const TABLES: [Table; 4] = [
         takes: |rung| rung.from_call_us.is_some(),
         headings: &["p50", "p99", "call", "CPU"],
         figures: wakeup_figures,
+    },
+    Table {
+        takes: |rung| has_calls(rung) && rung.processes.is_some(),
+        headings: &["rows/s", "p99", "worst", "fair", "refused"],
+        figures: process_figures,
     },
 ];
 
@@ -119,4 +125,18 @@ fn wakeup_figures(rung: &Rung) -> Vec<String> {
     let from_call = rung.from_call_us.map(|latency| latency.p50);
     let figures = from_answer.into_iter().flatten().chain(from_call).map(human::latency);
     figures.chain(rung.cpu_s.map(human::time)).collect()
+}
+
+/// Times of all calls; "fair" is the share that the slowest process had of the mean.
+fn process_figures(rung: &Rung) -> Vec<String> {
+    let latencies = rung.latency_us.map(|latency| [latency.p99, latency.max]);
+    let latencies = latencies.into_iter().flatten().map(human::latency);
+    let of_processes = rung.processes.as_ref().map(|it| {
+        [format!("{:.2}", it.slowest_of_mean), leafpress_bench::numbers::count(it.refused)]
+    });
+    [human::rate(rung.per_second)]
+        .into_iter()
+        .chain(latencies)
+        .chain(of_processes.into_iter().flatten())
+        .collect()
 }
