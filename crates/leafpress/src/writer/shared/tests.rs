@@ -4,9 +4,12 @@
 use std::cell::Cell;
 use std::fs;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
 
 use super::{NotSynced, Sharing};
 
+/// A wait takes a second, and more only on a machine with much else to do.
+const HANG: Duration = Duration::from_secs(60);
 const NO_MEMBER: usize = 100;
 
 fn members<const N: usize>() -> (tempfile::TempDir, [Sharing; N]) {
@@ -26,6 +29,14 @@ fn commit(member: &Sharing) -> u32 {
     });
     durable.unwrap();
     syncs
+}
+
+/// Waits in the line, but not for ever.
+#[track_caller]
+fn line_up(member: &Sharing) {
+    let until = Instant::now() + HANG;
+    member.line_up(|| Instant::now() < until);
+    assert!(Instant::now() < until, "it waits for ever");
 }
 
 fn failed() -> rusqlite::Error {
@@ -113,7 +124,7 @@ fn a_member_that_does_not_move_loses_its_place() {
             page.last_ticket().store(7, Release);
             page.tickets()[slot].store(1, Release);
             page.holder().store(holder, Release);
-            other.line_up(|| true);
+            line_up(&other);
             assert_eq!(page.tickets()[slot].load(Acquire), 0, "{slot}, {holder}");
             other.begun();
             other.leave_line();
@@ -129,7 +140,7 @@ fn a_transaction_that_does_not_end_is_left_to_sqlites_lock() {
     other.page.last_ticket().store(7, Release);
     other.page.tickets()[slot].store(1, Release);
     other.page.holder().store(slot as u64 + 1, Release);
-    other.line_up(|| true);
+    line_up(&other);
     assert_eq!(other.page.tickets()[slot].load(Acquire), 1);
 }
 
