@@ -97,7 +97,7 @@ fn crash(
     let mut writers = vec![open()];
     writers[0].execute_batch(schema()).unwrap();
     log.acknowledged(SCHEMA.caller, SCHEMA.number);
-    writers.extend((0..1 + seed % 2).map(|_| open()));
+    writers.extend((0..=seed % 2).map(|_| open()));
     for round in 0..ROUNDS {
         std::thread::scope(|scope| {
             for caller in 0..CALLERS {
@@ -114,8 +114,10 @@ fn crash(
             writers.push(open());
         }
     }
-    writers.iter().for_each(|writer| counts.add(writer));
-    writers.into_iter().for_each(|writer| writer.close().unwrap());
+    for writer in writers {
+        counts.add(&writer);
+        writer.close().unwrap();
+    }
     recorder.unwatch(path.parent().unwrap().to_str().unwrap());
     let recording = log.finish();
     let history = history(&path);
