@@ -467,7 +467,7 @@ fn workers_and_a_push_share_the_database_and_each_job_is_done_once() {
     let first = scene.start(&["--until-empty", "--shell", &held_up]);
     scene.wait_for("pid");
     assert!(scene.path("jobs.db-shared").exists());
-    let numbers: String = (0..40).map(|number| format!("{number}\n")).collect();
+    let numbers = (0..40).map(|number| format!("{number}\n")).collect::<Vec<_>>().concat();
     fs::write(scene.path("numbers"), &numbers).unwrap();
     let push = ["queue", "push", "jobs.db", "q", "--lines", "--batch", "3"];
     let mut push = command(scene.folder.path(), &push);

@@ -28,6 +28,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(180);
 
 /// Plan of a round.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a trait of a round of its own")]
 pub struct Plan {
     pub profile: Profile,
     pub jobs: u64,

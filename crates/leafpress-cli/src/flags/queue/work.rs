@@ -35,6 +35,7 @@ were not done, 2 the command line makes no sense, 3 failed; jobs that ran come
 again.")]
 #[command(override_usage = "leafpress queue work [OPTIONS] <DB> [QUEUE] --exec <PROGRAM>...")]
 #[command(group(ArgGroup::new("program").args(["exec", "shell"]).required(true)))]
+#[expect(clippy::struct_excessive_bools, reason = "flags are")]
 pub struct QueueWorkFlags {
     /// The queue.
     #[command(flatten)]
