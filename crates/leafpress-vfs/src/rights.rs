@@ -8,7 +8,7 @@
 //! | made | rights from its creation on |
 //! |---|---|
 //! | a database that gets its name when it is complete | as SQLite makes a database: 0644 without the umask |
-//! | the file by which writers of several processes share a database | those of the database |
+//! | the file by which writers of several processes share a database | those of the users who may read and write the database |
 //! | a staged file, a copy, a lock, beside a database that is there | 0600 |
 //! | a folder for copies | 0700 |
 //! | a temporary file without a name | 0600, and no name can be given to it |
@@ -76,15 +76,16 @@ impl Rights {
         Self::new_database()
     }
 
-    /// The rights of a file that each user opens who may write `database`, as SQLite's own `-wal`
-    /// and `-shm`. What the umask takes from it [`give_all`](Self::give_all) gives back.
-    pub fn same_as(database: &Path) -> Self {
+    /// The rights of a file that the users open who may read and write `database`. Others may not
+    /// even read it, since a lock needs no more. What the umask takes from it
+    /// [`give_all`](Self::give_all) gives back.
+    pub fn of_writers(database: &Path) -> Self {
         #[cfg(unix)]
         if let Ok(found) = fs::metadata(database) {
             use std::os::unix::fs::MetadataExt as _;
 
-            let mode = found.mode() & 0o666;
-            return Self { mode, owner: Some((found.uid(), found.gid())) };
+            let both = found.mode() & (found.mode() >> 1) & 0o222;
+            return Self { mode: both | both << 1, owner: Some((found.uid(), found.gid())) };
         }
         Self::private(database)
     }

@@ -220,12 +220,14 @@ fn members_of_a_file_that_was_removed_go_on_beside_those_of_a_new_one() {
 }
 
 #[test]
-fn the_file_has_the_rights_of_the_database() {
-    let place = Place::new();
-    fs::set_permissions(&place.database, fs::Permissions::from_mode(0o640)).unwrap();
-    let writer = place.open();
-    assert_eq!(fs::metadata(&place.shared).unwrap().mode() & 0o777, 0o640);
-    drop(writer);
+fn only_those_who_may_write_the_database_may_open_the_file() {
+    for (database, file) in [(0o640, 0o600), (0o664, 0o660), (0o644, 0o600), (0o666, 0o666)] {
+        let place = Place::new();
+        fs::set_permissions(&place.database, fs::Permissions::from_mode(database)).unwrap();
+        let writer = place.open();
+        assert_eq!(fs::metadata(&place.shared).unwrap().mode() & 0o777, file);
+        drop(writer);
+    }
 }
 
 /// Runs `work` as a user who is not root, on this thread and those that it starts; root may do

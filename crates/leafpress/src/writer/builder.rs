@@ -131,7 +131,7 @@ impl WriterBuilder {
     ///
     /// Nothing else has to run, and no process needs another one: any of them may be killed at any
     /// time, and each call of the others is answered as always. The processes meet at the file
-    /// `<database>-shared`, which has the rights of the database; the last one removes it. Programs
+    /// `<database>-shared`, which only those may open who may write the database; the last one removes it. Programs
     /// that use SQLite without Leafpress may read and write beside them.
     ///
     /// Under [`Profile::Durable`] a commit can be read by others a moment before it is on disk, as

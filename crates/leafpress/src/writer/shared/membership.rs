@@ -11,7 +11,7 @@
 //! | 2 | by the member that makes the checkpoints, until it leaves |
 //! | 1000 … | by the member of that slot |
 //!
-//! The file has the rights of the database, so a user who may write the one may write the other.
+//! The users who may read and write the database may read and write the file, and no others.
 //!
 //! Must never: clear or remove the file while it has other members, follow a link at its place, or
 //! write into a file there that is not ours.
@@ -122,8 +122,9 @@ impl Membership {
     /// Gives all locks back, as the system does it for a process that is killed.
     #[cfg(test)]
     pub(super) fn lose_locks(&self) {
-        let own = [MEMBERS, BATON, CHECKPOINTS, lock_of(self.slot)];
-        own.into_iter().for_each(|byte| self.release(byte));
+        for byte in [MEMBERS, BATON, CHECKPOINTS, lock_of(self.slot)] {
+            self.release(byte);
+        }
     }
 
     fn release(&self, byte: u32) {
@@ -163,7 +164,7 @@ fn attempt(database: &Path, path: &Path) -> io::Result<Attempt> {
     let file = match FileHandle::open_as(path, Open::ReadWriteNoLink) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let rights = Rights::same_as(database);
+            let rights = Rights::of_writers(database);
             match FileHandle::create(path, rights) {
                 Ok(file) => {
                     rights.give_all(&*file);
