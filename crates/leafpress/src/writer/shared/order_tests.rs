@@ -72,7 +72,9 @@ fn members_get_their_turns_in_the_order_in_which_they_came() {
     holder.ending();
     is_locked.store(false, Ordering::Release);
     holder.leave_line();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     assert_eq!(hear.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3]);
 }
 
@@ -150,7 +152,9 @@ fn one_sync_covers_all_commits_that_are_counted_as_it_begins() {
         Ok(())
     })
     .unwrap();
-    waiting.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in waiting {
+        thread.join().unwrap();
+    }
     assert_eq!(syncs.load(Ordering::Relaxed), 1, "the second round covers both");
     assert_eq!(one.page.synced().load(Ordering::Acquire), 3);
     let stats = [&other, &third].map(|member| member.stats());

@@ -85,6 +85,15 @@ struct State {
 }
 
 impl State {
+    /// This state after a step of a process, which is now at its next one.
+    fn moved(&self, number: usize, to: At, change: &dyn Fn(&mut Self, &mut Process)) -> Self {
+        let mut next = self.clone();
+        let mut changed = Process { at: to, ..self.processes[number] };
+        change(&mut next, &mut changed);
+        next.processes[number] = changed;
+        next
+    }
+
     fn first_of_others(&self, number: usize, than: u8) -> Option<(u8, u8)> {
         let others = (0..PROCESSES).filter(|&other| other != number);
         let waiting = others.filter(|&other| (1..than).contains(&self.tickets[other]));
@@ -159,13 +168,8 @@ impl Line {
     fn step_of(&self, state: &State, number: usize, step: &mut dyn FnMut(By, State)) {
         let process = state.processes[number];
         let mut go = |to: At, change: &dyn Fn(&mut State, &mut Process)| {
-            let mut next = state.clone();
-            let mut changed = Process { at: to, ..process };
-            change(&mut next, &mut changed);
-            next.processes[number] = changed;
-            step(By::Process(number), next);
+            step(By::Process(number), state.moved(number, to, change));
         };
-        let clears_late = self.variant == Variant::ClearsHolderLate;
         match process.at {
             At::Look if state.first_of_others(number, u8::MAX).is_none() => {
                 go(At::TryLock, &|_, _| {});
@@ -201,6 +205,18 @@ impl Line {
                     });
                 }
             }
+            _ => self.step_at_lock(state, number, step),
+        }
+    }
+
+    /// All that a process may do next that tries the lock or has it.
+    fn step_at_lock(&self, state: &State, number: usize, step: &mut dyn FnMut(By, State)) {
+        let process = state.processes[number];
+        let mut go = |to: At, change: &dyn Fn(&mut State, &mut Process)| {
+            step(By::Process(number), state.moved(number, to, change));
+        };
+        let clears_late = self.variant == Variant::ClearsHolderLate;
+        match process.at {
             At::TryLock if state.lock.is_none() => go(At::SayHolder, &|state, process| {
                 state.lock = Some(number as u8);
                 state.is_unfair |= process.behind != 0;
@@ -213,8 +229,6 @@ impl Line {
             At::TryLock if state.tickets[number] == 0 => {
                 go(At::Count { is_in_line: false }, &|_, _| {});
             }
-            // It waits, and tries again.
-            At::TryLock => {}
             At::SayHolder => go(At::ClearTicket, &|state, _| state.holder = Some(number as u8)),
             At::ClearTicket => {
                 go(if clears_late { At::Commit } else { At::ClearHolder }, &|state, process| {
@@ -239,7 +253,8 @@ impl Line {
                     process.left -= 1;
                 });
             }
-            At::Ended | At::Dead => {}
+            // A lock that is held is tried again.
+            _ => {}
         }
     }
 }

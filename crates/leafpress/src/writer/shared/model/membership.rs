@@ -200,7 +200,6 @@ impl Joining {
             At::LookBeforeClear if is_at_path || self.variant == Variant::TrustsThePath => {
                 process.at = At::Clear;
             }
-            At::LookBeforeClear => process = again,
             At::Clear => {
                 if state.has_member(number) {
                     state.fault = Some("a file was cleared under a member");
@@ -213,11 +212,10 @@ impl Joining {
                 let at = if is_sure { At::TakeSlot } else { At::LookForMembers };
                 process = Process { at, lock: Lock::Shared, ..process };
             }
-            At::TryShared { .. } => process = again,
             At::LookForMembers if state.others_on(number).any(|other| other.has_slot) => {
                 process.at = At::TakeSlot;
             }
-            At::LookForMembers => process = again,
+            At::LookBeforeClear | At::TryShared { .. } | At::LookForMembers => process = again,
             At::TakeSlot => process = Process { at: At::Member, has_slot: true, ..process },
             At::Member => process.at = At::ReleaseSlot,
             At::ReleaseSlot => process = Process { at: At::TryLast, has_slot: false, ..process },

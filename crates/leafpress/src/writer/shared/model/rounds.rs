@@ -97,6 +97,7 @@ struct Process {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that hold in any combination")]
 struct State {
     processes: [Process; PROCESSES],
     committed: u8,
@@ -197,6 +198,15 @@ const ENDED: Process = Process {
 };
 
 impl State {
+    /// This state after a step of a process, which is now at its next one.
+    fn moved(&self, number: usize, to: At, change: &dyn Fn(&mut Self, &mut Process)) -> Self {
+        let mut next = self.clone();
+        let mut changed = Process { at: to, ..self.processes[number] };
+        change(&mut next, &mut changed);
+        next.processes[number] = if to == At::Ended { ENDED } else { changed };
+        next
+    }
+
     /// The system fails to write: it forgets what is not durable, and will tell who has the log open.
     fn fail(&mut self) {
         self.has_failed = true;
@@ -228,11 +238,7 @@ impl Rounds {
     fn step_of(&self, state: &State, number: usize, step: &mut dyn FnMut(By, State)) {
         let process = state.processes[number];
         let mut go = |to: At, change: &dyn Fn(&mut State, &mut Process)| {
-            let mut next = state.clone();
-            let mut changed = Process { at: to, ..process };
-            change(&mut next, &mut changed);
-            next.processes[number] = if to == At::Ended { ENDED } else { changed };
-            step(By::Process(number), next);
+            step(By::Process(number), state.moved(number, to, change));
         };
         let (counts_first, by_itself) =
             (self.variant == Variant::CountsBeforeWrite, self.variant != Variant::NeverLonely);
@@ -271,6 +277,17 @@ impl Rounds {
                     go(At::Sync { is_lonely: true }, &|_, _| {});
                 }
             }
+            _ => self.step_of_sync(state, number, step),
+        }
+    }
+
+    /// All that a process may do next that has the baton, or syncs without it.
+    fn step_of_sync(&self, state: &State, number: usize, step: &mut dyn FnMut(By, State)) {
+        let process = state.processes[number];
+        let mut go = |to: At, change: &dyn Fn(&mut State, &mut Process)| {
+            step(By::Process(number), state.moved(number, to, change));
+        };
+        match process.at {
             At::LookAgain if state.synced >= process.ours => {
                 go(At::LeaveBaton { is_answered: true }, &|_, _| {});
             }
@@ -286,7 +303,7 @@ impl Rounds {
             At::Sync { is_lonely } => {
                 go(At::Syncing { is_lonely }, &|state, process| process.written = state.log);
             }
-            At::Syncing { is_lonely } => self.end_sync(state, number, is_lonely, step),
+            At::Syncing { is_lonely } => end_sync(state, number, is_lonely, step),
             At::SayBroken => go(At::LeaveBaton { is_answered: false }, &|state, _| {
                 state.broken = self.variant != Variant::NeverSaysBroken;
                 state.is_unsaid = false;
@@ -313,26 +330,8 @@ impl Rounds {
                     step(By::Process(number), next);
                 }
             }
-            At::Ended => {}
+            _ => {}
         }
-    }
-
-    fn end_sync(
-        &self,
-        state: &State,
-        number: usize,
-        is_lonely: bool,
-        step: &mut dyn FnMut(By, State),
-    ) {
-        let ended = |mut next: State| {
-            let written = next.processes[number].written;
-            let is_done = next.sync_ends(number, written);
-            let process = &mut next.processes[number];
-            process.written = 0;
-            process.at = if is_done { At::LookBrokenAfter { is_lonely } } else { At::SayBroken };
-            next
-        };
-        step(By::Process(number), ended(state.clone()));
     }
 
     /// The commit is answered with success, and the next one begins.
@@ -347,6 +346,15 @@ impl Rounds {
         *process = if left == 0 { ENDED } else { next_one };
         step(By::Process(number), next);
     }
+}
+
+fn end_sync(state: &State, number: usize, is_lonely: bool, step: &mut dyn FnMut(By, State)) {
+    let mut next = state.clone();
+    let is_done = next.sync_ends(number, state.processes[number].written);
+    let process = &mut next.processes[number];
+    process.written = 0;
+    process.at = if is_done { At::LookBrokenAfter { is_lonely } } else { At::SayBroken };
+    step(By::Process(number), next);
 }
 
 #[test]
