@@ -16,7 +16,7 @@ use leafpress::Profile;
 use leafpress::checkpoint::CheckpointLimits;
 use leafpress::writer::Writer;
 use leafpress_testing::crash::workload_writer::{
-    CALLERS, CALLS, ROUNDS, SCHEMA, content, history, limits, rest, schema, work,
+    CALLERS, CALLS, ROUNDS, SCHEMA, content, history, limits, rest, schema, truncations, work,
 };
 use leafpress_testing::crash::{
     Budget, Effort, Outcome, Promise, Random, Run, Simulator, shared_recorder,
@@ -99,13 +99,15 @@ fn crash(
     log.acknowledged(SCHEMA.caller, SCHEMA.number);
     writers.extend((0..=seed % 2).map(|_| open()));
     for round in 0..ROUNDS {
+        // One of them makes the checkpoints of all, and takes its count with it.
+        let before = truncations(&writers).unwrap_or_default();
         std::thread::scope(|scope| {
             for caller in 0..CALLERS {
                 let (writer, log) = (&writers[caller as usize % writers.len()], &log);
                 scope.spawn(move || work(writer, caller, [seed, round], log));
             }
         });
-        rest(&writers, round);
+        rest(&writers, before);
         if round == 1 {
             // A member leaves, and another one joins.
             let left = writers.remove(0);

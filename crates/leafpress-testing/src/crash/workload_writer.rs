@@ -166,15 +166,19 @@ pub fn work(writer: &Writer, caller: u64, [seed, round]: [u64; 2], log: &Log) {
     wait(&mut put_off);
 }
 
-/// Waits until the checkpointers have cut the WAL once more, if there are any.
+/// Number of times that the checkpointers of these writers have cut the WAL; `None` if they have none.
+pub fn truncations(writers: &[Writer]) -> Option<u64> {
+    let of = |writer: &Writer| writer.stats().checkpoints.map(|stats| stats.truncations);
+    writers.iter().map(of).sum()
+}
+
+/// Waits until the checkpointers have cut the WAL more often than `before`, if there are any.
 ///
 /// # Panics
 /// If they do not within a minute.
-pub fn rest(writers: &[Writer], round: u64) {
-    let checkpoints = |writer: &Writer| writer.stats().checkpoints.map(|stats| stats.truncations);
-    let truncations = || writers.iter().map(checkpoints).sum::<Option<u64>>();
+pub fn rest(writers: &[Writer], before: u64) {
     let began = Instant::now();
-    while truncations().is_some_and(|truncations| truncations <= round) {
+    while truncations(writers).is_some_and(|now| now <= before) {
         assert!(began.elapsed() < Duration::from_secs(60), "an idle WAL was never cut");
         std::thread::sleep(Duration::from_millis(1));
     }

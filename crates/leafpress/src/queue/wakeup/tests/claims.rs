@@ -4,7 +4,7 @@
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 
 use super::{Ground, PATIENCE, until};
 use crate::error::{ErrorKind, Result};
@@ -71,7 +71,8 @@ fn a_delay_a_lease_and_a_foreign_push_end_a_wait() {
     // A program that sends no wake-ups.
     let waiting = claim_beside(&letters, LEASE);
     let mut foreign = Connection::open(ground.database()).unwrap();
-    let transaction = foreign.transaction().unwrap();
+    // It takes the lock first: a transaction that has read does not wait for it.
+    let transaction = foreign.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let pushed = Queue::push_on(&transaction, "letters", Job::bytes(Vec::new())).unwrap();
     transaction.commit().unwrap();
     assert_eq!(claimed(waiting).id, pushed.id);
