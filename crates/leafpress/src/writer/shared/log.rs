@@ -24,7 +24,7 @@ const WORK_WITHIN: Duration = Duration::from_secs(60);
 impl Sharing {
     /// Counts a turn. SQLite's write lock is ours.
     pub(super) fn count_turn(&self) {
-        self.turn.store(self.page.turns().fetch_add(1, AcqRel) + 1, Relaxed);
+        self.turn.store(self.page.turns().fetch_add(1, AcqRel).wrapping_add(1), Relaxed);
     }
 
     /// Tells how long the log is after the commit of the last turn.
