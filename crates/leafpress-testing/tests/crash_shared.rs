@@ -16,10 +16,10 @@ use leafpress::Profile;
 use leafpress::checkpoint::CheckpointLimits;
 use leafpress::writer::Writer;
 use leafpress_testing::crash::workload_writer::{
-    CALLERS, CALLS, ROUNDS, SCHEMA, content, history, limits, rest, schema, truncations, work,
+    ROUNDS, SCHEMA, limits, schema, simulate, work_and_rest,
 };
 use leafpress_testing::crash::{
-    Budget, Effort, Outcome, Promise, Random, Run, Simulator, shared_recorder,
+    Budget, Effort, Outcome, Promise, Random, Simulator, shared_recorder,
 };
 
 /// Of 1,000 images that `make crash` asks for: so many for each test.
@@ -99,15 +99,7 @@ fn crash(
     log.acknowledged(SCHEMA.caller, SCHEMA.number);
     writers.extend((0..=seed % 2).map(|_| open()));
     for round in 0..ROUNDS {
-        // One of them makes the checkpoints of all, and takes its count with it.
-        let before = truncations(&writers).unwrap_or_default();
-        std::thread::scope(|scope| {
-            for caller in 0..CALLERS {
-                let (writer, log) = (&writers[caller as usize % writers.len()], &log);
-                scope.spawn(move || work(writer, caller, [seed, round], log));
-            }
-        });
-        rest(&writers, before);
+        work_and_rest(&writers, [seed, round], &log);
         if round == 1 {
             // A member leaves, and another one joins.
             let left = writers.remove(0);
@@ -122,20 +114,8 @@ fn crash(
     }
     recorder.unwatch(path.parent().unwrap().to_str().unwrap());
     let recording = log.finish();
-    let history = history(&path);
-    assert_eq!(history.len() as u64, 1 + CALLERS * CALLS, "all calls are there in the end");
-    let run = Run {
-        name: profile.name(),
-        seed,
-        recording: &recording,
-        history: &history,
-        database: "a.db",
-        begins_absent: true,
-        content,
-        power_cut,
-        killed: Promise::AllAcknowledged,
-    };
-    simulator.simulate(&run, effort)
+    let promises = [power_cut, Promise::AllAcknowledged];
+    simulate(simulator, (profile, &path), &recording, (seed, effort), promises)
 }
 
 fn survey(budget: Budget, profile: Profile, power_cut: Promise) -> (Outcome, Counts) {

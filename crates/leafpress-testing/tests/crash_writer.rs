@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use leafpress::Profile;
 use leafpress::writer::Writer;
 use leafpress_testing::crash::workload_writer::{
-    CALLERS, CALLS, ROUNDS, SCHEMA, content, history, limits, rest, schema, work,
+    ROUNDS, SCHEMA, limits, schema, simulate, work_and_rest,
 };
 use leafpress_testing::crash::{
-    Budget, Effort, Event, FAILURES_MAX, Outcome, Promise, Random, Run, Simulator, Tally,
+    Budget, Effort, Event, FAILURES_MAX, Outcome, Promise, Random, Simulator, Tally,
     shared_recorder,
 };
 
@@ -62,13 +62,7 @@ fn crash(
     writer.execute_batch(schema()).unwrap();
     log.acknowledged(SCHEMA.caller, SCHEMA.number);
     for round in 0..ROUNDS {
-        std::thread::scope(|scope| {
-            for caller in 0..CALLERS {
-                let (writer, log) = (&writer, &log);
-                scope.spawn(move || work(writer, caller, [seed, round], log));
-            }
-        });
-        rest(std::slice::from_ref(&writer), round);
+        work_and_rest(std::slice::from_ref(&writer), [seed, round], &log);
     }
     if let Some(stats) = writer.stats().checkpoints {
         checkpoints.passes.fetch_add(stats.passes, Ordering::Relaxed);
@@ -80,20 +74,7 @@ fn crash(
     recorder.unwatch(path.parent().unwrap().to_str().unwrap());
     let mut recording = log.finish();
     recording.forge_syncs(forged);
-    let history = history(&path);
-    assert_eq!(history.len() as u64, 1 + CALLERS * CALLS, "all calls are there in the end");
-    let run = Run {
-        name: profile.name(),
-        seed,
-        recording: &recording,
-        history: &history,
-        database: "a.db",
-        begins_absent: true,
-        content,
-        power_cut,
-        killed,
-    };
-    simulator.simulate(&run, effort)
+    simulate(simulator, (profile, &path), &recording, (seed, effort), [power_cut, killed])
 }
 
 fn survey(profile: Profile, promises: [Promise; 2]) -> (Tally, Tally) {

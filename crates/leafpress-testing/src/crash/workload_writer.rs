@@ -7,18 +7,20 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use leafpress::Error;
 use leafpress::checkpoint::CheckpointLimits;
 use leafpress::writer::{Batch, Ticket, Writer};
+use leafpress::{Error, Profile};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-use super::{Digest, History, Log, Mark, Random};
+use super::{
+    Digest, Effort, History, Log, Mark, Outcome, Promise, Random, Recording, Run, Simulator,
+};
 
 /// Callers, each a thread.
 pub const CALLERS: u64 = 4;
 /// Calls of each that succeed.
-pub const CALLS: u64 = 20;
+const CALLS: u64 = 20;
 /// Between them all callers rest, until the checkpointer has cut the WAL.
 pub const ROUNDS: u64 = 4;
 /// The caller of rows that must never be seen.
@@ -135,7 +137,7 @@ fn failing_call(writer: &Writer, number: u64, random: &mut Random) {
 ///
 /// # Panics
 /// If a call is answered otherwise than it must be.
-pub fn work(writer: &Writer, caller: u64, [seed, round]: [u64; 2], log: &Log) {
+fn work(writer: &Writer, caller: u64, [seed, round]: [u64; 2], log: &Log) {
     let random = &mut Random::of(&[seed, 2, caller, round]);
     let mut put_off = Vec::new();
     let wait = |put_off: &mut Vec<(u64, Ticket<()>)>| {
@@ -166,8 +168,51 @@ pub fn work(writer: &Writer, caller: u64, [seed, round]: [u64; 2], log: &Log) {
     wait(&mut put_off);
 }
 
+/// All callers make their calls of one round, divided among the writers; then all rest.
+///
+/// # Panics
+/// If the checkpointers do not cut the WAL within a minute.
+pub fn work_and_rest(writers: &[Writer], [seed, round]: [u64; 2], log: &Log) {
+    // One of several writers makes the checkpoints of all; when it leaves, its count goes with it.
+    let before = truncations(writers).unwrap_or_default();
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let writer = &writers[caller as usize % writers.len()];
+            scope.spawn(move || work(writer, caller, [seed, round], log));
+        }
+    });
+    rest(writers, before);
+}
+
+/// Crashes what was recorded, and judges it by the rows that are at `path` in the end.
+///
+/// # Panics
+/// If a call is not there.
+pub fn simulate(
+    simulator: &mut Simulator,
+    (profile, path): (Profile, &Path),
+    recording: &Recording,
+    (seed, effort): (u64, Effort),
+    [power_cut, killed]: [Promise; 2],
+) -> Outcome {
+    let history = history(path);
+    assert_eq!(history.len() as u64, 1 + CALLERS * CALLS, "all calls are there in the end");
+    let run = Run {
+        name: profile.name(),
+        seed,
+        recording,
+        history: &history,
+        database: "a.db",
+        begins_absent: true,
+        content,
+        power_cut,
+        killed,
+    };
+    simulator.simulate(&run, effort)
+}
+
 /// Number of times that the checkpointers of these writers have cut the WAL; `None` if they have none.
-pub fn truncations(writers: &[Writer]) -> Option<u64> {
+fn truncations(writers: &[Writer]) -> Option<u64> {
     let of = |writer: &Writer| writer.stats().checkpoints.map(|stats| stats.truncations);
     writers.iter().map(of).sum()
 }
@@ -176,7 +221,7 @@ pub fn truncations(writers: &[Writer]) -> Option<u64> {
 ///
 /// # Panics
 /// If they do not within a minute.
-pub fn rest(writers: &[Writer], before: u64) {
+fn rest(writers: &[Writer], before: u64) {
     let began = Instant::now();
     while truncations(writers).is_some_and(|now| now <= before) {
         assert!(began.elapsed() < Duration::from_secs(60), "an idle WAL was never cut");
@@ -188,7 +233,7 @@ pub fn rest(writers: &[Writer], before: u64) {
 ///
 /// # Errors
 /// As SQLite says.
-pub fn content(connection: &Connection) -> rusqlite::Result<Digest> {
+fn content(connection: &Connection) -> rusqlite::Result<Digest> {
     let mut digest = Digest::new();
     let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'event'";
     if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
@@ -205,7 +250,7 @@ pub fn content(connection: &Connection) -> rusqlite::Result<Digest> {
 ///
 /// # Panics
 /// If a call is not whole.
-pub fn history(path: &Path) -> History {
+fn history(path: &Path) -> History {
     let connection = Connection::open(path).unwrap();
     let sql = "SELECT seq, caller, number, part, parts, payload FROM event ORDER BY seq";
     let mut statement = connection.prepare(sql).unwrap();

@@ -375,20 +375,14 @@ impl LocalTarget {
         let committed = self.guard.as_committer(|| {
             self.connection.prepare_cached("COMMIT /* leafpress */")?.raw_execute().map(drop)
         });
-        let synced = match committed {
-            Ok(()) => {
-                self.busy.ended();
-                self.make_durable()
-            }
-            Err(_) => Ok(()),
-        };
+        let committed = committed.map(|()| {
+            self.busy.ended();
+            self.make_durable()
+        });
         let took_ns = began.elapsed().as_nanos() as u64;
         self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
-        if let Err(reason) = synced {
-            return self.not_synced(group, range, reason);
-        }
         match committed {
-            Ok(()) => {
+            Ok(Ok(())) => {
                 self.plans.borrow_mut().committed();
                 self.tell(TransactionHooks::committed);
                 match self.place.check_after(&self.connection) {
@@ -396,6 +390,7 @@ impl LocalTarget {
                     Err(reason) => self.committed_elsewhere(group, range, reason),
                 }
             }
+            Ok(Err(reason)) => self.not_synced(group, range, reason),
             Err(source) => self.not_committed(group, range, source),
         }
     }

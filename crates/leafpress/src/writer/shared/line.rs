@@ -81,9 +81,7 @@ impl Sharing {
     /// Says that our transaction is about to end. Said later, a process that is stopped in between
     /// would seem to hold a lock that is free, and the line would wait for it.
     pub(crate) fn ending(&self) {
-        let ours = self.membership.slot() as u64 + 1;
-        let release = Ordering::AcqRel;
-        let _ = self.page.holder().compare_exchange(ours, 0, release, Ordering::Relaxed);
+        self.page.clear_holder(self.membership.slot());
     }
 
     /// Says that our transaction has ended, or could not be begun, and rings for the first in the
@@ -120,8 +118,7 @@ impl Sharing {
         let holder = self.page.holder().load(Ordering::Acquire);
         let slot = (holder as usize).checked_sub(1)?;
         if self.membership.is_gone(slot) {
-            let release = Ordering::AcqRel;
-            let _ = self.page.holder().compare_exchange(holder, 0, release, Ordering::Relaxed);
+            self.page.clear_holder(slot);
             return None;
         }
         Some(slot)

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use rusqlite::ffi;
-
 use super::rounds::NotSynced;
+use super::tests::failed;
 use super::{Sharing, SharingStats};
 
 fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
@@ -30,10 +29,6 @@ fn wait_until(holds: impl Fn() -> bool) {
         assert!(began.elapsed() < Duration::from_secs(60), "it never came");
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-fn failed() -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR_FSYNC), None)
 }
 
 fn ticket(member: &Sharing) -> u64 {

@@ -142,7 +142,12 @@ impl Page {
     /// Forgets what a member before had left in a slot.
     pub(super) fn clear_slot(&self, slot: usize) {
         self.tickets()[slot].store(0, Ordering::Release);
-        let (held, free) = (slot as u64 + 1, 0);
-        let _ = self.holder().compare_exchange(held, free, Ordering::AcqRel, Ordering::Relaxed);
+        self.clear_holder(slot);
+    }
+
+    /// Says that no transaction of this member is open. Another member may have begun one already.
+    pub(super) fn clear_holder(&self, slot: usize) {
+        let held = slot as u64 + 1;
+        let _ = self.holder().compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }

@@ -39,7 +39,7 @@ fn line_up(member: &Sharing) {
     assert!(Instant::now() < until, "it waits for ever");
 }
 
-fn failed() -> rusqlite::Error {
+pub(super) fn failed() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC),
         None,
