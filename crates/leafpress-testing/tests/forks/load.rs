@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leafpress::Profile;
 use leafpress::queue::{ClaimOptions, Outcome, Queue, Stop, Worker};
@@ -81,9 +81,11 @@ impl Load {
         };
         let mut threads: Vec<_> = (0..CALLERS).map(|_| thread(Shared::write)).collect();
         threads.push(thread(Shared::fork));
-        let (working, wish) = (Arc::clone(&shared), stop.clone());
-        let consumers =
-            vec![thread(Shared::consume), std::thread::spawn(move || working.work(&wish))];
+        let consumer = |run: fn(&Shared, &Stop)| {
+            let (shared, stop) = (Arc::clone(&shared), stop.clone());
+            std::thread::spawn(move || run(&shared, &stop))
+        };
+        let consumers = vec![consumer(Shared::consume), consumer(Shared::work)];
         Self { shared, stop, threads, consumers }
     }
 
@@ -108,7 +110,10 @@ impl Load {
         for thread in threads {
             thread.join().unwrap();
         }
+        // Only now is each job counted that the callers push.
+        let until = Instant::now() + Duration::from_secs(crate::HANG_S.into());
         while shared.handled.lock().unwrap().len() < shared.pushed.lock().unwrap().len() {
+            assert!(Instant::now() < until, "a job does not come");
             std::thread::sleep(Duration::from_millis(10));
         }
         stop.now();
@@ -200,19 +205,14 @@ impl Shared {
     }
 
     /// Waits for mail, one job at a time.
-    fn consume(&self) {
+    fn consume(&self, stop: &Stop) {
         let waiting = ClaimOptions::new().wait(Duration::from_millis(300));
-        while !self.is_over() {
+        while !stop.is_asked() {
             for claim in self.mail.claim_with(&waiting).unwrap() {
                 self.mail.ack(claim.token).unwrap();
                 self.handle(claim.payload.as_bytes());
             }
         }
-    }
-
-    fn is_over(&self) -> bool {
-        let pushed = self.pushed.lock().unwrap().len();
-        self.ends() && self.handled.lock().unwrap().len() >= pushed
     }
 
     fn handle(&self, payload: &[u8]) {

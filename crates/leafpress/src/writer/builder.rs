@@ -16,7 +16,7 @@ use super::on_connect::OnConnect;
 use super::place::Place;
 use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};
-use super::shared::{LogOfMembers, Sharing};
+use super::shared::{LogOfMembers, NotJoined, Sharing};
 use super::stats::Recorder;
 use super::target::CommitTarget;
 use super::transaction_hooks::TransactionHooksPlace;
@@ -30,6 +30,8 @@ use crate::profile::{self, AtomicWish, InForce, Locking, Profile, ProfileRequest
 use crate::words::path_text;
 
 /// Default of the calls that may wait before `submit` waits too.
+const AFTER_A_FAILED_SYNC: &str = "a sync of the log has failed for a writer that is still open, so \
+     a commit after it may be lost in a power cut";
 const QUEUE_CAPACITY: usize = 8_192;
 /// Default of the calls in one group.
 const GROUP_CALLS_MAX: usize = 8_192;
@@ -328,24 +330,30 @@ impl WriterBuilder {
         connection: &Connection,
         in_force: &mut InForce,
     ) -> Result<Result<Arc<Sharing>, String>> {
-        let joined = self.join(connection, in_force);
-        if joined.is_ok() {
-            in_force.share_syncs(connection)?;
+        match self.join(connection, in_force) {
+            Ok(sharing) => {
+                in_force.share_syncs(connection)?;
+                Ok(Ok(Arc::new(sharing)))
+            }
+            Err(NotJoined::Alone(reason)) => Ok(Err(reason)),
+            Err(NotJoined::SyncFailed) => Err(Error::stopped(AFTER_A_FAILED_SYNC)
+                .on_disk("what it was before")
+                .to_do("close the database in all processes, and open it again")),
         }
-        Ok(joined.map(Arc::new))
     }
 
-    fn join(&self, connection: &Connection, in_force: &InForce) -> Result<Sharing, String> {
+    fn join(&self, connection: &Connection, in_force: &InForce) -> Result<Sharing, NotJoined> {
         let database = match (&self.beside, connection.path()) {
             (Some(path), _) => path.clone(),
             (None, _) if self.request.vfs.is_some() => {
-                return Err("only the VFS that was named knows where the files are".to_owned());
+                return Err("only the VFS that was named knows where the files are".to_owned().into());
             }
             (None, Some(path)) => PathBuf::from(path),
-            (None, None) => return Err("the name of the database is no text".to_owned()),
+            (None, None) => return Err("the name of the database is no text".to_owned().into()),
         };
         if in_force.locking == Locking::Exclusive {
-            return Err("no other connection may use the database (exclusive locking)".to_owned());
+            let reason = "no other connection may use the database (exclusive locking)";
+            return Err(reason.to_owned().into());
         }
         if in_force.profile.is_wal() && self.beside.is_none() {
             // The log was made by now, and the process that made it syncs the folder later.

@@ -420,6 +420,13 @@ impl LocalTarget {
         }
     }
 
+    /// Ends the commits of all members, and all checkpoints: only the log has all pages now, and must
+    /// stay as it is.
+    fn sync_failed(&self, reason: &str) {
+        self.busy.sync_failed();
+        self.leave_all_as_it_is(reason);
+    }
+
     /// Closes the journal after a commit, if that saves syncs. The transaction is committed
     /// already; a failure here only stops the writer.
     fn close_journal(&mut self) -> Option<RangeEnd> {
@@ -459,8 +466,7 @@ impl LocalTarget {
                     self.about_atomic_pages()
                 );
                 if is_failed_sync(&source) {
-                    self.busy.sync_failed();
-                    self.leave_all_as_it_is(&reason);
+                    self.sync_failed(&reason);
                 }
                 unknown(group, range, reason)
             }
@@ -575,12 +581,10 @@ impl CommitTarget for LocalTarget {
             let synced = self.sharing.as_ref().map(|_| database_file::sync_log(&self.connection));
             synced.unwrap_or(Ok(())).map(|()| is_whole)
         });
-        if let (Some(gate), Err(error)) = (&gate, &done)
+        if let Err(error) = &done
             && is_failed_sync(error)
         {
-            // Only the log has all pages now, and must stay as it is.
-            self.busy.sync_failed();
-            gate.break_off(format!("a sync failed while it was to {}: {error}", work.action()));
+            self.sync_failed(&format!("a sync failed while it was to {}: {error}", work.action()));
         }
         if let Some(error) = self.interrupts.stopped() {
             return Err(error);

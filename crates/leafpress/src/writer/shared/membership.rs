@@ -22,6 +22,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::NotJoined;
 use super::page::{MAGIC, Page, SLOTS};
 use crate::fork::Process;
 use crate::vfs::FileIdentity;
@@ -60,7 +61,7 @@ impl Membership {
     ///
     /// # Errors
     /// The reason why that cannot be.
-    pub(super) fn join(database: &Path) -> Result<(Self, Page), String> {
+    pub(super) fn join(database: &Path) -> Result<(Self, Page), NotJoined> {
         let path = path_of(database);
         let failed = |source: &io::Error| format!("{} cannot be used: {source}", path_text(&path));
         for _ in 0..ATTEMPTS {
@@ -69,17 +70,17 @@ impl Membership {
                 Attempt::Again => std::thread::sleep(PAUSE),
             }
         }
-        Err(format!("other processes kept {} for themselves", path_text(&path)))
+        Err(format!("other processes kept {} for themselves", path_text(&path)).into())
     }
 
-    fn joined(path: PathBuf, locks: LockFile) -> Result<(Self, Page), String> {
+    fn joined(path: PathBuf, locks: LockFile) -> Result<(Self, Page), NotJoined> {
         let failed = |source: io::Error| format!("{} cannot be used: {source}", path_text(&path));
         let page = Page::new(SharedPage::map(locks.file()).map_err(failed)?);
         if !page.is_ready() {
-            return Err(format!("{} is of another version of leafpress", path_text(&path)));
+            return Err(format!("{} is of another version of leafpress", path_text(&path)).into());
         }
         if page.is_broken() {
-            return Err("a sync of the log has failed for a writer that is still open".to_owned());
+            return Err(NotJoined::SyncFailed);
         }
         for slot in 0..SLOTS {
             if locks.try_exclusive(lock_of(slot)).map_err(failed)? {
@@ -87,7 +88,7 @@ impl Membership {
                 return Ok((Self { process: Process::current(), path, locks, slot }, page));
             }
         }
-        Err(format!("{SLOTS} writers share the database already"))
+        Err(format!("{SLOTS} writers share the database already").into())
     }
 
     /// The slot of this member.

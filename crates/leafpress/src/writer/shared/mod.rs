@@ -43,8 +43,6 @@ mod membership;
 mod membership;
 #[cfg(test)]
 mod model;
-#[cfg(all(test, unix))]
-mod order_tests;
 mod page;
 mod rounds;
 #[cfg(all(test, unix))]
@@ -82,6 +80,22 @@ struct Counts {
     syncs_of_others: AtomicU64,
     lonely_syncs: AtomicU64,
     waits_in_line: AtomicU64,
+}
+
+/// The reason why a writer is no member.
+#[derive(Debug)]
+pub(crate) enum NotJoined {
+    /// It works by itself, for this reason.
+    Alone(String),
+    /// A sync of the log has failed for a member that is still open. What is written behind the gap
+    /// that it may have left would be lost in a power cut, though later syncs succeed.
+    SyncFailed,
+}
+
+impl From<String> for NotJoined {
+    fn from(reason: String) -> Self {
+        Self::Alone(reason)
+    }
 }
 
 /// The way in which a writer shares its database with the writers of other processes.
@@ -144,8 +158,8 @@ impl Sharing {
     /// Joins the writers of the database at `path`, links resolved.
     ///
     /// # Errors
-    /// The reason why the writer must work by itself.
-    pub(crate) fn join(path: &Path) -> Result<Self, String> {
+    /// The reason why the writer is no member.
+    pub(crate) fn join(path: &Path) -> Result<Self, NotJoined> {
         let (membership, page) = Membership::join(path)?;
         Ok(Self {
             process: Process::current(),

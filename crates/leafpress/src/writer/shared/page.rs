@@ -55,6 +55,16 @@ impl Page {
         &self.0.numbers[19]
     }
 
+    /// Rounds that have begun.
+    pub(super) fn rounds(&self) -> &AtomicU64 {
+        &self.0.numbers[20]
+    }
+
+    /// The round that a member has waited for in vain; see [`is_stuck`](Self::is_stuck).
+    pub(super) fn stuck(&self) -> &AtomicU64 {
+        &self.0.numbers[21]
+    }
+
     /// The commit for which a round waits; 0 if none waits.
     pub(super) fn gather_at(&self) -> &AtomicU64 {
         &self.0.numbers[24]
@@ -130,6 +140,19 @@ impl Page {
     /// Says that a sync has failed.
     pub(super) fn set_broken(&self) {
         self.broken().store(BROKEN, Ordering::Release);
+    }
+
+    /// Returns true if a member has waited in vain for the round that began last: the process that
+    /// makes it may be stopped.
+    pub(super) fn is_stuck(&self) -> bool {
+        let stuck = self.stuck().load(Ordering::Relaxed);
+        stuck != 0 && stuck == self.rounds().load(Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Says that a member has waited in vain.
+    pub(super) fn set_stuck(&self) {
+        let round = self.rounds().load(Ordering::Relaxed).wrapping_add(1);
+        self.stuck().store(round, Ordering::Relaxed);
     }
 
     /// Returns true if this commit is synced. Not if the page has nonsense: then each member makes

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The *baton* is a lock on a byte of the file `-shared`, which the system takes from a process that
-//! dies. A member that waits for too long makes a sync of its own, which is right at any time.
+//! dies. A member that waits for too long makes a sync of its own, which is right at any time; as long as
+//! that round does not end, the others do so at once.
 //!
 //! 1. `synced` becomes n only after a sync that began when `committed` was n at least.
 //! 2. A commit is counted after it was written.
@@ -74,7 +75,8 @@ impl Sharing {
             }
             let last = Duration::from_nanos(page.sync_ns().load(Ordering::Relaxed));
             let limit = within(last * LONELY_AFTER_SYNCS, LONELY_BETWEEN);
-            if began.elapsed() > limit {
+            if page.is_stuck() || began.elapsed() > limit {
+                page.set_stuck();
                 Self::count(&self.counts.lonely_syncs);
                 return self.sync(&mut sync);
             }
@@ -89,6 +91,7 @@ impl Sharing {
         sync: &mut impl FnMut() -> rusqlite::Result<()>,
     ) -> Result<(), NotSynced> {
         let page = &self.page;
+        page.rounds().fetch_add(1, Ordering::Relaxed);
         if page.is_synced(ours) {
             Self::count(&self.counts.syncs_of_others);
             return Ok(());

@@ -11,7 +11,7 @@
 //! | `Sync`, `Syncing` | the begin and the end of `sync()` in `sync` |
 //! | `SayBroken` | `sync_failed` |
 //! | `LookBrokenAfter` | the end of `sync` |
-//! | `Publish` | `synced().fetch_max` |
+//! | `Publish` | `synced().store` |
 //! | `LeaveBaton` | `leave_baton`; `ring` is none, as each sleep may end at any time |
 //!
 //! The disk: `log` has the commits in the order of their writes, of which the first `durable` are
