@@ -4,6 +4,7 @@
 //! 1. Under `durable` and `rollback` what was acknowledged is there, whichever sync failed.
 //! 2. Under `relaxed` what is there is a prefix.
 //! 3. Callers are answered all the same, with success or with an error.
+//! 4. Of two writers that share the syncs of the log, neither answers with success after the failure.
 //!
 //! A process that is killed is no matter here: it takes nothing that the system
 //! still has in memory.
@@ -51,18 +52,18 @@ fn content(connection: &Connection) -> rusqlite::Result<Digest> {
 
 type Row = (i64, i64, i64);
 
-/// Calls one after the other; beside a log also a reader at times that keeps an old
-/// snapshot. The first call that was answered with an error is handed back.
-fn work(writer: &Writer, profile: Profile, log: &Log, random: &mut Random) -> Option<Row> {
+/// Calls one after the other, of the writers in turn; beside a log also a reader at times that keeps
+/// an old snapshot. The first call that was answered with an error is handed back.
+fn work(writers: &[Writer], profile: Profile, log: &Log, random: &mut Random) -> Option<Row> {
     let mut reader = None;
     let mut refused = None;
-    for number in 0..CALLS {
+    for (number, writer) in (0..CALLS).zip(writers.iter().cycle()) {
         let sql = "INSERT INTO t VALUES (?1, ?2, zeroblob(?3))";
         let length = random.choose(&[0, 100, 3000]);
         let other = random.number() as i64;
         match writer.execute(sql, params![number as i64, other, length]) {
             Ok(_) => {
-                assert_eq!(refused, None, "a writer that has stopped goes on");
+                assert_eq!(refused, None, "a writer goes on after the failure");
                 log.acknowledged(0, number);
             }
             Err(_) => refused = refused.or(Some((number as i64, other, length))),
@@ -106,9 +107,12 @@ fn history(path: &Path, refused: Option<Row>) -> History {
 /// One run at a time, as they share a name.
 static ONE: Mutex<()> = Mutex::new(());
 
+/// The writers' profile, their number, and the file whose sync fails.
+type Case = (Profile, usize, FileKind);
+
 fn crash(
     simulator: &mut Simulator,
-    (profile, file): (Profile, FileKind),
+    (profile, members, file): Case,
     promise: Promise,
     seed: u64,
     effort: Effort,
@@ -124,13 +128,23 @@ fn crash(
         let log = recorder.watch(folder.path());
         log.fail_sync(file, 1 + random.below(12) as u64);
         let vfs = registration.name().to_str().unwrap();
-        let builder = Writer::builder(&path).profile(profile).vfs(vfs);
-        let Ok(writer) = builder.checkpoint_limits(limits()).open() else {
+        let beside = tempfile::tempdir().unwrap();
+        let open = |_| {
+            let builder = Writer::builder(&path).profile(profile).vfs(vfs);
+            let builder = builder.checkpoint_limits(limits());
+            match members {
+                1 => builder.open(),
+                _ => builder.shared_beside(beside.path().join("a.db")).open(),
+            }
+        };
+        let Ok(writers) = (0..members).map(open).collect::<Result<Vec<_>, _>>() else {
             return Outcome::default();
         };
-        let refused = work(&writer, profile, &log, random);
-        // An error of the disk is to be told here as well.
-        let _ = writer.close();
+        let refused = work(&writers, profile, &log, random);
+        for writer in writers {
+            // An error of the disk is to be told here as well.
+            let _ = writer.close();
+        }
         (log.finish(), history(&path, refused))
     };
     let run = Run {
@@ -147,37 +161,48 @@ fn crash(
     simulator.simulate(&run, effort)
 }
 
-fn survey(profile: Profile, file: FileKind, promise: Promise) {
-    let name = format!("{}, a sync of {file:?} fails", profile.name());
+fn survey(case: Case, promise: Promise) {
+    let (profile, members, file) = case;
+    let name = format!("{}, {members}, a sync of {file:?} fails", profile.name());
     let outcome = Budget::new(IMAGES, SHARE).survey(&name, |simulator, seed, effort| {
-        crash(simulator, (profile, file), promise, seed, effort)
+        crash(simulator, case, promise, seed, effort)
     });
     outcome.assert_kept();
 }
 
 #[test]
 fn durable_bears_a_failed_sync_of_the_database() {
-    survey(Profile::Durable, FileKind::MainDb, Promise::AllAcknowledged);
+    survey((Profile::Durable, 1, FileKind::MainDb), Promise::AllAcknowledged);
 }
 
 #[test]
 fn durable_bears_a_failed_sync_of_the_log() {
-    survey(Profile::Durable, FileKind::Wal, Promise::AllAcknowledged);
+    survey((Profile::Durable, 1, FileKind::Wal), Promise::AllAcknowledged);
+}
+
+#[test]
+fn shared_writers_bear_a_failed_sync_of_the_database() {
+    survey((Profile::Durable, 2, FileKind::MainDb), Promise::AllAcknowledged);
+}
+
+#[test]
+fn shared_writers_bear_a_failed_sync_of_the_log() {
+    survey((Profile::Durable, 2, FileKind::Wal), Promise::AllAcknowledged);
 }
 
 #[test]
 fn relaxed_bears_a_failed_sync_of_the_database() {
-    survey(Profile::Relaxed, FileKind::MainDb, Promise::Prefix);
+    survey((Profile::Relaxed, 1, FileKind::MainDb), Promise::Prefix);
 }
 
 #[test]
 fn relaxed_bears_a_failed_sync_of_the_log() {
-    survey(Profile::Relaxed, FileKind::Wal, Promise::Prefix);
+    survey((Profile::Relaxed, 1, FileKind::Wal), Promise::Prefix);
 }
 
 #[test]
 fn rollback_bears_a_failed_sync() {
     for file in [FileKind::MainDb, FileKind::MainJournal] {
-        survey(Profile::Rollback, file, Promise::AllAcknowledged);
+        survey((Profile::Rollback, 1, file), Promise::AllAcknowledged);
     }
 }
