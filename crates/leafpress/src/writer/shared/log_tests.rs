@@ -99,6 +99,34 @@ fn a_writer_that_is_not_the_last_leaves_the_log() {
 }
 
 #[test]
+fn another_checkpointer_helps_one_that_does_not_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    std::fs::write(&path, "").unwrap();
+    // As that of a process that is stopped.
+    let stopped = super::Sharing::join(&path).unwrap();
+    assert!(stopped.membership.take_checkpoints());
+    let writer = open(&path);
+    writer.execute_batch("CREATE TABLE t (x)").unwrap();
+    let write = || writer.execute("INSERT INTO t VALUES (printf('%100d', 7))", ()).unwrap();
+    eventually("the log grows over twice its bound", || {
+        write();
+        log_bytes(&path) > 700 * FRAME
+    });
+    let steps = || writer.stats().checkpoints.unwrap();
+    assert_eq!(steps().catch_ups, 0);
+    eventually("it copies all of the log", || {
+        write();
+        steps().catch_ups > 0
+    });
+    assert!(!makes_checkpoints(&writer.stats()));
+    drop(stopped);
+    eventually("it takes over", || makes_checkpoints(&writer.stats()));
+    writer.close().unwrap();
+    assert_eq!(log_bytes(&path), 0);
+}
+
+#[test]
 fn after_a_failed_sync_no_writer_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
