@@ -30,11 +30,12 @@ use crate::profile::{self, AtomicWish, InForce, Locking, Profile, ProfileRequest
 use crate::words::path_text;
 
 /// Default of the calls that may wait before `submit` waits too.
-const AFTER_A_FAILED_SYNC: &str = "a sync of the log has failed for a writer that is still open, so \
-     a commit after it may be lost in a power cut";
 const QUEUE_CAPACITY: usize = 8_192;
 /// Default of the calls in one group.
 const GROUP_CALLS_MAX: usize = 8_192;
+
+const AFTER_A_FAILED_SYNC: &str = "a sync of its log has failed for a writer that is still open, so a \
+     commit after that may be lost in a power cut";
 
 /// Opens a [`Writer`].
 ///
@@ -270,7 +271,8 @@ impl WriterBuilder {
     ///
     /// # Errors
     /// As [`profile::open`]; and if the linked SQLite cannot make checkpoints in
-    /// the background without danger, under a profile with a write-ahead log.
+    /// the background without danger, under a profile with a write-ahead log; and, of a
+    /// [`shared`](Self::shared) writer, if a sync of the log has failed for one that is still open.
     pub fn open(self) -> Result<Writer> {
         if self.request.profile.is_wal() {
             profile::check_background_checkpoints(rusqlite::version_number())?;
@@ -336,8 +338,8 @@ impl WriterBuilder {
                 Ok(Ok(Arc::new(sharing)))
             }
             Err(NotJoined::Alone(reason)) => Ok(Err(reason)),
-            Err(NotJoined::SyncFailed) => Err(Error::stopped(AFTER_A_FAILED_SYNC)
-                .on_disk("what it was before")
+            Err(NotJoined::SyncFailed) => Err(Error::destination(&self.path, AFTER_A_FAILED_SYNC)
+                .on_disk("what was there before")
                 .to_do("close the database in all processes, and open it again")),
         }
     }
@@ -346,7 +348,9 @@ impl WriterBuilder {
         let database = match (&self.beside, connection.path()) {
             (Some(path), _) => path.clone(),
             (None, _) if self.request.vfs.is_some() => {
-                return Err("only the VFS that was named knows where the files are".to_owned().into());
+                return Err("only the VFS that was named knows where the files are"
+                    .to_owned()
+                    .into());
             }
             (None, Some(path)) => PathBuf::from(path),
             (None, None) => return Err("the name of the database is no text".to_owned().into()),
