@@ -163,7 +163,7 @@ fn crash(
 
 fn survey(case: Case, promise: Promise) {
     let (profile, members, file) = case;
-    let name = format!("{}, {members}, a sync of {file:?} fails", profile.name());
+    let name = format!("{}, writers: {members}, a sync of {file:?} fails", profile.name());
     let outcome = Budget::new(IMAGES, SHARE)
         .survey(&name, |simulator, seed, effort| crash(simulator, case, promise, seed, effort));
     outcome.assert_kept();

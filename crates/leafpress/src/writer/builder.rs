@@ -348,16 +348,13 @@ impl WriterBuilder {
         let database = match (&self.beside, connection.path()) {
             (Some(path), _) => path.clone(),
             (None, _) if self.request.vfs.is_some() => {
-                return Err("only the VFS that was named knows where the files are"
-                    .to_owned()
-                    .into());
+                return Err("only the VFS that was named knows where the files are".into());
             }
             (None, Some(path)) => PathBuf::from(path),
-            (None, None) => return Err("the name of the database is no text".to_owned().into()),
+            (None, None) => return Err("the name of the database is no text".into()),
         };
         if in_force.locking == Locking::Exclusive {
-            let reason = "no other connection may use the database (exclusive locking)";
-            return Err(reason.to_owned().into());
+            return Err("no other connection may use the database (exclusive locking)".into());
         }
         if in_force.profile.is_wal() && self.beside.is_none() {
             // The log was made by now, and the process that made it syncs the folder later.

@@ -26,7 +26,7 @@ fn log_bytes(path: &Path) -> u64 {
 }
 
 /// Waits until it is so. Fails only after so long that it never comes.
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}: not within a minute");

@@ -98,6 +98,12 @@ impl From<String> for NotJoined {
     }
 }
 
+impl From<&str> for NotJoined {
+    fn from(reason: &str) -> Self {
+        Self::Alone(reason.to_owned())
+    }
+}
+
 /// The way in which a writer shares its database with the writers of other processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

@@ -145,14 +145,17 @@ impl Page {
     /// Returns true if a member has waited in vain for the round that began last: the process that
     /// makes it may be stopped.
     pub(super) fn is_stuck(&self) -> bool {
-        let stuck = self.stuck().load(Ordering::Relaxed);
-        stuck != 0 && stuck == self.rounds().load(Ordering::Relaxed).wrapping_add(1)
+        self.stuck().load(Ordering::Relaxed) == self.this_round()
     }
 
     /// Says that a member has waited in vain.
     pub(super) fn set_stuck(&self) {
-        let round = self.rounds().load(Ordering::Relaxed).wrapping_add(1);
-        self.stuck().store(round, Ordering::Relaxed);
+        self.stuck().store(self.this_round(), Ordering::Relaxed);
+    }
+
+    /// Number of the round that began last; 1 before the first one, so never the 0 of a new page.
+    fn this_round(&self) -> u64 {
+        self.rounds().load(Ordering::Relaxed).wrapping_add(1)
     }
 
     /// Returns true if this commit is synced. Not if the page has nonsense: then each member makes

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The *baton* is a lock on a byte of the file `-shared`, which the system takes from a process that
-//! dies. A member that waits for too long makes a sync of its own, which is right at any time; as long as
-//! that round does not end, the others do so at once.
+//! dies. A member that waits for too long makes a sync of its own, which is right at any time; as long
+//! as that round does not end, the others do so at once.
 //!
 //! 1. `synced` becomes n only after a sync that began when `committed` was n at least.
 //! 2. A commit is counted after it was written.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use super::log_tests::eventually;
 use super::{NotJoined, NotSynced, Sharing, SharingStats};
 
 /// A wait takes a second, and more only on a machine with much else to do.
@@ -21,16 +22,6 @@ fn members<const N: usize>() -> (tempfile::TempDir, [Arc<Sharing>; N]) {
     fs::write(&database, "").unwrap();
     let members = [(); N].map(|()| Arc::new(Sharing::join(&database).unwrap()));
     (folder, members)
-}
-
-/// Waits until this holds.
-#[track_caller]
-fn wait_until(holds: impl Fn() -> bool) {
-    let until = Instant::now() + HANG;
-    while !holds() {
-        assert!(Instant::now() < until, "it never came");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 fn ticket(member: &Sharing) -> u64 {
@@ -76,11 +67,7 @@ fn each_member_in_the_line_gets_its_turn() {
             (say.clone(), Arc::clone(&is_locked), Arc::clone(&member));
         threads.push(std::thread::spawn(move || {
             of_thread.line_up(|| true);
-            let lock = || {
-                let (held, free) = (AcqRel, Acquire);
-                is_locked.compare_exchange(false, true, held, free).is_err()
-            };
-            while lock() {
+            while is_locked.compare_exchange(false, true, AcqRel, Acquire).is_err() {
                 of_thread.wait_at_lock(Duration::from_millis(1));
             }
             of_thread.begun();
@@ -89,7 +76,7 @@ fn each_member_in_the_line_gets_its_turn() {
             is_locked.store(false, Release);
             of_thread.leave_line();
         }));
-        wait_until(|| ticket(&member) != 0);
+        eventually("it takes a ticket", || ticket(&member) != 0);
     }
     holder.ending();
     is_locked.store(false, Release);
@@ -117,12 +104,11 @@ fn a_wait_in_the_line_ends_when_the_caller_says_so() {
 
 #[test]
 fn a_member_that_is_gone_holds_nothing() {
-    let (_folder, [one, other, gone]) = members();
+    let (_folder, [one, gone]) = members();
     gone.begun();
     gone.take_place_and_die();
     one.line_up(|| true);
     assert_eq!(one.page.holder().load(Acquire), 0);
-    drop(other);
 }
 
 impl Sharing {
@@ -151,7 +137,7 @@ fn one_sync_covers_all_commits_that_are_counted_as_it_begins() {
                 member.make_durable(sync).unwrap();
             }));
         }
-        wait_until(|| one.page.committed().load(Acquire) == 3);
+        eventually("all are counted", || one.page.committed().load(Acquire) == 3);
         // This sync began before them, so it covers the first commit only.
         assert_eq!(one.page.synced().load(Acquire), 0);
         Ok(())
