@@ -234,8 +234,8 @@ impl<'a> RowSource for ValuesSource<'a> {
                 let copy = rights::unnamed_file(&self.folder).map_err(failed)?;
                 *lock(&self.shared.copy) = Some(copy.try_clone().map_err(failed)?);
                 let next_line = first.first_line + first.batch.rows as u64;
-                let caller =
-                    Caller { rows, copy, next_line, first, shared: Arc::clone(&self.shared) };
+                let (first, shared) = (Some(first), Arc::clone(&self.shared));
+                let caller = Caller { rows, copy, next_line, first, is_over: false, shared };
                 let (rows, folder) = (Rows::Caller(Box::new(caller)), self.folder.clone());
                 ValuesReader { rows, bytes_read: Arc::default(), folder }
             }
@@ -271,7 +271,9 @@ struct Caller<'a> {
     copy: File,
     next_line: u64,
     /// The first batch, until it is claimed.
-    first: ValuesPiece,
+    first: Option<ValuesPiece>,
+    /// True if the rows have ended.
+    is_over: bool,
     shared: Arc<Shared>,
 }
 
@@ -284,12 +286,15 @@ pub struct ValuesPiece {
 
 impl Caller<'_> {
     fn claim(&mut self, piece: &mut ValuesPiece) -> Result<()> {
-        std::mem::swap(&mut self.first, piece);
-        if piece.batch.rows > 0 {
-            self.first.batch.clear();
+        if let Some(first) = self.first.take() {
+            *piece = first;
+            self.is_over = piece.batch.rows == 0;
+        }
+        if piece.batch.rows > 0 || self.is_over {
             return Ok(());
         }
         self.rows.fill(&mut piece.batch).map_err(fault)?;
+        self.is_over = piece.batch.rows == 0;
         piece.first_line = self.next_line;
         self.next_line += piece.batch.rows as u64;
         let mut names = lock(&self.shared.names);
