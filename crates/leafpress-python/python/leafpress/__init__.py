@@ -18,11 +18,18 @@ from ._errors import (
     TimedOut,
 )
 from ._leafpress import __version__
+from ._load import Progress, load
+from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
 
 __all__ = [
+    "BadRow",
     "Cancelled",
+    "ChangedForm",
+    "Column",
     "DataError",
     "DatabaseError",
+    "DecidedBy",
+    "DryRun",
     "Error",
     "IntegrityError",
     "InternalError",
@@ -31,7 +38,12 @@ __all__ = [
     "OperationalError",
     "OutcomeUnknown",
     "ProgrammingError",
+    "Progress",
     "QueueFull",
+    "RejectReason",
+    "Report",
+    "Stage",
     "TimedOut",
     "__version__",
+    "load",
 ]
