@@ -1,0 +1,180 @@
+"""Exceptions of the package. Each inherits from ours and from the one of `sqlite3`
+that people catch."""
+
+from __future__ import annotations
+
+import sqlite3
+
+
+class Error(Exception):
+    """An operation of Leafpress has failed.
+
+    The text says what happened, where, what is on disk now and what to do. The same as attributes,
+    each None if it is not known or does not apply:
+    """
+
+    kind: str = "sqlite"
+    """Kind of the failure, for programs: "busy", "constraint", "bad_row", …"""
+    file: str | None = None
+    """Name of the input that the failure is about."""
+    line: int | None = None
+    """Line in that input, counted from 1; for rows of Python the number of the row."""
+    column: int | None = None
+    """Byte column in that line, counted from 1."""
+    on_disk: str | None = None
+    """State of the database after the failure."""
+    to_do: str | None = None
+    """Advice."""
+    sqlite_errorcode: int | None = None  # type: ignore[assignment]
+    """Extended result code of SQLite, if SQLite has refused the operation."""
+    sqlite_errorname: str | None = None  # type: ignore[assignment]
+    """Name of that code."""
+
+
+class DatabaseError(Error, sqlite3.DatabaseError):
+    """The database is damaged, or the file is no database."""
+
+
+class DataError(DatabaseError, sqlite3.DataError):
+    """A row or a value of the input cannot be stored."""
+
+
+class IntegrityError(DatabaseError, sqlite3.IntegrityError):
+    """A row breaks a rule of its table: UNIQUE, NOT NULL, CHECK, a foreign key, a type."""
+
+
+class InternalError(DatabaseError, sqlite3.InternalError):
+    """A fault of Leafpress, or of code that it called."""
+
+
+class NotSupportedError(DatabaseError, sqlite3.NotSupportedError):
+    """This platform, file system or build cannot do it."""
+
+
+class OperationalError(DatabaseError, sqlite3.OperationalError):
+    """The database is busy, the disk full, the file not writable, a statement wrong."""
+
+
+class ProgrammingError(DatabaseError, sqlite3.ProgrammingError):
+    """The call itself is wrong, and fails each time."""
+
+
+class Cancelled(OperationalError):
+    """The operation was stopped before its end. Nothing of it is written."""
+
+
+class TimedOut(OperationalError, TimeoutError):
+    """The call ran longer than it may. Nothing of it is written."""
+
+
+class QueueFull(OperationalError):
+    """The writer has as many waiting calls as it may have. Nothing of this one is written."""
+
+
+class OutcomeUnknown(OperationalError):
+    """All of the call or nothing of it is in the database: look, before you repeat it."""
+
+
+class LeaseLost(OperationalError):
+    """A claim of a job does not hold any more."""
+
+
+_BY_KIND: dict[str, type[Error]] = {
+    "bad_row": DataError,
+    "too_many_rejects": DataError,
+    "input": DataError,
+    "misuse": ProgrammingError,
+    "not_found": ProgrammingError,
+    "refused": ProgrammingError,
+    "forked": ProgrammingError,
+    "unsupported": NotSupportedError,
+    "damaged": DatabaseError,
+    "not_a_database": DatabaseError,
+    "bug": InternalError,
+    "panicked": InternalError,
+    "constraint": IntegrityError,
+    "cancelled": Cancelled,
+    "interrupted": Cancelled,
+    "timed_out": TimedOut,
+    "queue_full": QueueFull,
+    "outcome_unknown": OutcomeUnknown,
+    "lease_lost": LeaseLost,
+    "no_such_claim": LeaseLost,
+    "transaction_expired": LeaseLost,
+}
+
+# As the module sqlite3 chooses, by SQLite's primary result code.
+_BY_CODE: dict[int, type[Error]] = {
+    2: InternalError,
+    11: DatabaseError,
+    18: DataError,
+    19: IntegrityError,
+    20: IntegrityError,
+    21: ProgrammingError,
+    25: ProgrammingError,
+    26: DatabaseError,
+}
+
+
+def make(
+    message: str,
+    kind: str,
+    code: int | None = None,
+    on_disk: str | None = None,
+    to_do: str | None = None,
+    file: str | None = None,
+    line: int | None = None,
+    column: int | None = None,
+) -> Error:
+    """The exception for an error of the native module."""
+    made = _BY_KIND.get(kind)
+    if made is None and code is not None:
+        made = _BY_CODE.get(code & 0xFF)
+    error = (made or OperationalError)(message)
+    error.kind = kind
+    error.on_disk = on_disk
+    error.to_do = to_do
+    error.file, error.line, error.column = file, line, column
+    error.sqlite_errorcode = code
+    error.sqlite_errorname = None if code is None else _code_name(code)
+    return error
+
+
+def unfit(message: str) -> DataError:
+    """The exception for a value that SQLite cannot hold."""
+    error = DataError(message)
+    error.kind = "bad_row"
+    return error
+
+
+def misuse(message: str, to_do: str | None = None) -> ProgrammingError:
+    """The exception for a call that is wrong."""
+    error = ProgrammingError(message if to_do is None else f"{message}\nto do: {to_do}")
+    error.kind = "misuse"
+    error.to_do = to_do
+    return error
+
+
+def _code_name(code: int) -> str | None:
+    """SQLite's name of a result code; of its primary code if Python does not know the other."""
+    names = {
+        value: name
+        for name, value in vars(sqlite3).items()
+        if name.startswith("SQLITE_") and isinstance(value, int) and name not in _NOT_CODES
+    }
+    return names.get(code) or names.get(code & 0xFF)
+
+
+# Constants of the module sqlite3 that share their numbers with result codes.
+_NOT_CODES = frozenset(
+    name
+    for name in vars(sqlite3)
+    if name.startswith(("SQLITE_LIMIT_", "SQLITE_DBCONFIG_", "SQLITE_CREATE_", "SQLITE_DROP_"))
+    or name
+    in {
+        "SQLITE_DENY", "SQLITE_IGNORE", "SQLITE_OK", "SQLITE_DELETE", "SQLITE_INSERT",
+        "SQLITE_PRAGMA", "SQLITE_READ", "SQLITE_SELECT", "SQLITE_TRANSACTION", "SQLITE_UPDATE",
+        "SQLITE_ATTACH", "SQLITE_DETACH", "SQLITE_ALTER_TABLE", "SQLITE_REINDEX",
+        "SQLITE_ANALYZE", "SQLITE_FUNCTION", "SQLITE_SAVEPOINT", "SQLITE_RECURSIVE",
+    }
+)  # fmt: skip

@@ -1,0 +1,26 @@
+"""The native module."""
+
+from typing import Any, final
+
+__version__: str
+
+@final
+class Loop:
+    """Side of an event loop where its tasks are woken."""
+
+    def __new__(cls) -> Loop: ...
+    def fileno(self) -> int: ...
+    def drain(self) -> None: ...
+
+@final
+class Task:
+    """A future of Rust that an event loop carries out."""
+
+    def cancel(self) -> None: ...
+
+@final
+class NativeWriter:
+    """A writer, until it is closed."""
+
+    def __new__(cls, path: str) -> NativeWriter: ...
+    def close(self) -> None: ...

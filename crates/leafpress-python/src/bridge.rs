@@ -1,0 +1,188 @@
+//! Futures of Rust for an event loop of asyncio.
+//!
+//! ```text
+//! call ─► Task: first poll ─► … ─► waker ─► mailbox ─► one byte in a pipe ─► the loop's thread
+//!                                                        drain: poll ─► set_result
+//! ```
+//!
+//! 1. A task is polled by the loop's thread only.
+//! 2. Wakers never need the interpreter: they run on the thread that commits.
+//! 3. The first waker after a drain writes one byte, so all calls of a commit group cost one
+//!    wake-up of the loop.
+//!
+//! Must never: wait.
+
+use std::future::Future;
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit, intern};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The tasks of one event loop that are to be polled again.
+struct Mailbox {
+    woken: Mutex<Vec<Arc<dyn Polled>>>,
+    /// True if the byte that wakes the loop is written.
+    is_signalled: AtomicBool,
+    pipe: PipeWriter,
+}
+
+impl Mailbox {
+    fn put(&self, task: Arc<dyn Polled>) {
+        lock(&self.woken).push(task);
+        if !self.is_signalled.swap(true, Ordering::SeqCst) {
+            // A pipe that its loop has closed has no task to wake.
+            let _ = (&self.pipe).write_all(&[0]);
+        }
+    }
+}
+
+/// Side of an event loop where its tasks are woken. The loop calls `drain` when `fileno` can be
+/// read.
+#[pyclass(frozen, module = "leafpress._leafpress")]
+pub struct Loop {
+    mailbox: Arc<Mailbox>,
+    pipe: PipeReader,
+}
+
+#[pymethods]
+impl Loop {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let (pipe, writer) = std::io::pipe()?;
+        let woken = Mutex::new(Vec::new());
+        let is_signalled = AtomicBool::new(false);
+        Ok(Self { mailbox: Arc::new(Mailbox { woken, is_signalled, pipe: writer }), pipe })
+    }
+
+    /// The descriptor that can be read when tasks are woken.
+    fn fileno(&self) -> i32 {
+        std::os::fd::AsRawFd::as_raw_fd(&self.pipe)
+    }
+
+    /// Polls all tasks that were woken, and gives the answers to their futures.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        let mut bytes = [0; 16];
+        // The loop calls this when there is a byte, so it does not wait.
+        let _ = (&self.pipe).read(&mut bytes)?;
+        self.mailbox.is_signalled.store(false, Ordering::SeqCst);
+        let woken = std::mem::take(&mut *lock(&self.mailbox.woken));
+        for task in woken {
+            task.poll(py)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a mailbox can do with a task of any type.
+trait Polled: Send + Sync {
+    fn poll(self: Arc<Self>, py: Python<'_>) -> PyResult<()>;
+    fn drop_future(&self);
+    fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError>;
+}
+
+/// A future of Rust, and the future of asyncio that gets its output.
+struct Call<F, C> {
+    future: Mutex<Option<(Pin<Box<F>>, C)>>,
+    answered: Py<PyAny>,
+    mailbox: Weak<Mailbox>,
+}
+
+impl<F, C, T> Polled for Call<F, C>
+where
+    F: Future<Output = leafpress::Result<T>> + Send + 'static,
+    C: FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    T: 'static,
+{
+    fn poll(self: Arc<Self>, py: Python<'_>) -> PyResult<()> {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut place = lock(&self.future);
+        let Some((future, _)) = place.as_mut() else { return Ok(()) };
+        let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) else {
+            return Ok(());
+        };
+        let Some((_, convert)) = place.take() else { return Ok(()) };
+        drop(place);
+        let answered = self.answered.bind(py);
+        if answered.call_method0(intern!(py, "done"))?.is_truthy()? {
+            return Ok(());
+        }
+        let output = match output {
+            Ok(output) => convert(py, output),
+            Err(error) => Err(crate::errors::exception(py, &error)),
+        };
+        match output {
+            Ok(value) => answered.call_method1(intern!(py, "set_result"), (value,))?,
+            Err(error) => answered.call_method1(intern!(py, "set_exception"), (error,))?,
+        };
+        Ok(())
+    }
+
+    fn drop_future(&self) {
+        let future = lock(&self.future).take();
+        drop(future);
+    }
+
+    fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.answered)
+    }
+}
+
+impl<F, C, T> Wake for Call<F, C>
+where
+    F: Future<Output = leafpress::Result<T>> + Send + 'static,
+    C: FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    T: 'static,
+{
+    fn wake(self: Arc<Self>) {
+        if let Some(mailbox) = self.mailbox.upgrade() {
+            mailbox.put(self);
+        }
+    }
+}
+
+/// A future of Rust that an event loop carries out.
+#[pyclass(frozen, module = "leafpress._leafpress")]
+pub struct Task(Arc<dyn Polled>);
+
+#[pymethods]
+impl Task {
+    /// Drops the future: a call that has not begun is taken back.
+    fn cancel(&self) {
+        self.0.drop_future();
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.visit(&visit)
+    }
+}
+
+/// Carries out a future for `answered`, a future of asyncio of that loop, which gets what
+/// `convert` makes of the output. Called by the loop's thread.
+///
+/// # Errors
+/// Those of `answered` itself.
+pub fn start<F, C, T>(
+    py: Python<'_>,
+    to: &Loop,
+    answered: Py<PyAny>,
+    future: F,
+    convert: C,
+) -> PyResult<Task>
+where
+    F: Future<Output = leafpress::Result<T>> + Send + 'static,
+    C: FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    T: 'static,
+{
+    let future = Mutex::new(Some((Box::pin(future), convert)));
+    let call = Arc::new(Call { future, answered, mailbox: Arc::downgrade(&to.mailbox) });
+    Arc::clone(&call).poll(py)?;
+    Ok(Task(call))
+}

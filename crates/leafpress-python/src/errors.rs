@@ -1,0 +1,62 @@
+//! Errors of the library as Python's exceptions.
+//!
+//! The classes are Python's (`python/leafpress/_errors.py`), since each inherits from one of
+//! `sqlite3` too. An exception of the caller's own code, which came through the library as the
+//! cause of an error, is raised as it is.
+//!
+//! Must never: lose what an error says about the disk, or what to do.
+
+use leafpress::{Error, ErrorKind};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+/// Turns a result of the library into one of Python.
+pub trait Raise<T> {
+    /// The value, or the exception.
+    ///
+    /// # Errors
+    /// The library's error as an exception.
+    fn raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> Raise<T> for leafpress::Result<T> {
+    fn raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| exception(py, &error))
+    }
+}
+
+/// The exception for an error.
+pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    if let ErrorKind::Aborted(source) = error.kind()
+        && let Some(own) = source.downcast_ref::<PyErr>()
+    {
+        return own.clone_ref(py);
+    }
+    match made(py, error) {
+        Ok(made) => PyErr::from_value(made),
+        Err(failure) => failure,
+    }
+}
+
+/// A misuse that this package finds itself, as the library would say it.
+pub fn misuse(py: Python<'_>, message: impl Into<String>) -> PyErr {
+    exception(py, &ErrorKind::Misuse(message.into()).into())
+}
+
+fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = MAKE.import(py, "leafpress._errors", "make")?;
+    let parts = PyDict::new(py);
+    parts.set_item("message", error.to_string())?;
+    parts.set_item("kind", error.kind().name())?;
+    parts.set_item("code", error.sqlite_code())?;
+    parts.set_item("on_disk", error.state_on_disk())?;
+    parts.set_item("to_do", error.advice())?;
+    if let Some(row) = error.bad_row() {
+        parts.set_item("file", &row.file)?;
+        parts.set_item("line", row.line)?;
+        parts.set_item("column", row.column)?;
+    }
+    make.call((), Some(&parts))
+}

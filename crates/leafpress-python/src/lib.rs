@@ -1,0 +1,45 @@
+//! `_leafpress`, the native module of the Python package: thin functions and classes over the
+//! library. The package's Python files (`python/leafpress`) are its public interface.
+//!
+//! | module | is |
+//! |---|---|
+//! | `errors` | errors of the library as Python's exceptions |
+//! | `spelling` | options in advice, as keywords of Python |
+//! | `values` | values of Python as SQLite's, and back |
+//! | `bridge` | futures of Rust for an event loop of asyncio |
+//! | `writer` | the Writer |
+//!
+//! Must never: hold the interpreter while it waits or presses, or panic whatever the objects.
+
+use pyo3::prelude::*;
+
+mod bridge;
+mod errors;
+mod spelling;
+mod values;
+mod writer;
+
+/// The module. It keeps its own locks, so free-threaded interpreters need none for it.
+#[pymodule(gil_used = false)]
+mod _leafpress {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::bridge::{Loop, Task};
+    #[pymodule_export]
+    use crate::writer::NativeWriter;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::start();
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+/// Sets up what holds for the whole process: locks that belong to descriptors, so that another
+/// copy of SQLite in it (Python's own) drops none of them, and the words of advice.
+fn start() {
+    // What is refused leaves SQLite as it is.
+    let _ = leafpress::vfs::locks::install();
+    leafpress::spell_options(spelling::as_keyword);
+}

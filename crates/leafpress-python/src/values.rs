@@ -1,0 +1,83 @@
+//! Values of Python as SQLite's, and back.
+//!
+//! The five types that SQLite has are converted here. All others (dates, decimals, scalars of
+//! numpy, nested values) are made one of these by `leafpress._values.adapt`, in Python.
+//!
+//! Must never: change a number.
+
+use leafpress::rusqlite::types::{Value, ValueRef};
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString};
+
+/// The value of an object.
+///
+/// # Errors
+/// `leafpress.DataError` for an integer beyond 64 bits and for an object of a type that SQLite
+/// has no value for.
+pub fn value_of(object: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if let Some(value) = plain(object)? {
+        return Ok(value);
+    }
+    let py = object.py();
+    static ADAPT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let adapted = ADAPT.import(py, "leafpress._values", "adapt")?.call1((object,))?;
+    match plain(&adapted)? {
+        Some(value) => Ok(value),
+        None => Err(data_error(py, "adapt gave no value of SQLite")),
+    }
+}
+
+/// The value of an object of one of the types that SQLite has; `None` for another type.
+fn plain(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    Ok(Some(if object.is_none() {
+        Value::Null
+    } else if let Ok(text) = object.cast_exact::<PyString>() {
+        Value::Text(text.to_str()?.to_owned())
+    } else if let Ok(integer) = object.cast_exact::<PyInt>() {
+        Value::Integer(integer.extract().map_err(|error| beyond_64_bits(integer, error))?)
+    } else if let Ok(real) = object.cast_exact::<PyFloat>() {
+        Value::Real(real.value())
+    } else if let Ok(bytes) = object.cast::<PyBytes>() {
+        Value::Blob(bytes.as_bytes().to_vec())
+    } else if let Ok(boolean) = object.cast::<PyBool>() {
+        Value::Integer(boolean.is_true().into())
+    } else if let Ok(bytes) = object.cast::<PyByteArray>() {
+        Value::Blob(bytes.to_vec())
+    } else {
+        return Ok(None);
+    }))
+}
+
+fn beyond_64_bits(integer: &Bound<'_, PyInt>, error: PyErr) -> PyErr {
+    let py = integer.py();
+    if !error.is_instance_of::<PyOverflowError>(py) {
+        return error;
+    }
+    data_error(py, &format!("the integer {integer} does not fit in the 64 bits of SQLite"))
+}
+
+/// An exception for a value that cannot be stored.
+fn data_error(py: Python<'_>, message: &str) -> PyErr {
+    let made = py
+        .import("leafpress._errors")
+        .and_then(|errors| errors.getattr("unfit"))
+        .and_then(|unfit| unfit.call1((message,)));
+    match made {
+        Ok(made) => PyErr::from_value(made),
+        Err(failure) => failure,
+    }
+}
+
+/// The object of a value. Text that is not UTF-8 shows the replacement character for its other
+/// bytes.
+pub fn object_of<'py>(py: Python<'py>, value: ValueRef<'_>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        ValueRef::Null => py.None().into_bound(py),
+        ValueRef::Integer(integer) => integer.into_pyobject(py)?.into_any(),
+        ValueRef::Real(real) => real.into_pyobject(py)?.into_any(),
+        ValueRef::Text(text) => PyString::new(py, &String::from_utf8_lossy(text)).into_any(),
+        ValueRef::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
+    })
+}
