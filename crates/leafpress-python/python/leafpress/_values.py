@@ -1,348 +1,333 @@
-"""Values and rows that SQLite has no type for, as those that it has.
+"""Objects that SQLite has no type for, as values that it has.
 
-| Python | SQLite |
+Rows of Python objects and data frames agree: the same moment, number or nested value is stored as
+the same value, whichever way it comes.
+
+| object | value |
 |---|---|
-| None, NaN, pandas' NA and NaT | NULL |
-| bool, int, numpy's integers | INTEGER; more than 64 bits are an error |
-| float, numpy's floats | REAL |
-| str, UUID, paths | TEXT |
-| bytes, bytearray, memoryview | BLOB |
-| date, time, datetime | TEXT in ISO 8601, a datetime with a zone as its instant in UTC |
-| timedelta | INTEGER: microseconds; numpy's and pandas' in their own unit |
-| Decimal | INTEGER if it has no fraction and fits 64 bits, else TEXT with all its digits |
+| bool | integer, 1 or 0 |
+| datetime, pandas Timestamp, numpy datetime64 | text `2026-11-21 05:30:00.250`; with a time zone the instant in UTC, with `+00:00` |
+| date | text `2026-11-21` |
+| time | text `05:30:00.250` |
+| timedelta | integer, microseconds; those of pandas and numpy in their own unit |
+| Decimal | with a fraction text, every digit; else an integer, or text if it is beyond 64 bits |
+| UUID | text |
 | Enum | its value |
-| dict, list, tuple, dataclasses and models within a row | TEXT: their JSON |
+| bytearray, memoryview and all that has a buffer | bytes |
+| dict, list, tuple, set, array, dataclass, attrs, pydantic | text, JSON |
+| pandas NA and NaT, Decimal("NaN") | NULL |
 
-The same values in Arrow arrays are stored alike.
+In JSON, bytes are hexadecimal digits, a Decimal is a number with all its digits, NaN is null and
+an infinity 9e999.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import enum
-import json
 import math
-import operator
-import os
-import re
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+import reprlib
+import sqlite3
+import sys
+from collections import deque
+from collections.abc import Mapping, Set
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Union
+from enum import Enum
+from json.encoder import encode_basestring
+from typing import Any
+from uuid import UUID
 
 from ._errors import unfit
 
-Plain = Union[None, int, float, str, bytes]
-
+_INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
+# A Decimal of a few bytes can stand for a gigabyte of zeros.
+_DECIMAL_DIGITS_MAX = 10_000
 _MICROSECOND = timedelta(microseconds=1)
-_FRACTION = re.compile(r"\.(\d+)")
 
 
-def adapt(value: Any) -> Plain:
-    """A value of SQLite for an object of another type.
+def adapt(value: Any) -> None | int | float | str | bytes:
+    """The value of SQLite for an object of any type.
 
-    Raises DataError for an object of a type that has no such value.
+    An adapter that is registered by `sqlite3.register_adapter`, or a method `__conform__`, comes
+    first, but for datetime and date.
+
+    Raises DataError for an integer beyond 64 bits and for an object of a type that has no such
+    value; the message names both.
     """
-    convert = _BY_TYPE.get(type(value))
-    if convert is None:
-        convert = _BY_TYPE[type(value)] if _learn(value) else _refuse
-    adapted: Plain = convert(value)
-    return adapted
-
-
-def _refuse(value: Any) -> Plain:
     kind = type(value)
-    raise unfit(f"a value of type {kind.__module__}.{kind.__qualname__} cannot be stored")
-
-
-def _datetime(value: datetime) -> str:
-    if value.tzinfo is not None:
-        value = value.astimezone(timezone.utc)
-    return _short(value.isoformat(" "))
-
-
-def _time(value: time) -> str:
-    return _short(value.isoformat())
-
-
-def _short(text: str) -> str:
-    """ISO text with its fraction in as few groups of three digits as it needs."""
-    return _FRACTION.sub(_short_fraction, text) if "." in text else text
-
-
-def _short_fraction(found: re.Match[str]) -> str:
-    digits = found[1]
-    while digits.endswith("000"):
-        digits = digits[:-3]
-    return digits and f".{digits}"
-
-
-def _timestamp(value: Any) -> str:
-    """Text of pandas' Timestamp, which has nanoseconds."""
-    if value.tzinfo is not None:
-        value = value.tz_convert("UTC")
-    return _short(value.isoformat(sep=" ", timespec="nanoseconds"))
-
-
-def _decimal(value: Decimal) -> Plain:
-    if value.is_nan():
+    if kind is datetime:
+        return _moment(value)
+    if kind is date:
+        return value.isoformat()
+    if value is None or _is_missing(value):
         return None
-    exponent = value.as_tuple().exponent
-    if isinstance(exponent, int) and exponent >= 0:
-        whole = int(value)
-        return whole if -(2**63) <= whole < 2**63 else str(whole)
-    return format(value, "f")
-
-
-def _datetime64(value: Any) -> Plain:
-    """Text of numpy's datetime64, whose unit may be a day or parts of a second."""
-    text = str(value)
-    if text == "NaT":
-        return None
-    if "T" not in text:
-        return str(value.astype("datetime64[D]"))
-    if len(text) < len("2026-11-21T05:30:00"):
-        text = str(value.astype("datetime64[s]"))
-    return _short(text.replace("T", " "))
-
-
-def _timedelta64(value: Any) -> Plain:
-    return None if str(value) == "NaT" else int(value.astype("int64"))
-
-
-def _scalar(value: Any) -> Plain:
-    """The plain value of numpy's scalars and of pyarrow's."""
-    plain = value.item() if hasattr(value, "item") else value.as_py()
-    if type(plain) is type(value):
-        return float(plain) if hasattr(plain, "__float__") else _refuse(value)
-    return plain if isinstance(plain, (bool, int, float, str, bytes)) else adapt(plain)
-
-
-def json_of(value: Any) -> str:
-    """The JSON of a nested value, without blanks between its parts."""
-    return "".join(_json_parts(value))
-
-
-def _json_parts(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        yield "{"
-        for index, (key, part) in enumerate(value.items()):
-            yield f"{',' if index else ''}{_json_text(str(key))}:"
-            yield from _json_parts(part)
-        yield "}"
-    elif isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        yield "["
-        for index, part in enumerate(value):
-            if index:
-                yield ","
-            yield from _json_parts(part)
-        yield "]"
-    elif isinstance(value, (bool, type(None))):
-        yield {True: "true", False: "false", None: "null"}[value]
-    elif isinstance(value, Decimal) and value.is_finite():
-        yield format(value, "f")
-    else:
-        yield _json_plain(value)
-
-
-def _json_plain(value: Any) -> str:
-    plain = value if isinstance(value, (int, float, str, bytes)) else adapt(value)
-    if isinstance(plain, enum.Enum):
-        return json_of(plain.value)
-    if isinstance(plain, str):
-        # Nested values that are JSON already, such as those of an array.
-        return plain if _is_nested(value) else _json_text(plain)
-    if isinstance(plain, bytes):
-        return _json_text(plain.hex())
-    if isinstance(plain, float) and not math.isfinite(plain):
-        return "null" if math.isnan(plain) else "9e999" if plain > 0 else "-9e999"
-    if isinstance(plain, float):
-        return float.__repr__(plain)
-    return "null" if plain is None else int.__repr__(plain)
-
-
-def _json_text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _is_nested(value: Any) -> bool:
-    return _BY_TYPE.get(type(value)) in (json_of, _json_of_fields, _json_of_array)
-
-
-def _json_of_array(value: Any) -> str:
-    return json_of(value.tolist())
-
-
-def _json_of_fields(value: Any) -> str:
-    _, names, get = shape_of(value)
-    if not names:
-        return json_of(get(value) if get else dict(value))
-    return json_of(dict(zip(names, get(value) if get else value)))
-
-
-_BY_TYPE: dict[type, Callable[[Any], Any]] = {
-    type(None): lambda value: value,
-    bool: int,
-    int: int,
-    float: float,
-    str: str,
-    bytes: bytes,
-    bytearray: bytes,
-    memoryview: bytes,
-    datetime: _datetime,
-    date: date.isoformat,
-    time: _time,
-    timedelta: lambda value: value // _MICROSECOND,
-    Decimal: _decimal,
-    uuid.UUID: str,
-    dict: json_of,
-    list: json_of,
-    tuple: json_of,
-}
-
-
-def _learn(value: Any) -> bool:
-    """Finds the way for the type of a value; False if there is none."""
-    convert = _of_library(value) or _of_kin(value)
-    if convert is None:
-        return False
-    _BY_TYPE[type(value)] = convert
-    return True
-
-
-def _of_library(value: Any) -> Callable[[Any], Any] | None:
-    """The way for a type of numpy, pandas or pyarrow, none of which is imported for that."""
-    kind = type(value)
-    library = kind.__module__.partition(".")[0]
-    if library == "pandas":
-        if kind.__name__ in ("NaTType", "NAType"):
-            return lambda value: None
-        if kind.__name__ == "Timestamp":
-            return _timestamp
-        if kind.__name__ == "Timedelta":
-            return lambda value: int(value.to_timedelta64().astype("int64"))
-    if library == "numpy":
-        if kind.__name__ == "datetime64":
-            return _datetime64
-        if kind.__name__ == "timedelta64":
-            return _timedelta64
-        if kind.__name__ == "ndarray":
-            return _json_of_array
-        if kind.__name__ not in ("complex64", "complex128", "clongdouble"):
-            return _scalar
-    if library == "pyarrow" and hasattr(kind, "as_py"):
-        return _scalar
-    return None
-
-
-def _of_kin(value: Any) -> Callable[[Any], Any] | None:
-    """The way for a type that inherits from one that is known."""
-    if isinstance(value, enum.Enum):
-        return lambda value: adapt(value.value)
-    for known in (datetime, date, time, timedelta, Decimal, uuid.UUID):
+    conformed = sqlite3.adapt(value, sqlite3.PrepareProtocol, value)
+    if conformed is not value:
+        return adapt(conformed)
+    value = _unwrapped(value)
+    for known, write in _KINDS:
         if isinstance(value, known):
-            return _BY_TYPE[known]
-    for plain in (int, float, str, bytes):
-        if isinstance(value, plain):
-            return plain
-    if isinstance(value, (bytearray, memoryview)):
-        return bytes
-    if isinstance(value, os.PathLike):
-        return os.fspath
-    if isinstance(value, (Mapping, list)) or (
-        isinstance(value, tuple) and not hasattr(value, "_fields")
-    ):
-        return json_of
+            return write(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic):
+        return _numpy_scalar(value, numpy)
+    if _structure(value) is not None:
+        return to_json(value)
     try:
-        shape_of(value)
+        return memoryview(value).tobytes()
     except TypeError:
-        return None
-    return _json_of_fields
+        raise unfit(f"SQLite has no value for {_shown(value)}") from None
 
 
-Shape = tuple[str, Sequence[str], Union[Callable[[Any], Any], None]]
+def to_json(value: Any) -> str:
+    """An object as JSON, its parts as in this file's table.
 
-
-def shape_of(row: Any, has_columns: bool = False) -> Shape:
-    """The way to the values of a row, which holds for all rows of its type.
-
-    Returns a kind, names and a function. "fields": the function gives a tuple of values for these
-    names, or the row is such a tuple. "dict": the function gives a dict, or the row is one.
-    "positions": the row is a tuple or a list of values without names.
-
-    Raises TypeError for an object that is no row.
+    Raises DataError for an object that has a part of an unknown type, or that is nested too deep.
     """
-    kind = type(row)
-    fields = getattr(row, "_fields", None)
-    if isinstance(fields, tuple) and isinstance(row, Sequence):
-        if not isinstance(row, tuple):
-            return "fields", fields, tuple
-        return ("positions", (), None) if has_columns else ("fields", fields, None)
-    if isinstance(row, (tuple, list)):
-        return "positions", (), None
-    if isinstance(row, dict):
-        return "dict", (), None
-    if isinstance(row, Mapping):
-        return "dict", (), dict
-    names = _field_names(kind)
-    if names is not None:
-        return ("dict", (), dict) if names == ["*"] else ("fields", names, _getter(names))
-    names = getattr(getattr(row, "dtype", None), "names", None)
-    if names:
-        return "fields", names, operator.methodcaller("item")
-    if hasattr(row, "keys") and hasattr(row, "__getitem__"):
-        return "dict", (), lambda row: {key: row[key] for key in row.keys()}
-    raise TypeError(
-        f"a row of type {kind.__module__}.{kind.__qualname__}: rows are dicts, tuples, named "
-        "tuples, dataclasses or models"
+    parts: list[str] = []
+    try:
+        _write_json(value, parts)
+    except RecursionError:
+        raise unfit(
+            f"an object of type {type(value).__qualname__} is nested too deep for JSON, "
+            "or holds itself"
+        ) from None
+    return "".join(parts)
+
+
+def _is_missing(value: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and (
+        value is getattr(pandas, "NaT", _UNSEEN) or value is getattr(pandas, "NA", _UNSEEN)
     )
 
 
-def _field_names(kind: type) -> list[str] | None:
-    """Names of the fields of a dataclass or a model; ["*"] if each object may have its own."""
-    if dataclasses.is_dataclass(kind):
-        return [field.name for field in dataclasses.fields(kind)]
-    models = getattr(kind, "model_fields", None)
-    if isinstance(models, Mapping):
-        config = getattr(kind, "model_config", {})
-        return ["*"] if config.get("extra") == "allow" else list(models)
-    attributes = getattr(kind, "__attrs_attrs__", None)
-    if attributes is not None:
-        return [attribute.name for attribute in attributes]
-    structure = getattr(kind, "__struct_fields__", None)
-    return None if structure is None else list(structure)
+_UNSEEN = object()
 
 
-def _getter(names: list[str]) -> Callable[[Any], Any]:
-    if len(names) > 1:
-        return operator.attrgetter(*names)
-    return lambda row: tuple(getattr(row, name) for name in names)
+def _unwrapped(value: Any) -> Any:
+    """The object in an Enum, a pydantic model, or an array without dimensions."""
+    if isinstance(value, Enum):
+        return _unwrapped(value.value)
+    if hasattr(type(value), "model_fields") and hasattr(value, "model_dump"):
+        return value.model_dump()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        if isinstance(value, numpy.ndarray) and value.ndim == 0:
+            return value[()]
+        if isinstance(value, numpy.bool_):
+            return bool(value)
+    return value
 
 
-def row_as_json(row: Any, names: Sequence[str]) -> str:
-    """A row as a person would look it up, whatever is wrong with it."""
-    try:
-        kind, own, get = shape_of(row)
-        values = get(row) if get else row
-        if kind == "positions":
-            extra = (f"value {at}" for at in range(len(names) + 1, len(values) + 1))
-            values = dict(zip([*names, *extra], values))
-        elif kind == "fields":
-            values = dict(zip(own, values))
-        shown = {str(key): _shown(value) for key, value in values.items()}
-        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-    except Exception:
-        return repr(row)
+def _integer(value: int) -> int:
+    exact = int.__int__(value)
+    if not _INTEGER_MIN <= exact <= _INTEGER_MAX:
+        shown = str(exact) if exact.bit_length() <= 256 else f"of {exact.bit_length()} bits"
+        raise unfit(f"the integer {shown} does not fit in the 64 bits of SQLite")
+    return exact
 
 
-def _shown(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, str)):
+def _moment(value: datetime) -> str:
+    zone = ""
+    if value.utcoffset() is not None:
+        try:
+            value = value.astimezone(timezone.utc)
+        except (OverflowError, ValueError):
+            raise unfit(f"the time {_shown(value)} has no equal in UTC") from None
+        zone = "+00:00"
+    year = f"{value.year:04}" if 0 <= value.year <= 9999 else f"{value.year:+05}"
+    nanoseconds = value.microsecond * 1_000 + getattr(value, "nanosecond", 0)
+    return (
+        f"{year}-{value.month:02}-{value.day:02} {_clock(value)}"
+        f"{_fraction(f'{nanoseconds:09}')}{zone}"
+    )
+
+
+def _time(value: time) -> str:
+    offset = value.isoformat()[len(value.replace(tzinfo=None).isoformat()) :]
+    return _clock(value) + _fraction(f"{value.microsecond:06}") + offset
+
+
+def _clock(value: datetime | time) -> str:
+    return f"{value.hour:02}:{value.minute:02}:{value.second:02}"
+
+
+def _fraction(digits: str) -> str:
+    """A fraction of a second in as few groups of three digits as it needs."""
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f".{digits}" if digits else ""
+
+
+def _duration(value: timedelta) -> int:
+    # A Timedelta of pandas counts in a unit of its own, as a data frame does.
+    unit = getattr(value, "unit", None)
+    if unit in _NANOSECONDS:
+        return _integer(value.value // _NANOSECONDS[unit])  # type: ignore[attr-defined]
+    return _integer(value // _MICROSECOND)
+
+
+_NANOSECONDS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def _decimal(value: Decimal) -> None | int | float | str:
+    if value.is_nan():
+        return None
+    if value.is_infinite():
+        return float(value)
+    digits = _digits(value)
+    if "." in digits:
+        return digits
+    integer = int(digits)
+    return integer if _INTEGER_MIN <= integer <= _INTEGER_MAX else digits
+
+
+def _digits(value: Decimal) -> str:
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and abs(exponent) > _DECIMAL_DIGITS_MAX:
+        raise unfit(f"{_shown(value)} has more than {_DECIMAL_DIGITS_MAX} digits")
+    return format(value if value else value.copy_abs(), "f")
+
+
+def _numpy_scalar(value: Any, numpy: Any) -> None | int | float | str:
+    if isinstance(value, numpy.integer) and not isinstance(value, numpy.timedelta64):
+        return _integer(int(value))
+    if isinstance(value, numpy.floating):
+        return float(value)
+    if isinstance(value, (numpy.datetime64, numpy.timedelta64)):
+        if numpy.isnat(value):
+            return None
+        unit, _ = numpy.datetime_data(value.dtype)
+        if isinstance(value, numpy.datetime64):
+            return _numpy_moment(value, unit)
+        if unit in _NANOSECONDS:
+            return int(value.astype(f"timedelta64[{unit}]").astype("int64"))
+        if unit in ("W", "D", "h", "m"):
+            return int(value.astype("timedelta64[s]").astype("int64"))
+    raise unfit(f"SQLite has no value for {_shown(value)}")
+
+
+def _numpy_moment(value: Any, unit: str) -> str:
+    if unit in ("Y", "M", "W", "D"):
+        day, clock = str(value.astype("datetime64[D]")), ""
+    else:
+        text = str(value.astype("datetime64[s]") if unit in ("h", "m") else value)
+        day, _, clock = text.partition("T")
+        clock, _, fraction = clock.partition(".")
+        # Units of numpy have 3, 6, 9, … digits.
+        clock = f" {clock}{_fraction(fraction)}"
+    sign = "+" if day[0] != "-" and len(day.split("-")[0]) > 4 else ""
+    return f"{sign}{day}{clock}"
+
+
+def _structure(value: Any) -> Mapping[Any, Any] | list[Any] | None:
+    """The parts of a nested object; None if it is not nested."""
+    if isinstance(value, Mapping):
         return value
+    if isinstance(value, (list, tuple, deque)):
+        return list(value)
+    if isinstance(value, Set):
+        # A set has no order, and equal sets are to be stored as equal texts.
+        return [_Json(text) for text in sorted(to_json(part) for part in value)]
+    if isinstance(value, type):
+        return None
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    attributes = getattr(type(value), "__attrs_attrs__", None)
+    if attributes is not None:
+        return {attribute.name: getattr(value, attribute.name) for attribute in attributes}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return list(value)
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Json:
+    """A text that is JSON already."""
+
+    text: str
+
+
+def _write_json(value: Any, parts: list[str]) -> None:
+    value = _unwrapped(value)
+    if isinstance(value, _Json):
+        parts.append(value.text)
+        return
+    if value is None or isinstance(value, (str, bool, int, float, Decimal)):
+        parts.append(_json_scalar(value))
+        return
+    structure = _structure(value)
+    if structure is None:
+        parts.append(_json_scalar(adapt(value)))
+    elif isinstance(structure, Mapping):
+        before = "{"
+        for key, part in structure.items():
+            parts.append(before)
+            parts.append(_json_key(key))
+            _write_json(part, parts)
+            before = ","
+        parts.append("{}" if before == "{" else "}")
+    else:
+        before = "["
+        for part in structure:
+            parts.append(before)
+            _write_json(part, parts)
+            before = ","
+        parts.append("[]" if before == "[" else "]")
+
+
+def _json_key(key: Any) -> str:
+    """Keys of JSON are text: any other becomes the text of its JSON."""
+    text = encode_basestring(key) if type(key) is str else to_json(key)
+    return f"{text}:" if text.startswith('"') else f"{encode_basestring(text)}:"
+
+
+def _json_scalar(value: None | bool | int | float | str | bytes | Decimal) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, bytes):
+        return f'"{value.hex()}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        try:
+            return int.__repr__(value)
+        except ValueError as error:
+            raise unfit(f"an integer of {value.bit_length()} bits: {error}") from None
+    if isinstance(value, Decimal):
+        number = _decimal(value)
+        return number if isinstance(number, str) else _json_scalar(number)
+    if math.isnan(value):
+        return "null"
+    if math.isinf(value):
+        return "9e999" if value > 0 else "-9e999"
+    return float.__repr__(value)
+
+
+def _shown(value: Any) -> str:
+    """An object and its type, for a message."""
     try:
-        plain = adapt(value)
-    except Exception:
-        return repr(value)
-    if isinstance(plain, bytes):
-        return plain.hex()
-    return repr(plain) if isinstance(plain, float) and not math.isfinite(plain) else plain
+        shown = reprlib.repr(value)
+    except Exception:  # A repr of the caller's must not hide what is wrong.
+        shown = "an object"
+    return f"{shown} of type {type(value).__qualname__}"
+
+
+# In this order: an Enum of integers is no integer, and each datetime is a date.
+_KINDS: tuple[tuple[Any, Any], ...] = (
+    (str, str.__str__),
+    (int, _integer),
+    (float, float.__float__),
+    (datetime, _moment),
+    (date, date.isoformat),
+    (time, _time),
+    (timedelta, _duration),
+    (Decimal, _decimal),
+    (UUID, str),
+    ((bytes, bytearray), bytes),
+    (memoryview, memoryview.tobytes),
+)

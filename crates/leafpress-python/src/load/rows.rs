@@ -1,7 +1,7 @@
 //! Rows of Python: dicts, tuples, and objects with fields.
 //!
 //! The exact types of Python are read here. The shape of all other rows is asked once a type, from
-//! `leafpress._values.shape_of`, and their values are made plain by `leafpress._values.adapt`.
+//! `leafpress._rows.shape_of`, and their values are made plain by `leafpress._values.adapt`.
 //!
 //! Must never: let a row that is refused leave a column behind.
 
@@ -277,7 +277,7 @@ impl Rows {
 
     fn ask_shape(&self, row: &Bound<'_, PyAny>) -> PyResult<Shape> {
         static SHAPE_OF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let shape_of = SHAPE_OF.import(row.py(), "leafpress._values", "shape_of")?;
+        let shape_of = SHAPE_OF.import(row.py(), "leafpress._rows", "shape_of")?;
         let asked = shape_of.call1((row, self.is_fixed))?;
         let (kind, names, get): (String, Vec<String>, Option<Py<PyAny>>) = asked.extract()?;
         Ok(match (kind.as_str(), get) {
@@ -308,7 +308,7 @@ impl Rows {
     /// The row as a person would look it up.
     fn shown(&self, row: &Bound<'_, PyAny>) -> PyResult<String> {
         static SHOWN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let shown = SHOWN.import(row.py(), "leafpress._values", "row_as_json")?;
+        let shown = SHOWN.import(row.py(), "leafpress._rows", "row_as_json")?;
         shown.call1((row, self.names.clone()))?.extract()
     }
 }
