@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,9 +11,9 @@ from typing import Any, Literal, Union, overload
 from . import _leafpress
 from ._errors import misuse
 from ._report import DryRun, Report
+from ._sources import Path, input_of
 
 Names = Union[str, Iterable[str]]
-Path = Union[str, "os.PathLike[str]"]
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _TYPES = {int: "integer", float: "real", str: "text", bytes: "blob", bool: "boolean"}
@@ -36,8 +35,6 @@ class Progress:
 
 
 Tell = Callable[[Progress], object]
-Input = tuple[str, str, Any]
-
 
 @overload
 def load(
@@ -149,7 +146,7 @@ def load(
         ProgrammingError: options that contradict, a missing file or column.
         An exception of the iterable, the file or the callback, as it is.
     """
-    kind, name, given = _input_of(source, columns)
+    kind, name, given = input_of(source)
     options = {
         "table": table if table is not None or kind == "files" or create else _table_of(name),
         "columns": None if columns is None else list(columns),
@@ -210,95 +207,6 @@ def _table_of(name: str) -> str | None:
     if name.startswith("<") and name != "<stdin>":
         raise misuse("the rows have no name that the table could have", 'name it: table="…"')
     return None
-
-
-def _input_of(source: Any, columns: Sequence[str] | None) -> Input:
-    """Kind, name in messages, and object of an input."""
-    if isinstance(source, (str, os.PathLike)):
-        return "files", "", _files([source])
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return "bytes", "<bytes>", bytes(source)
-    frame = _frame_of(source)
-    if frame is not None:
-        return frame
-    if callable(getattr(source, "read", None)):
-        name = getattr(source, "name", None)
-        return "stream", name if isinstance(name, str) and name else "<file>", source.read
-    if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
-        return "files", "", _files(source)
-    if isinstance(source, Mapping):
-        raise misuse("a dict is one row", "give a list of such rows, or a data frame")
-    if hasattr(source, "__aiter__"):
-        raise misuse("rows come from an iterable, and this one is asynchronous")
-    if not isinstance(source, Iterable):
-        kind = type(source)
-        raise misuse(
-            f"an object of type {kind.__module__}.{kind.__qualname__} gives no rows",
-            "give a path, a file, bytes, a data frame or an iterable of rows",
-        )
-    return "rows", "<rows>", source
-
-
-def _files(paths: Iterable[Path]) -> list[str]:
-    """Files, with each pattern that names no file replaced by those that fit it."""
-    files = []
-    for path in paths:
-        if not isinstance(path, (str, os.PathLike)):
-            raise misuse(f"{path!r} is no path", "a list holds paths, or it holds rows")
-        name = os.fspath(path)
-        if "::" in name or not glob.has_magic(name) or os.path.lexists(name):
-            files.append(name)
-            continue
-        found = sorted(it for it in glob.glob(name, recursive=True) if not os.path.isdir(it))
-        if not found:
-            raise misuse(f"no file fits {name}", "check the pattern and the folder")
-        files.extend(found)
-    return files
-
-
-# Libraries whose objects export the same record batches each time they are asked.
-_FRAMES = {
-    "polars": ("DataFrame",),
-    "pyarrow": ("Table", "RecordBatch"),
-    "geopandas": ("GeoDataFrame",),
-}
-
-
-def _frame_of(source: Any) -> Input | None:
-    """A source that exports Arrow."""
-    kind = type(source)
-    library = kind.__module__.partition(".")[0]
-    if library == "pandas" and kind.__name__ == "DataFrame":
-        return _pandas(source)
-    if library == "polars" and kind.__name__ == "LazyFrame":
-        return "frame", "<frame>", source.collect()
-    if kind.__name__ in _FRAMES.get(library, ()):
-        return "frame", "<frame>", source
-    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        return "batches", "<frame>", source
-    return None
-
-
-def _pandas(frame: Any) -> Input:
-    """A frame of pandas: as Arrow where pyarrow is there and takes it, else as rows."""
-    named = [level for level in frame.index.names if level is not None]
-    if named:
-        unnamed = [at for at, level in enumerate(frame.index.names) if level is None]
-        frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
-        frame = frame.reset_index()
-    try:
-        import pyarrow
-
-        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-        return "frame", "<frame>", table
-    except ImportError:
-        pass
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError):
-        # A column with objects of several types.
-        pass
-    names = [str(name) for name in frame.columns]
-    rows = frame.itertuples(index=False, name=None)
-    return "rows", "<frame>", (dict(zip(names, row)) for row in rows)
 
 
 def _names(names: Names) -> list[str]:
