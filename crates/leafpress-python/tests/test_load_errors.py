@@ -93,7 +93,7 @@ def test_bad_rows_are_skipped_and_kept(db, tmp_path):
 
 def test_too_many_bad_rows(db):
     with pytest.raises(lp.DataError) as caught:
-        lp.load(db, [{"n": 2**70}] * 5, table="t", on_error="skip", max_rejects=3)
+        lp.load(db, [{"n": 1}, *[{"n": 2**70}] * 5], table="t", on_error="skip", max_rejects=3)
     assert caught.value.kind == "too_many_rejects"
     assert not db.exists()
 
@@ -215,8 +215,6 @@ def test_record_batches_that_fail(db):
     reader = pyarrow.RecordBatchReader.from_batches(schema, batches())
     with pytest.raises(lp.DataError, match="record batch 2 cannot be read.*no more"):
         lp.load(db, reader, table="t")
-    with pytest.raises(lp.DataError, match="record batch 1 cannot be read"):
-        lp.load(db, reader, table="t", pk="n")
 
     class Refuses:
         def __arrow_c_stream__(self, requested_schema=None):
