@@ -8,6 +8,7 @@ import gzip
 import io
 import pathlib
 import sqlite3
+import sys
 import threading
 
 import duckdb
@@ -191,19 +192,9 @@ def test_a_frame_of_pandas_with_mixed_objects(db):
 
 
 def test_a_frame_of_pandas_without_pyarrow(db, monkeypatch):
-    import builtins
-
-    plain_import = builtins.__import__
-
-    def refuse(name, *rest):
-        if name == "pyarrow":
-            raise ImportError(name)
-        return plain_import(name, *rest)
-
     frame = pandas.DataFrame(FRAME)
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     lp.load(db, frame, table="t", pk="id")
-    monkeypatch.undo()
     assert rows_of(db) == SORTED
 
 

@@ -10,7 +10,6 @@ import sqlite3
 import leafpress as lp
 import polars
 import pytest
-from leafpress import _leafpress
 
 ROWS = [{"id": 2, "name": "b", "at": "2026-01-01T00:00:00Z"}, {"id": 1, "name": "A", "at": None}]
 CSV = "id;name\n1;'x'\n2;NA\n\n"
@@ -226,5 +225,8 @@ def test_every_option_of_the_library_has_a_keyword():
         assert here.get(name, name) in keywords, name
 
 
-def test_the_native_module_has_no_other_options():
-    assert "load" in vars(_leafpress)
+def test_the_keywords_have_types_for_functions_that_pass_them_on():
+    parameters = inspect.signature(lp.load).parameters.values()
+    keywords = {it.name: it.annotation for it in parameters if it.kind is it.KEYWORD_ONLY}
+    del keywords["dry_run"]
+    assert {name: it.__forward_arg__ for name, it in lp.LoadOptions.__annotations__.items()} == keywords

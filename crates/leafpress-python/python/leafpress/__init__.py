@@ -18,7 +18,7 @@ from ._errors import (
     TimedOut,
 )
 from ._leafpress import __version__
-from ._load import Progress, load
+from ._load import LoadOptions, Progress, load
 from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "IntegrityError",
     "InternalError",
     "LeaseLost",
+    "LoadOptions",
     "NotSupportedError",
     "OperationalError",
     "OutcomeUnknown",

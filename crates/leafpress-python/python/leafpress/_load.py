@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union, overload
 
 from . import _leafpress
 from ._errors import misuse
 from ._report import DryRun, Report
 from ._sources import Path, input_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Names = Union[str, Iterable[str]]
 
@@ -36,14 +40,62 @@ class Progress:
 
 Tell = Callable[[Progress], object]
 
+class LoadOptions(TypedDict, total=False):
+    """Keywords of `load` but `dry_run`, for functions that pass them on."""
+
+    table: str | None
+    if_exists: str
+    pk: Names
+    index: Names
+    unique: Names
+    columns: Sequence[str] | None
+    types: Mapping[str, str | type] | None
+    select: Names
+    rename: Mapping[str, str] | None
+    drop: Names
+    not_null: Names
+    create: str | None
+    strict: bool
+    without_rowid: bool
+    uuid7: str | Mapping[str, str] | None
+    on_conflict: str | None
+    analyze: bool
+    all_text: bool
+    exact: bool
+    page_size: int | None
+    format: str | None
+    delimiter: str | None
+    quote: str | None
+    escape: str | None
+    header: bool
+    ragged: str
+    trim: bool
+    null: Names
+    empty_null: bool
+    encoding: str | None
+    skip_lines: int
+    comment: str | None
+    max_row_bytes: int | str | None
+    on_error: str
+    rejects: Path | None
+    max_rejects: int | None
+    progress: bool | Tell | None
+    busy_timeout: float
+    threads: int | None
+    memory: int | str | None
+    tmpdir: Path | None
+
+
 @overload
 def load(
-    db: Path, source: Any, *, dry_run: Literal[False] = False, **options: Any
+    db: Path, source: Any, *, dry_run: Literal[False] = False, **options: Unpack[LoadOptions]
 ) -> Report: ...
 
 
 @overload
-def load(db: Path, source: Any, *, dry_run: Literal[True], **options: Any) -> DryRun: ...
+def load(
+    db: Path, source: Any, *, dry_run: Literal[True], **options: Unpack[LoadOptions]
+) -> DryRun: ...
 
 
 def load(
@@ -144,7 +196,8 @@ def load(
         IntegrityError: a row breaks a rule of the table.
         OperationalError: the table exists, the disk is full, the database is busy.
         ProgrammingError: options that contradict, a missing file or column.
-        An exception of the iterable, the file or the callback, as it is.
+        An exception of the iterable, the file or the callback, as it is, and KeyboardInterrupt:
+        each with a note on what is on disk (from Python 3.11 on).
     """
     kind, name, given = input_of(source)
     options = {
@@ -249,7 +302,7 @@ def _size(option: str, size: int | str | None) -> int | None:
 
 
 # Options of CSV, and their defaults.
-_OF_CSV = {
+_OF_CSV: dict[str, Any] = {
     "delimiter": None, "quote": ord('"'), "escape": None, "header": True, "ragged": "reject",
     "trim": False, "null": [], "empty_null": False, "encoding": None, "skip_lines": 0,
     "comment": None, "max_row_bytes": None, "format": None, "exact": False,
@@ -271,7 +324,8 @@ def _check(kind: str, options: dict[str, Any]) -> None:
         if given:
             raise misuse(f"create declares the table: say {given[0]} in the SQL")
     if options["on_conflict"] is not None and options["if_exists"] in ("ignore", "upsert"):
-        raise misuse(f'if_exists="{options["if_exists"]}" says what becomes of rows that share a key', "leave out on_conflict")
+        way = f'if_exists="{options["if_exists"]}"'
+        raise misuse(f"{way} says what becomes of rows that share a key", "leave out on_conflict")
     if options["on_error"] == "stop":
         for name in ("rejects", "max_rejects"):
             if options[name] is not None:
@@ -292,11 +346,11 @@ class _Telling:
             tell = self._progress
             return lambda *parts: tell(Progress(*parts))
         try:
-            from tqdm.auto import tqdm
+            tqdm = importlib.import_module("tqdm.auto").tqdm
         except ImportError:
             self._bar = _Line()
         else:
-            self._bar = tqdm(unit="B", unit_scale=True, unit_divisor=1024, desc="leafpress")
+            self._bar = tqdm(unit="B", unit_scale=True, unit_divisor=1024)
         return self._show
 
     def _show(self, stage: str, rows: int, bytes_read: int, bytes_total: int | None) -> None:

@@ -84,7 +84,7 @@ def row_as_json(row: Any, names: Sequence[str]) -> str:
         shown = {str(key): _shown(value) for key, value in values.items()}
         text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
     except Exception:
-        text = reprlib.repr(row)
+        text = _repr(row)
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -96,7 +96,14 @@ def _shown(value: Any) -> Any:
     try:
         plain = adapt(value)
     except Exception:
-        return reprlib.repr(value)
+        return _repr(value)
     if isinstance(plain, bytes):
         return plain.hex()
     return repr(plain) if isinstance(plain, float) and not math.isfinite(plain) else plain
+
+
+def _repr(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except Exception:
+        return f"an object of type {type(value).__qualname__}"

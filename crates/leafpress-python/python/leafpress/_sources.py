@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+import importlib
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
@@ -82,8 +84,7 @@ def _frame_of(source: Any) -> Input | None:
 
 def _polars(frame: Any) -> Any:
     """A frame of polars whose columns all have a type of Arrow."""
-    import polars
-
+    polars: Any = sys.modules["polars"]
     if isinstance(frame, polars.LazyFrame):
         frame = frame.collect()
     types = {name: _arrow_type(name, kind, polars) for name, kind in frame.schema.items()}
@@ -120,16 +121,21 @@ def _pandas(frame: Any) -> Input:
         unnamed = [at for at, level in enumerate(frame.index.names) if level is None]
         frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
         frame = frame.reset_index()
-    try:
-        import pyarrow
-
-        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-        return "frame", "<frame>", table
-    except ImportError:
-        pass
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError):
-        # A column with objects of several types.
-        pass
     names = [str(name) for name in frame.columns]
+    table = _pandas_as_arrow(frame.set_axis(names, axis=1))
+    if table is not None:
+        return "frame", "<frame>", table
     rows = frame.itertuples(index=False, name=None)
     return "rows", "<frame>", (dict(zip(names, row)) for row in rows)
+
+
+def _pandas_as_arrow(frame: Any) -> Any:
+    """A table of pyarrow; None without pyarrow, or for objects of several types in a column."""
+    try:
+        pyarrow = importlib.import_module("pyarrow")
+    except ImportError:
+        return None
+    try:
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    except (pyarrow.ArrowException, TypeError, ValueError):
+        return None
