@@ -11,7 +11,10 @@ import sqlite3
 import sys
 import threading
 
+import datafusion
 import duckdb
+import geopandas
+import ibis
 import leafpress as lp
 import numpy
 import pandas
@@ -19,6 +22,7 @@ import polars
 import pyarrow
 import pydantic
 import pytest
+import shapely
 import sqlalchemy
 
 async def asynchronous():
@@ -140,6 +144,33 @@ def test_frames(db, frame):
     report = lp.load(db, frame, table="t", pk="id", unique="name")
     assert (report.rows_loaded, report.create_sql.count("PRIMARY KEY")) == (3, 1)
     assert rows_of(db) == SORTED
+
+
+def test_frames_of_datafusion_and_ibis(db):
+    context = datafusion.SessionContext()
+    frame = context.from_arrow(pyarrow.table(FRAME))
+    lp.load(db, frame.filter(datafusion.col("id") < 4), table="d", pk="id")
+    lp.load(db, ibis.memtable(polars.DataFrame(FRAME).to_pandas()), table="i", pk="id")
+    assert rows_of(db, "d") == rows_of(db, "i") == SORTED
+
+
+def test_a_frame_of_geopandas(db):
+    points = [shapely.Point(1, 2), None]
+    frame = geopandas.GeoDataFrame({"a": [1, 2]}, geometry=points, crs=4326)
+    frame.index = pandas.Index(["x", "y"], name="k")
+    lp.load(db, frame, table="t")
+    expected = [("x", 1, shapely.to_wkb(points[0])), ("y", 2, None)]
+    assert rows_of(db) == expected
+    assert columns_of(db) == ["k", "a", "geometry"]
+
+
+def test_a_class_of_ones_own_that_is_a_frame(db):
+    class Own(pandas.DataFrame):
+        pass
+
+    frame = Own(FRAME)
+    lp.load(db, frame[frame["id"] > 1], table="t", pk="id")
+    assert rows_of(db) == SORTED[1:]
 
 
 def test_frames_of_many_batches_into_a_table_that_is_there(db):

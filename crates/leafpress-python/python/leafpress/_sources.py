@@ -60,26 +60,23 @@ def _files(paths: Iterable[Path]) -> list[str]:
     return files
 
 
-# Libraries whose objects export the same record batches each time they are asked.
-_FRAMES = {
-    "polars": ("DataFrame",),
-    "pyarrow": ("Table", "RecordBatch"),
-}
-
-
 def _frame_of(source: Any) -> Input | None:
-    """A source that exports Arrow."""
-    kind = type(source)
-    library = kind.__module__.partition(".")[0]
-    if library == "pandas" and kind.__name__ == "DataFrame":
+    """A source that exports Arrow. "frame" is one that exports the same rows each time."""
+    if _is(source, "pandas", "DataFrame"):
         return _pandas(source)
-    if library == "polars" and kind.__name__ in ("DataFrame", "LazyFrame"):
+    if _is(source, "polars", "DataFrame") or _is(source, "polars", "LazyFrame"):
         return "frame", "<frame>", _polars(source)
-    if kind.__name__ in _FRAMES.get(library, ()):
+    if _is(source, "pyarrow", "Table") or _is(source, "pyarrow", "RecordBatch"):
         return "frame", "<frame>", source
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         return "batches", "<frame>", source
     return None
+
+
+def _is(source: Any, library: str, name: str) -> bool:
+    """Whether an object is of a class of a library, which is loaded if there are such objects."""
+    kind = getattr(sys.modules.get(library), name, None)
+    return isinstance(kind, type) and isinstance(source, kind)
 
 
 def _polars(frame: Any) -> Any:
@@ -121,6 +118,8 @@ def _pandas(frame: Any) -> Input:
         unnamed = [at for at, level in enumerate(frame.index.names) if level is None]
         frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
         frame = frame.reset_index()
+    if _is(frame, "geopandas", "GeoDataFrame"):
+        return "frame", "<frame>", frame.to_arrow(index=False)
     names = [str(name) for name in frame.columns]
     table = _pandas_as_arrow(frame.set_axis(names, axis=1))
     if table is not None:
