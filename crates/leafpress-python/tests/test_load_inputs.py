@@ -339,3 +339,48 @@ def test_what_is_no_input(db, source, says):
     with pytest.raises(lp.ProgrammingError, match=says):
         lp.load(db, source, table="t")
     assert not db.exists()
+
+
+def test_nothing_of_the_callers_is_kept(db):
+    """A finished load holds no object, closes generators, and frees buffers."""
+    import gc
+    import weakref
+
+    class Table:
+        def __init__(self):
+            self.table = pyarrow.table(FRAME)
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return self.table.__arrow_c_stream__(requested_schema)
+
+    class Row(dict):
+        pass
+
+    class Tell:
+        def __call__(self, progress):
+            pass
+
+    class File(io.BytesIO):
+        pass
+
+    closed = []
+
+    def generator(rows):
+        try:
+            yield from rows
+        finally:
+            closed.append(threading.get_ident())
+
+    allocated = pyarrow.total_allocated_bytes()
+    table, row, tell, file = Table(), Row(n=1), Tell(), File(b"n\n1\n")
+    lp.load(db, table, table="a", progress=tell)
+    lp.load(db, generator([row]), table="b", pk="n", progress=tell)
+    lp.load(db, file, table="c", progress=tell)
+    with pytest.raises(lp.DataError):
+        lp.load(db, generator([row, {"n": object()}]), table="d", progress=tell)
+    assert closed == [threading.get_ident()] * 2
+    left = [weakref.ref(it) for it in (table, row, tell, file)]
+    del table, row, tell, file
+    gc.collect()
+    assert [ref() for ref in left] == [None] * 4
+    assert pyarrow.total_allocated_bytes() <= allocated
