@@ -8,12 +8,14 @@
 //! | `values` | values of Python as SQLite's, and back |
 //! | `bridge` | futures of Rust for an event loop of asyncio |
 //! | `writer` | the Writer |
+//! | `command` | the command `leafpress` |
 //!
 //! Must never: hold the interpreter while it waits or presses, or panic whatever the objects.
 
 use pyo3::prelude::*;
 
 mod bridge;
+mod command;
 mod errors;
 mod spelling;
 mod values;
@@ -26,6 +28,8 @@ mod _leafpress {
 
     #[pymodule_export]
     use crate::bridge::{Loop, Task};
+    #[pymodule_export]
+    use crate::command::main;
     #[pymodule_export]
     use crate::writer::NativeWriter;
 

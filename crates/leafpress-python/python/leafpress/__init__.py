@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._bench import BenchReport, bench
+from ._command import advise, doctor, index, storage, verify
 from ._errors import (
     Cancelled,
     DatabaseError,
@@ -20,6 +22,7 @@ from ._errors import (
 from ._leafpress import __version__
 
 __all__ = [
+    "BenchReport",
     "Cancelled",
     "DataError",
     "DatabaseError",
@@ -34,4 +37,10 @@ __all__ = [
     "QueueFull",
     "TimedOut",
     "__version__",
+    "advise",
+    "bench",
+    "doctor",
+    "index",
+    "storage",
+    "verify",
 ]

@@ -4,6 +4,8 @@ from typing import Any, final
 
 __version__: str
 
+def main(arguments: list[str], again: list[str]) -> int: ...
+
 @final
 class Loop:
     """Side of an event loop where its tasks are woken."""
