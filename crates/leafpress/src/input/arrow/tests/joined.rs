@@ -50,7 +50,7 @@ fn batches_of_any_size_come_in_pieces() {
         assert!(read(&mut file.open().unwrap()).unwrap() == wanted, "{sizes:?}");
         let schema = batches[0].schema();
         let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
-        assert!(read(&mut ArrowSource::from_reader("rows", reader)).unwrap() == wanted);
+        assert!(read(&mut ArrowSource::once("rows", Box::new(reader), Path::new("."), false)).unwrap() == wanted);
     }
 }
 
@@ -91,7 +91,7 @@ fn a_second_pass_reads_the_same() {
 fn a_reader_of_batches_is_read_once() {
     let batch = numbers(0, 3);
     let reader = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
-    let mut source = ArrowSource::from_reader("rows", reader);
+    let mut source = ArrowSource::once("rows", Box::new(reader), Path::new("."), false);
     assert_eq!(read(&mut source).unwrap().0, expected(3));
     let error = read(&mut source).unwrap_err();
     assert!(error.to_string().starts_with("rows: cannot be read a second time"), "{error}");
@@ -102,7 +102,7 @@ fn an_error_of_a_reader_names_the_batch() {
     let batch = numbers(0, 3);
     let failed = arrow_schema::ArrowError::ComputeError("no more".to_owned());
     let reader = RecordBatchIterator::new([Ok(batch.clone()), Err(failed)], batch.schema());
-    let error = read(&mut ArrowSource::from_reader("rows", reader)).unwrap_err();
+    let error = read(&mut ArrowSource::once("rows", Box::new(reader), Path::new("."), false)).unwrap_err();
     assert_eq!(error.to_string(), "rows: record batch 2 cannot be read: Compute error: no more");
 }
 
