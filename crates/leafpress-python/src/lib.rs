@@ -3,10 +3,12 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | `arrow` | record batches of other libraries |
 //! | `errors` | errors of the library as Python's exceptions |
 //! | `spelling` | options in advice, as keywords of Python |
 //! | `values` | values of Python as SQLite's, and back |
 //! | `bridge` | futures of Rust for an event loop of asyncio |
+//! | `load` | files, streams, frames and rows into a table |
 //! | `writer` | the Writer |
 //! | `command` | the command `leafpress` |
 //!
@@ -14,9 +16,11 @@
 
 use pyo3::prelude::*;
 
+mod arrow;
 mod bridge;
 mod command;
 mod errors;
+mod load;
 mod spelling;
 mod values;
 mod writer;
@@ -30,6 +34,8 @@ mod _leafpress {
     use crate::bridge::{Loop, Task};
     #[pymodule_export]
     use crate::command::main;
+    #[pymodule_export]
+    use crate::load::load;
     #[pymodule_export]
     use crate::writer::NativeWriter;
 

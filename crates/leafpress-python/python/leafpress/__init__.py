@@ -20,12 +20,19 @@ from ._errors import (
     TimedOut,
 )
 from ._leafpress import __version__
+from ._load import Progress, load
+from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
 
 __all__ = [
+    "BadRow",
     "BenchReport",
     "Cancelled",
+    "ChangedForm",
+    "Column",
     "DataError",
     "DatabaseError",
+    "DecidedBy",
+    "DryRun",
     "Error",
     "IntegrityError",
     "InternalError",
@@ -34,13 +41,18 @@ __all__ = [
     "OperationalError",
     "OutcomeUnknown",
     "ProgrammingError",
+    "Progress",
     "QueueFull",
+    "RejectReason",
+    "Report",
+    "Stage",
     "TimedOut",
     "__version__",
     "advise",
     "bench",
     "doctor",
     "index",
+    "load",
     "storage",
     "verify",
 ]

@@ -1,10 +1,21 @@
 """The native module."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 __version__: str
 
 def main(arguments: list[str], again: list[str]) -> int: ...
+def load(
+    database: str,
+    kind: str,
+    name: str,
+    source: Any,
+    options: dict[str, Any],
+    dry_run: bool,
+    progress: Callable[..., object] | None,
+) -> str:
+    """Loads an input, or only looks at it. Returns the report as JSON."""
 
 @final
 class Loop:

@@ -1,0 +1,427 @@
+"""`load`: files, frames and rows become a table."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Union, overload
+
+from . import _leafpress
+from ._errors import misuse
+from ._report import DryRun, Report
+
+Names = Union[str, Iterable[str]]
+Path = Union[str, "os.PathLike[str]"]
+
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_TYPES = {int: "integer", float: "real", str: "text", bytes: "blob", bool: "boolean"}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a load, about ten times a second."""
+
+    stage: str
+    """Name of the stage: "detecting types", "pressing", "sorting", "inserting", "moving in",
+    "syncing"."""
+    rows: int
+    """Number of rows done in this stage."""
+    bytes_read: int
+    """Bytes read of the input; of a compressed input, compressed bytes."""
+    bytes_total: int | None
+    """Size of the input in bytes, if known."""
+
+
+Tell = Callable[[Progress], object]
+Input = tuple[str, str, Any]
+
+
+@overload
+def load(
+    db: Path, source: Any, *, dry_run: Literal[False] = False, **options: Any
+) -> Report: ...
+
+
+@overload
+def load(db: Path, source: Any, *, dry_run: Literal[True], **options: Any) -> DryRun: ...
+
+
+def load(
+    db: Path,
+    source: Any,
+    *,
+    table: str | None = None,
+    if_exists: str = "fail",
+    pk: Names = (),
+    index: Names = (),
+    unique: Names = (),
+    columns: Sequence[str] | None = None,
+    types: Mapping[str, str | type] | None = None,
+    select: Names = (),
+    rename: Mapping[str, str] | None = None,
+    drop: Names = (),
+    not_null: Names = (),
+    create: str | None = None,
+    strict: bool = False,
+    without_rowid: bool = False,
+    uuid7: str | Mapping[str, str] | None = None,
+    on_conflict: str | None = None,
+    analyze: bool = False,
+    all_text: bool = False,
+    exact: bool = False,
+    page_size: int | None = None,
+    format: str | None = None,
+    delimiter: str | None = None,
+    quote: str | None = '"',
+    escape: str | None = None,
+    header: bool = True,
+    ragged: str = "reject",
+    trim: bool = False,
+    null: Names = (),
+    empty_null: bool = False,
+    encoding: str | None = None,
+    skip_lines: int = 0,
+    comment: str | None = None,
+    max_row_bytes: int | str | None = None,
+    on_error: str = "stop",
+    rejects: Path | None = None,
+    max_rejects: int | None = None,
+    dry_run: bool = False,
+    progress: bool | Tell | None = None,
+    busy_timeout: float = 5.0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    tmpdir: Path | None = None,
+) -> Report | DryRun:
+    """Loads rows into one table of a database, all or nothing.
+
+    A new table is built from finished pages, and a new database is complete and synced when the
+    call returns. After any exception the database is as it was.
+
+    source:
+        Paths: a file, a pattern such as "logs/*.ndjson", or a list of both. CSV, JSON, Parquet,
+        Arrow, plain or compressed by gzip or zstd, and tables of other databases ("b.db::t").
+        A file object, or bytes: the content of such a file.
+        A frame: whatever exports Arrow (polars, pandas, pyarrow, DuckDB, DataFusion, Ibis,
+        GeoPandas), read a batch at a time without a copy. Of a pandas index the named levels
+        become columns; `reset_index` gives an unnamed one a name.
+        Rows: an iterable of dicts, tuples (with `columns`), named tuples, dataclasses, pydantic
+        models. They are read once, by this thread. Keys are columns in the order of their first
+        appearance; a key that is missing is NULL.
+    table: name of the table; for files by default the first one's name without its endings.
+    if_exists: "fail", "append" (a key that is taken is an error), "replace" (all rows),
+        "ignore" (rows whose key is taken), or "upsert". A missing table is made.
+    pk, without_rowid: columns of the primary key; a table without rowids.
+    index, unique: indexes, each as "name NOCASE, born DESC".
+    columns: names of the columns, for tuples and for CSV without a header.
+    types: types of columns in place of detection: "integer", "real", "text", "blob", "boolean",
+        "exact", or a form of dates: "unixepoch", "unixepoch-ms", "date", "datetime". Also int,
+        float, str, bytes, bool.
+    select, drop, rename, not_null: columns that are wanted, are not, have another name, or
+        refuse NULL.
+    create: the CREATE TABLE and what else belongs to the table, in SQL.
+    strict: a STRICT table.
+    uuid7: a column of made keys, as 16 bytes; as text with {"id": "text"}.
+    on_conflict: rows that share a key: "abort" (default), "ignore" or "replace".
+    analyze: statistics for SQLite's planner.
+    all_text, exact: columns of TEXT; REAL only where the texts can be had back.
+    page_size: bytes in a page of a new database.
+    format: "csv", "tsv", "json", "pgtext" or "mysqltext", where the beginning does not tell it.
+    delimiter, quote, escape, header, ragged, trim, null, empty_null, encoding, skip_lines,
+        comment, max_row_bytes: rules of CSV. quote=None: no quoting. ragged: "reject", "pad" or
+        "truncate". null: texts that mean NULL. encoding: as "windows-1252", or "auto".
+    on_error, rejects, max_rejects: "stop" at the first bad row, or "skip" bad rows, write them to
+        a file with a log beside it, and fail after so many.
+    dry_run: write nothing; return the table, the types and what would be rejected.
+    progress: called with a `Progress` on this thread; True shows a bar of tqdm, or a line. What
+        it raises ends the load.
+    busy_timeout: seconds to wait for other programs that write the database.
+    threads, memory, tmpdir: threads; memory for sorting in bytes, or as "512M"; folder for
+        temporary files.
+
+    Raises:
+        DataError: a bad row (with `file`, `line`, `column`), or too many of them.
+        IntegrityError: a row breaks a rule of the table.
+        OperationalError: the table exists, the disk is full, the database is busy.
+        ProgrammingError: options that contradict, a missing file or column.
+        An exception of the iterable, the file or the callback, as it is.
+    """
+    kind, name, given = _input_of(source, columns)
+    options = {
+        "table": table if table is not None or kind == "files" or create else _table_of(name),
+        "columns": None if columns is None else list(columns),
+        "pk": _names(pk),
+        "index": [index] if isinstance(index, str) else list(index),
+        "unique": [unique] if isinstance(unique, str) else list(unique),
+        "if_exists": if_exists,
+        "create": create,
+        "strict": strict,
+        "page_size": page_size,
+        "select": _names(select),
+        "rename": list((rename or {}).items()),
+        "drop": _names(drop),
+        "types": [(column, _type_word(word)) for column, word in (types or {}).items()],
+        "exact": exact,
+        "all_text": all_text,
+        "not_null": _names(not_null),
+        "without_rowid": without_rowid,
+        "uuid7": _uuid7(uuid7),
+        "on_conflict": on_conflict,
+        "analyze": analyze,
+        "busy_timeout": float(busy_timeout),
+        "format": format,
+        "delimiter": _byte("delimiter", delimiter),
+        "quote": _byte("quote", quote),
+        "escape": _byte("escape", escape),
+        "header": header,
+        "ragged": ragged,
+        "trim": trim,
+        "null": _names(null),
+        "empty_null": empty_null,
+        "encoding": encoding,
+        "skip_lines": skip_lines,
+        "comment": _byte("comment", comment),
+        "max_row_bytes": _size("max_row_bytes", max_row_bytes),
+        "on_error": on_error,
+        "rejects": rejects,
+        "max_rejects": max_rejects,
+        "threads": threads,
+        "memory": _size("memory", memory),
+        "tmpdir": tmpdir,
+    }
+    _check(kind, options)
+    with _Telling(progress) as tell:
+        report = _leafpress.load(_database(db), kind, name, given, options, dry_run, tell)
+    return DryRun._from_json(report) if dry_run else Report._from_json(report)
+
+
+def _database(db: Path) -> str:
+    path = os.fspath(db)
+    if path == ":memory:" or path.lower().startswith("file:"):
+        raise misuse(f"a database is named by its path, and {path!r} is none")
+    return path
+
+
+def _table_of(name: str) -> str | None:
+    """The name of a file object gives the table; other sources have no name."""
+    if name.startswith("<") and name != "<stdin>":
+        raise misuse("the rows have no name that the table could have", 'name it: table="…"')
+    return None
+
+
+def _input_of(source: Any, columns: Sequence[str] | None) -> Input:
+    """Kind, name in messages, and object of an input."""
+    if isinstance(source, (str, os.PathLike)):
+        return "files", "", _files([source])
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return "bytes", "<bytes>", bytes(source)
+    frame = _frame_of(source)
+    if frame is not None:
+        return frame
+    if callable(getattr(source, "read", None)):
+        name = getattr(source, "name", None)
+        return "stream", name if isinstance(name, str) and name else "<file>", source.read
+    if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
+        return "files", "", _files(source)
+    if isinstance(source, Mapping):
+        raise misuse("a dict is one row", "give a list of such rows, or a data frame")
+    if hasattr(source, "__aiter__"):
+        raise misuse("rows come from an iterable, and this one is asynchronous")
+    if not isinstance(source, Iterable):
+        kind = type(source)
+        raise misuse(
+            f"an object of type {kind.__module__}.{kind.__qualname__} gives no rows",
+            "give a path, a file, bytes, a data frame or an iterable of rows",
+        )
+    return "rows", "<rows>", source
+
+
+def _files(paths: Iterable[Path]) -> list[str]:
+    """Files, with each pattern that names no file replaced by those that fit it."""
+    files = []
+    for path in paths:
+        if not isinstance(path, (str, os.PathLike)):
+            raise misuse(f"{path!r} is no path", "a list holds paths, or it holds rows")
+        name = os.fspath(path)
+        if "::" in name or not glob.has_magic(name) or os.path.lexists(name):
+            files.append(name)
+            continue
+        found = sorted(it for it in glob.glob(name, recursive=True) if not os.path.isdir(it))
+        if not found:
+            raise misuse(f"no file fits {name}", "check the pattern and the folder")
+        files.extend(found)
+    return files
+
+
+# Libraries whose objects export the same record batches each time they are asked.
+_FRAMES = {
+    "polars": ("DataFrame",),
+    "pyarrow": ("Table", "RecordBatch"),
+    "geopandas": ("GeoDataFrame",),
+}
+
+
+def _frame_of(source: Any) -> Input | None:
+    """A source that exports Arrow."""
+    kind = type(source)
+    library = kind.__module__.partition(".")[0]
+    if library == "pandas" and kind.__name__ == "DataFrame":
+        return _pandas(source)
+    if library == "polars" and kind.__name__ == "LazyFrame":
+        return "frame", "<frame>", source.collect()
+    if kind.__name__ in _FRAMES.get(library, ()):
+        return "frame", "<frame>", source
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        return "batches", "<frame>", source
+    return None
+
+
+def _pandas(frame: Any) -> Input:
+    """A frame of pandas: as Arrow where pyarrow is there and takes it, else as rows."""
+    named = [level for level in frame.index.names if level is not None]
+    if named:
+        unnamed = [at for at, level in enumerate(frame.index.names) if level is None]
+        frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
+        frame = frame.reset_index()
+    try:
+        import pyarrow
+
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        return "frame", "<frame>", table
+    except ImportError:
+        pass
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError):
+        # A column with objects of several types.
+        pass
+    names = [str(name) for name in frame.columns]
+    rows = frame.itertuples(index=False, name=None)
+    return "rows", "<frame>", (dict(zip(names, row)) for row in rows)
+
+
+def _names(names: Names) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _type_word(word: str | type) -> str:
+    if isinstance(word, type):
+        if word not in _TYPES:
+            raise misuse(f"{word.__qualname__} is no type of a column")
+        return _TYPES[word]
+    return word.lower().replace("_", "-")
+
+
+def _uuid7(column: str | Mapping[str, str] | None) -> tuple[str, str] | None:
+    if column is None or isinstance(column, str):
+        return None if column is None else (column, "blob")
+    if len(column) != 1:
+        raise misuse("uuid7 names one column")
+    return next(iter(column.items()))
+
+
+def _byte(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if len(text) != 1 or not text.isascii():
+        raise misuse(f"{option}={text!r} is not one ASCII character")
+    return ord(text)
+
+
+def _size(option: str, size: int | str | None) -> int | None:
+    if not isinstance(size, str):
+        return size
+    digits = size.strip().upper().removesuffix("IB").removesuffix("B")
+    unit = digits[-1:] if digits[-1:] in _SIZES and not digits[-1:].isdigit() else ""
+    number = digits.removesuffix(unit)
+    if not number.isdecimal():
+        raise misuse(f"{option}={size!r} is no size", 'write bytes, or as "512M" or "2G"')
+    return int(number) * _SIZES[unit]
+
+
+# Options of CSV, and their defaults.
+_OF_CSV = {
+    "delimiter": None, "quote": ord('"'), "escape": None, "header": True, "ragged": "reject",
+    "trim": False, "null": [], "empty_null": False, "encoding": None, "skip_lines": 0,
+    "comment": None, "max_row_bytes": None, "format": None, "exact": False,
+}  # fmt: skip
+# Options that the SQL of `create` has in their place.
+_OF_TABLE = ("strict", "pk", "without_rowid", "not_null", "all_text", "exact")
+
+
+def _check(kind: str, options: dict[str, Any]) -> None:
+    """Refuses options that contradict one another, or would do nothing."""
+    if kind in ("frame", "batches", "rows"):
+        given = [name for name, default in _OF_CSV.items() if options[name] != default]
+        if given:
+            raise misuse(f"{given[0]} is for files, and the rows come from Python")
+        if kind != "rows" and options["columns"] is not None:
+            raise misuse("a frame has names for its columns", "use select or rename")
+    if options["create"] is not None:
+        given = [name for name in _OF_TABLE if options[name]]
+        if given:
+            raise misuse(f"create declares the table: say {given[0]} in the SQL")
+    if options["on_conflict"] is not None and options["if_exists"] in ("ignore", "upsert"):
+        raise misuse(f'if_exists="{options["if_exists"]}" says what becomes of rows that share a key', "leave out on_conflict")
+    if options["on_error"] == "stop":
+        for name in ("rejects", "max_rejects"):
+            if options[name] is not None:
+                raise misuse(f"{name} is for bad rows that are skipped", 'add on_error="skip"')
+
+
+class _Telling:
+    """The callback of a load, and the bar that it may show."""
+
+    def __init__(self, progress: bool | Tell | None) -> None:
+        self._progress = progress
+        self._bar: Any = None
+
+    def __enter__(self) -> Callable[..., object] | None:
+        if self._progress is None or self._progress is False:
+            return None
+        if callable(self._progress):
+            tell = self._progress
+            return lambda *parts: tell(Progress(*parts))
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            self._bar = _Line()
+        else:
+            self._bar = tqdm(unit="B", unit_scale=True, unit_divisor=1024, desc="leafpress")
+        return self._show
+
+    def _show(self, stage: str, rows: int, bytes_read: int, bytes_total: int | None) -> None:
+        bar = self._bar
+        bar.total = bytes_total
+        bar.n = bytes_read
+        bar.set_description_str(stage, refresh=False)
+        bar.set_postfix_str(f"{rows} rows", refresh=False)
+        bar.refresh()
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+class _Line:
+    """A line on stderr, as far as `_Telling` needs a bar."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self.n = 0
+        self._texts = ["", ""]
+
+    def set_description_str(self, text: str, refresh: bool) -> None:
+        self._texts[0] = text
+
+    def set_postfix_str(self, text: str, refresh: bool) -> None:
+        self._texts[1] = text
+
+    def refresh(self) -> None:
+        part = f" ({100 * self.n // self.total} %)" if self.total else ""
+        sys.stderr.write(f"\r{self._texts[0]}: {self._texts[1]}{part}\x1b[K")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        sys.stderr.write("\n")
