@@ -10,6 +10,7 @@
 //! | `bridge` | futures of Rust for an event loop of asyncio |
 //! | `load` | files, streams, frames and rows into a table |
 //! | `writer` | the Writer |
+//! | `command` | the command `leafpress` |
 //!
 //! Must never: hold the interpreter while it waits or presses, or panic whatever the objects.
 
@@ -17,6 +18,7 @@ use pyo3::prelude::*;
 
 mod arrow;
 mod bridge;
+mod command;
 mod errors;
 mod load;
 mod spelling;
@@ -30,6 +32,8 @@ mod _leafpress {
 
     #[pymodule_export]
     use crate::bridge::{Loop, Task};
+    #[pymodule_export]
+    use crate::command::main;
     #[pymodule_export]
     use crate::load::load;
     #[pymodule_export]

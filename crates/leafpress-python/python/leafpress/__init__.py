@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._bench import BenchReport, bench
+from ._command import advise, doctor, index, storage, verify
 from ._errors import (
     Cancelled,
     DatabaseError,
@@ -23,6 +25,7 @@ from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReaso
 
 __all__ = [
     "BadRow",
+    "BenchReport",
     "Cancelled",
     "ChangedForm",
     "Column",
@@ -46,5 +49,11 @@ __all__ = [
     "Stage",
     "TimedOut",
     "__version__",
+    "advise",
+    "bench",
+    "doctor",
+    "index",
     "load",
+    "storage",
+    "verify",
 ]

@@ -5,6 +5,7 @@ from typing import Any, final
 
 __version__: str
 
+def main(arguments: list[str], again: list[str]) -> int: ...
 def load(
     database: str,
     kind: str,
