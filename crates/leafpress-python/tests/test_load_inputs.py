@@ -183,7 +183,8 @@ def test_frames_of_many_batches_into_a_table_that_is_there(db):
 
     for start in (0, 25_000):
         reader = pyarrow.RecordBatchReader.from_batches(schema, batches(start))
-        report = lp.load(db, reader, table="t", pk="k" if start == 0 else (), if_exists="upsert" if start else "fail")
+        options = {"if_exists": "upsert"} if start else {"pk": "k"}
+        report = lp.load(db, reader, table="t", **options)
         assert report.rows_read == 50_000
     assert rows_of(db) == [(k, f"v{k}") for k in range(75_000)]
 
