@@ -293,6 +293,24 @@ def test_named_tuples_and_rows_of_other_libraries(db):
     assert (columns_of(db, "sa"), rows_of(db, "sa")) == (["a", "b"], [(1, "b")])
 
 
+def test_a_cursor_of_a_database_names_its_columns(db):
+    # It must be read by the thread that made it.
+    cursor = sqlite3.connect(":memory:").execute("SELECT 1 AS a, NULL AS b UNION ALL SELECT 2, 'x'")
+    lp.load(db, cursor, table="t")
+    assert (columns_of(db), rows_of(db)) == (["a", "b"], [(1, None), (2, "x")])
+    with pytest.raises(lp.ProgrammingError, match="has names for its columns"):
+        lp.load(db, polars.DataFrame(FRAME), table="u", columns=["a", "b", "c"])
+
+
+def test_columns_with_the_same_name(db):
+    frame = pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
+    lp.load(db, frame, table="t")
+    assert (columns_of(db), rows_of(db)) == (["a", "a_2"], [(1, 2), (3, 4)])
+    table = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], ["a", "a"])
+    with pytest.raises(lp.ProgrammingError, match="two columns would be called 'a'"):
+        lp.load(db, table, table="u")
+
+
 def test_keys_that_come_late_are_columns(db):
     # More rows than a batch has, so that the first ones are pressed before the key comes.
     count = 20_000
