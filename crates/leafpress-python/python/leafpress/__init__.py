@@ -19,6 +19,7 @@ from ._errors import (
     QueueFull,
     TimedOut,
 )
+from ._frames import register as _register
 from ._leafpress import __version__
 from ._load import Progress, load
 from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
@@ -56,3 +57,5 @@ __all__ = [
     "storage",
     "verify",
 ]
+
+_register()
