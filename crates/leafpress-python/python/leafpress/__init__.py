@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._async import AsyncTransaction, AsyncWriter
 from ._errors import (
     Cancelled,
     DatabaseError,
@@ -18,12 +19,17 @@ from ._errors import (
     TimedOut,
 )
 from ._leafpress import __version__
+from ._result import Executed, Result
+from ._writer import Reader, Ticket, Transaction, Writer
 
 __all__ = [
+    "AsyncTransaction",
+    "AsyncWriter",
     "Cancelled",
     "DataError",
     "DatabaseError",
     "Error",
+    "Executed",
     "IntegrityError",
     "InternalError",
     "LeaseLost",
@@ -32,6 +38,11 @@ __all__ = [
     "OutcomeUnknown",
     "ProgrammingError",
     "QueueFull",
+    "Reader",
+    "Result",
+    "Ticket",
     "TimedOut",
+    "Transaction",
+    "Writer",
     "__version__",
 ]
