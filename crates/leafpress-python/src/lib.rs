@@ -37,7 +37,7 @@ mod _leafpress {
     #[pymodule_export]
     use crate::load::load;
     #[pymodule_export]
-    use crate::writer::NativeWriter;
+    use crate::writer::{NativeReader, NativeTicket, NativeTransaction, NativeWriter};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._async import AsyncTransaction, AsyncWriter
 from ._bench import BenchReport, bench
 from ._command import advise, doctor, index, storage, verify
 from ._errors import (
@@ -23,8 +24,12 @@ from ._frames import register as _register
 from ._leafpress import __version__
 from ._load import Progress, load
 from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
+from ._result import Executed, Result
+from ._writer import Reader, Ticket, Transaction, Writer
 
 __all__ = [
+    "AsyncTransaction",
+    "AsyncWriter",
     "BadRow",
     "BenchReport",
     "Cancelled",
@@ -35,6 +40,7 @@ __all__ = [
     "DecidedBy",
     "DryRun",
     "Error",
+    "Executed",
     "IntegrityError",
     "InternalError",
     "LeaseLost",
@@ -44,10 +50,15 @@ __all__ = [
     "ProgrammingError",
     "Progress",
     "QueueFull",
+    "Reader",
     "RejectReason",
     "Report",
+    "Result",
     "Stage",
+    "Ticket",
     "TimedOut",
+    "Transaction",
+    "Writer",
     "__version__",
     "advise",
     "bench",
