@@ -12,10 +12,13 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._load import Path, load
+from ._load import LoadOptions, Path, load
 from ._report import Report
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class FrameNamespace:
@@ -24,12 +27,12 @@ class FrameNamespace:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
-    def write(self, db: Path, *, table: str, **options: Any) -> Report:
-        """Loads the frame into a table, all or nothing: `leafpress.load(db, df, table=table)`.
+    def write(self, db: Path, **options: Unpack[LoadOptions]) -> Report:
+        """Loads the frame into a table, all or nothing: `leafpress.load(db, df, table="…")`.
 
-        The options, the report and the exceptions are those of `load`.
+        The options, of which `table` is needed, the report and the exceptions are those of `load`.
         """
-        return load(db, self._frame, table=table, **options)
+        return load(db, self._frame, **options)
 
 
 def _register_polars(polars: ModuleType) -> None:

@@ -7,11 +7,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union, overload
 
 from . import _leafpress
 from ._errors import misuse
 from ._report import DryRun, Report
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Names = Union[str, Iterable[str]]
 Path = Union[str, "os.PathLike[str]"]
@@ -39,14 +42,62 @@ Tell = Callable[[Progress], object]
 Input = tuple[str, str, Any]
 
 
+class LoadOptions(TypedDict, total=False):
+    """Options of `load`, which explains them."""
+
+    table: str | None
+    if_exists: str
+    pk: Names
+    index: Names
+    unique: Names
+    columns: Sequence[str] | None
+    types: Mapping[str, str | type] | None
+    select: Names
+    rename: Mapping[str, str] | None
+    drop: Names
+    not_null: Names
+    create: str | None
+    strict: bool
+    without_rowid: bool
+    uuid7: str | Mapping[str, str] | None
+    on_conflict: str | None
+    analyze: bool
+    all_text: bool
+    exact: bool
+    page_size: int | None
+    format: str | None
+    delimiter: str | None
+    quote: str | None
+    escape: str | None
+    header: bool
+    ragged: str
+    trim: bool
+    null: Names
+    empty_null: bool
+    encoding: str | None
+    skip_lines: int
+    comment: str | None
+    max_row_bytes: int | str | None
+    on_error: str
+    rejects: Path | None
+    max_rejects: int | None
+    progress: bool | Tell | None
+    busy_timeout: float
+    threads: int | None
+    memory: int | str | None
+    tmpdir: Path | None
+
+
 @overload
 def load(
-    db: Path, source: Any, *, dry_run: Literal[False] = False, **options: Any
+    db: Path, source: Any, *, dry_run: Literal[False] = False, **options: Unpack[LoadOptions]
 ) -> Report: ...
 
 
 @overload
-def load(db: Path, source: Any, *, dry_run: Literal[True], **options: Any) -> DryRun: ...
+def load(
+    db: Path, source: Any, *, dry_run: Literal[True], **options: Unpack[LoadOptions]
+) -> DryRun: ...
 
 
 def load(
@@ -341,7 +392,7 @@ def _size(option: str, size: int | str | None) -> int | None:
 
 
 # Options of CSV, and their defaults.
-_OF_CSV = {
+_OF_CSV: dict[str, Any] = {
     "delimiter": None, "quote": ord('"'), "escape": None, "header": True, "ragged": "reject",
     "trim": False, "null": [], "empty_null": False, "encoding": None, "skip_lines": 0,
     "comment": None, "max_row_bytes": None, "format": None, "exact": False,
