@@ -8,6 +8,7 @@
 //! | `values` | values of Python as SQLite's, and back |
 //! | `bridge` | futures of Rust for an event loop of asyncio |
 //! | `writer` | the Writer |
+//! | `queue` | durable jobs |
 //!
 //! Must never: hold the interpreter while it waits or presses, or panic whatever the objects.
 
@@ -15,6 +16,7 @@ use pyo3::prelude::*;
 
 mod bridge;
 mod errors;
+mod queue;
 mod spelling;
 mod values;
 mod writer;
@@ -26,6 +28,8 @@ mod _leafpress {
 
     #[pymodule_export]
     use crate::bridge::{Loop, Task};
+    #[pymodule_export]
+    use crate::queue::{NativeFeed, NativeQueue};
     #[pymodule_export]
     use crate::writer::NativeWriter;
 
