@@ -31,7 +31,7 @@ mod _leafpress {
     #[pymodule_export]
     use crate::queue::{NativeFeed, NativeQueue};
     #[pymodule_export]
-    use crate::writer::NativeWriter;
+    use crate::writer::{NativeReader, NativeTicket, NativeTransaction, NativeWriter};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from ._async import Call
+from ._async import start as start_call
 from ._errors import misuse
 from ._values import to_json
 
@@ -342,6 +344,18 @@ class AsyncJob(BaseJob):
             await self.nack(error)
         else:
             await self.release()
+
+
+def start(begin: Callable[..., Any], *arguments: Any) -> Call[Any]:
+    """Begins a call of a native queue or feed, for the event loop that runs."""
+    return start_call(lambda side, call: begin((side, call), *arguments))
+
+
+def arrived(call: Call[Any]) -> Any:
+    """What a call has brought although the task that waited for it was cancelled."""
+    if call.done() and not call.cancelled() and call.exception() is None:
+        return call.result()
+    return None
 
 
 def described(error: str | BaseException) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 
-from ._async import AsyncWriter, arrived, start
+from ._async import AsyncWriter, in_thread
 from ._errors import Error
 from ._jobs import (
     AsyncJob,
@@ -17,11 +17,13 @@ from ._jobs import (
     JobOptions,
     NewJob,
     Pushed,
+    arrived,
     described,
     moment_of,
     native_job,
     native_payload,
     seconds,
+    start,
 )
 from ._leafpress import NativeQueue
 from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport, work_in_tasks, work_in_threads
@@ -381,18 +383,20 @@ class AsyncQueue(Queue):
     async def _open(self) -> NativeQueue:
         if self._native is None:
             writer = await self._writer._opened()
-            self._native = await _in_thread(
+            self._native = await in_thread(
                 NativeQueue, writer, self.name, self._must_exist, self._settings
             )
         return self._native
 
     async def _call(self, method: str, *arguments: Any) -> Any:
+        self._writer._not_inside()
         native = self._native or await self._open()
         return await start(getattr(native, method), *arguments)
 
     async def _read(self, method: str, *arguments: Any) -> Any:
+        self._writer._not_inside()
         native = self._native or await self._open()
-        return _json(await _in_thread(getattr(native, method), *arguments))
+        return _json(await in_thread(getattr(native, method), *arguments))
 
     async def push(self, payload: Any, **options: Unpack[JobOptions]) -> Pushed:
         """As `SyncQueue.push`."""
@@ -412,6 +416,7 @@ class AsyncQueue(Queue):
         worker: str | None = None,
     ) -> _AsyncJobs:
         """As `SyncQueue.claim`."""
+        self._writer._not_inside()
         native = self._native or await self._open()
         times = _time("lease", lease), _time("wait", wait)
         claiming = start(native.claim, count, *times, worker)
@@ -563,7 +568,7 @@ class AsyncQueue(Queue):
     async def prometheus(self) -> str:
         """As `SyncQueue.prometheus`."""
         native = self._native or await self._open()
-        return await _in_thread(native.prometheus)
+        return await in_thread(native.prometheus)
 
     @overload
     def work(self, handler: None = None, /, **options: Unpack[WorkOptions]) -> AsyncWork: ...
@@ -583,10 +588,6 @@ class AsyncQueue(Queue):
         if handler is None:
             return AsyncWork(self, options)
         return work_in_tasks(self, handler, options)
-
-
-async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
 
 
 def _json(text: str) -> Any:

@@ -13,9 +13,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ._async import arrived, start
 from ._errors import misuse
-from ._jobs import AsyncJob, BaseJob, Job, described, native_payload, seconds
+from ._jobs import (
+    AsyncJob,
+    BaseJob,
+    Job,
+    arrived,
+    described,
+    native_payload,
+    seconds,
+    start,
+)
 from ._leafpress import NativeFeed
 
 if TYPE_CHECKING:

@@ -29,7 +29,28 @@ use crate::writer::NativeWriter;
 /// A queue of a writer's database.
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeQueue {
+    writer: Py<NativeWriter>,
     queue: Queue,
+}
+
+impl NativeQueue {
+    /// The queue, for a call whose answer goes there.
+    ///
+    /// # Errors
+    /// If the writer is closed, or the calling thread has a transaction of it open and would wait
+    /// for its own end.
+    fn to(&self, py: Python<'_>, to: &To) -> PyResult<&Queue> {
+        match to {
+            None => self.writer.get().get(py)?,
+            Some(_) => self.writer.get().get_to_submit(py)?,
+        };
+        Ok(&self.queue)
+    }
+
+    /// The queue, for a call that reads on this thread.
+    fn here(&self, py: Python<'_>) -> PyResult<&Queue> {
+        self.to(py, &None)
+    }
 }
 
 #[pymethods]
@@ -37,15 +58,15 @@ impl NativeQueue {
     #[new]
     fn open(
         py: Python<'_>,
-        writer: &NativeWriter,
+        writer: Py<NativeWriter>,
         name: &str,
         must_exist: bool,
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let changes = changes_of(settings)?;
-        let writer = writer.get(py)?;
+        let opened = writer.get().get(py)?;
         let queue = py.detach(|| {
-            let mut builder = Queue::builder(&writer, name);
+            let mut builder = Queue::builder(opened, name);
             if !changes.is_empty() {
                 builder = builder.settings(move |settings| {
                     changes.iter().for_each(|change| change(settings));
@@ -56,16 +77,17 @@ impl NativeQueue {
             }
             builder.open()
         });
-        Ok(Self { queue: queue.raise(py)? })
+        let queue = queue.raise(py)?;
+        Ok(Self { writer, queue })
     }
 
     fn push(&self, py: Python<'_>, to: To, job: NewJob<'_>) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.push_async(job.job(py)?), pushed)
+        answer(py, self.to(py, &to)?.push_async(job.job(py)?), to, pushed)
     }
 
     fn push_many(&self, py: Python<'_>, to: To, jobs: Vec<NewJob<'_>>) -> PyResult<Py<PyAny>> {
         let jobs = jobs.iter().map(|job| job.job(py)).collect::<PyResult<Vec<_>>>()?;
-        answer(py, to, self.queue.push_many_async(jobs), |py, all| {
+        answer(py, self.to(py, &to)?.push_many_async(jobs), to, |py, all| {
             let all = all.into_iter().map(|one| (one.id, one.is_new));
             all.collect::<Vec<_>>().into_py_any(py)
         })
@@ -92,10 +114,11 @@ impl NativeQueue {
             options = options.worker(worker);
         }
         if to.is_none() && wait == Some(0.0) {
-            let found = py.detach(|| self.queue.claim_with(&options)).raise(py)?;
+            let queue = self.here(py)?;
+            let found = py.detach(|| queue.claim_with(&options)).raise(py)?;
             return claims(py, found);
         }
-        answer_of(py, to, self.queue.claim_with_async(&options), claims)
+        answer_of(py, self.to(py, &to)?.claim_with_async(&options), to, claims)
     }
 
     fn ack(
@@ -107,16 +130,16 @@ impl NativeQueue {
     ) -> PyResult<Py<PyAny>> {
         let token = token_of(py, token)?;
         let call = match result {
-            None => self.queue.ack_async(token),
-            Some(result) => self.queue.ack_with_async(token, payload_of(result)?),
+            None => self.to(py, &to)?.ack_async(token),
+            Some(result) => self.to(py, &to)?.ack_with_async(token, payload_of(result)?),
         };
-        answer(py, to, call, nothing)
+        answer(py, call, to, nothing)
     }
 
     fn ack_many(&self, py: Python<'_>, to: To, tokens: Vec<String>) -> PyResult<Py<PyAny>> {
         let tokens =
             tokens.iter().map(|token| token_of(py, token)).collect::<PyResult<Vec<_>>>()?;
-        answer(py, to, self.queue.ack_many_async(&tokens), |py, answers| {
+        answer(py, self.to(py, &to)?.ack_many_async(&tokens), to, |py, answers| {
             let each = answers.into_iter().map(|answer| match answer {
                 Ok(()) => py.None(),
                 Err(error) => exception(py, &error).into_value(py).into_any(),
@@ -140,45 +163,53 @@ impl NativeQueue {
         if let Some(delay) = delay {
             nack = nack.delay(duration(py, "delay", delay)?);
         }
-        answer(py, to, self.queue.nack_async(token_of(py, token)?, nack), |py, retry| match retry {
-            Retry::At { due_at } => due_at.as_ms().into_py_any(py),
-            Retry::Dead => Ok(py.None()),
+        answer(py, self.to(py, &to)?.nack_async(token_of(py, token)?, nack), to, |py, retry| {
+            match retry {
+                Retry::At { due_at } => due_at.as_ms().into_py_any(py),
+                Retry::Dead => Ok(py.None()),
+            }
         })
     }
 
     fn fail(&self, py: Python<'_>, to: To, token: &str, reason: &str) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.fail_async(token_of(py, token)?, reason), nothing)
+        answer(py, self.to(py, &to)?.fail_async(token_of(py, token)?, reason), to, nothing)
     }
 
     fn release(&self, py: Python<'_>, to: To, token: &str) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.release_async(token_of(py, token)?), nothing)
+        answer(py, self.to(py, &to)?.release_async(token_of(py, token)?), to, nothing)
     }
 
     fn extend(&self, py: Python<'_>, to: To, token: &str, lease: f64) -> PyResult<Py<PyAny>> {
         let (token, lease) = (token_of(py, token)?, duration(py, "lease", lease)?);
-        answer(py, to, self.queue.extend_async(token, lease), |py, until| {
+        answer(py, self.to(py, &to)?.extend_async(token, lease), to, |py, until| {
             until.as_ms().into_py_any(py)
         })
     }
 
     fn pause(&self, py: Python<'_>, to: To) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.pause_async(), nothing)
+        answer(py, self.to(py, &to)?.pause_async(), to, nothing)
     }
 
     fn resume(&self, py: Python<'_>, to: To) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.resume_async(), nothing)
+        answer(py, self.to(py, &to)?.resume_async(), to, nothing)
     }
 
     fn retry(&self, py: Python<'_>, to: To, id: i64) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.retry_async(id), |py, is_retried| is_retried.into_py_any(py))
+        answer(py, self.to(py, &to)?.retry_async(id), to, |py, is_retried| {
+            is_retried.into_py_any(py)
+        })
     }
 
     fn retry_dead(&self, py: Python<'_>, to: To, limit: Option<u64>) -> PyResult<Py<PyAny>> {
-        answer_of(py, to, self.queue.retry_dead_async(limit), |py, jobs| jobs.into_py_any(py))
+        answer_of(py, self.to(py, &to)?.retry_dead_async(limit), to, |py, jobs| {
+            jobs.into_py_any(py)
+        })
     }
 
     fn remove(&self, py: Python<'_>, to: To, id: i64) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.remove_async(id), |py, is_removed| is_removed.into_py_any(py))
+        answer(py, self.to(py, &to)?.remove_async(id), to, |py, is_removed| {
+            is_removed.into_py_any(py)
+        })
     }
 
     fn purge(
@@ -199,15 +230,19 @@ impl NativeQueue {
         if let Some(limit) = limit {
             purge = purge.limit(limit);
         }
-        answer_of(py, to, self.queue.purge_async(&purge), |py, jobs| jobs.into_py_any(py))
+        answer_of(py, self.to(py, &to)?.purge_async(&purge), to, |py, jobs| jobs.into_py_any(py))
     }
 
     fn drop_queue(&self, py: Python<'_>, to: To) -> PyResult<Py<PyAny>> {
-        answer_of(py, to, self.queue.clone().drop_queue_async(), |py, jobs| jobs.into_py_any(py))
+        answer_of(py, self.to(py, &to)?.clone().drop_queue_async(), to, |py, jobs| {
+            jobs.into_py_any(py)
+        })
     }
 
     fn settings(&self, py: Python<'_>, to: To) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.settings_async(), |py, settings| json_object(py, &settings))
+        answer(py, self.to(py, &to)?.settings_async(), to, |py, settings| {
+            json_object(py, &settings)
+        })
     }
 
     fn configure(
@@ -217,10 +252,10 @@ impl NativeQueue {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<Py<PyAny>> {
         let changes = changes_of(settings)?;
-        let call = self.queue.configure_async(move |settings| {
+        let call = self.to(py, &to)?.configure_async(move |settings| {
             changes.iter().for_each(|change| change(settings));
         });
-        answer(py, to, call, |py, settings| json_object(py, &settings))
+        answer(py, call, to, |py, settings| json_object(py, &settings))
     }
 
     fn schedule(
@@ -234,17 +269,25 @@ impl NativeQueue {
         let made = Schedule::cron(name, cron).and_then(|made| {
             Ok(made.timezone(timezone)?.missed(missed.parse::<Missed>()?).job(job))
         });
-        answer(py, to, self.queue.schedule_async(&made.raise(py)?), nothing)
+        answer(py, self.to(py, &to)?.schedule_async(&made.raise(py)?), to, nothing)
     }
 
     fn unschedule(&self, py: Python<'_>, to: To, name: &str) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.unschedule_async(name), |py, was_there| {
+        answer(py, self.to(py, &to)?.unschedule_async(name), to, |py, was_there| {
             was_there.into_py_any(py)
         })
     }
 
     fn schedules(&self, py: Python<'_>, to: To) -> PyResult<Py<PyAny>> {
-        answer(py, to, self.queue.schedules_async(), |py, schedules| json_object(py, &schedules))
+        answer(py, self.to(py, &to)?.schedules_async(), to, |py, schedules| {
+            json_object(py, &schedules)
+        })
+    }
+
+    /// Gives a job back that no caller has got, and does not wait.
+    fn give_back(&self, py: Python<'_>, token: &str) -> PyResult<()> {
+        self.queue.release_async(token_of(py, token)?).leave();
+        Ok(())
     }
 
     /// Tells those who wait to look for jobs.
@@ -255,12 +298,14 @@ impl NativeQueue {
     // These read beside the writer, on the calling thread.
 
     fn job(&self, py: Python<'_>, id: i64) -> PyResult<Py<PyAny>> {
-        let job = py.detach(|| self.queue.job(id)).raise(py)?;
+        let queue = self.here(py)?;
+        let job = py.detach(|| queue.job(id)).raise(py)?;
         json_object(py, &job)
     }
 
     fn history(&self, py: Python<'_>, id: i64) -> PyResult<Py<PyAny>> {
-        let attempts = py.detach(|| self.queue.history(id)).raise(py)?;
+        let queue = self.here(py)?;
+        let attempts = py.detach(|| queue.history(id)).raise(py)?;
         json_object(py, &attempts)
     }
 
@@ -285,17 +330,20 @@ impl NativeQueue {
         if let Some(id) = after {
             options = options.after_id(id);
         }
-        let jobs = py.detach(|| self.queue.list(&options)).raise(py)?;
+        let queue = self.here(py)?;
+        let jobs = py.detach(|| queue.list(&options)).raise(py)?;
         json_object(py, &jobs)
     }
 
     fn stats(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let stats = py.detach(|| self.queue.stats()).raise(py)?;
+        let queue = self.here(py)?;
+        let stats = py.detach(|| queue.stats()).raise(py)?;
         json_object(py, &stats)
     }
 
     fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| self.queue.prometheus()).raise(py)
+        let queue = self.here(py)?;
+        py.detach(|| queue.prometheus()).raise(py)
     }
 }
 

@@ -6,7 +6,9 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use leafpress::queue::{Claim, ClaimOptions, Retry, Token, UnixTime};
@@ -15,7 +17,6 @@ use leafpress::{Error, ErrorKind, Result};
 
 use super::Tokens;
 use super::state::{Outcome, Shared, State};
-use crate::queue::answer::Parked;
 
 /// Most jobs that it holds ready. More would only make others wait for them.
 const AHEAD_MAX: f64 = 1_000.0;
@@ -63,9 +64,8 @@ enum Became {
 /// If the system gives none.
 pub(super) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     let for_thread = Arc::clone(shared);
-    let started = std::thread::Builder::new()
-        .name("leafpress-feed".to_owned())
-        .spawn(move || run(for_thread));
+    let started =
+        thread::Builder::new().name("leafpress-feed".to_owned()).spawn(move || run(for_thread));
     let thread = started?;
     shared.lock().thread = Some(thread.thread().clone());
     // The thread may have looked for work before its name was known here.
@@ -221,8 +221,7 @@ impl Driver {
     /// Begins a claim, if there is room for jobs.
     fn begin_to_claim(&mut self, state: &mut State, now: Instant) {
         let options = &self.shared.options;
-        let held_none =
-            state.held.is_empty() && state.to_settle.is_empty() && !self.is_settling();
+        let held_none = state.held.is_empty() && state.to_settle.is_empty() && !self.is_settling();
         if self.has_found_none && !held_none {
             return;
         }
@@ -425,4 +424,38 @@ fn is_busy(error: &Error) -> bool {
 
 fn is_lost(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::LeaseLost { .. } | ErrorKind::NoSuchClaim { .. })
+}
+
+/// Waker of the thread that made it.
+struct Parked {
+    thread: Thread,
+    is_woken: AtomicBool,
+}
+
+impl Default for Parked {
+    fn default() -> Self {
+        Self { thread: thread::current(), is_woken: AtomicBool::new(false) }
+    }
+}
+
+impl Parked {
+    /// Sleeps until it is woken, or was since the last sleep, and so long at most.
+    fn park(&self, limit: Duration) {
+        if !self.is_woken.load(Ordering::SeqCst) {
+            thread::park_timeout(limit);
+        }
+        self.is_woken.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::SeqCst) {
+            self.thread.unpark();
+        }
+    }
 }

@@ -28,7 +28,7 @@ use super::{NativeQueue, token_of};
 use crate::errors::Raise;
 
 /// Jobs of a queue for consumers.
-#[pyclass(frozen, module = "leafpress._leafpress")]
+#[pyclass(frozen, weakref, module = "leafpress._leafpress")]
 pub struct NativeFeed {
     shared: Arc<Shared>,
 }
@@ -47,7 +47,7 @@ impl NativeFeed {
     ) -> PyResult<Self> {
         let lease = lease.map(|lease| duration(py, "lease", lease)).transpose()?;
         let shared = Arc::new(Shared {
-            queue: queue.queue.clone(),
+            queue: queue.here(py)?.clone(),
             options: Options { ahead, lease, worker, jobs_max, until_empty },
             process: std::process::id(),
             state: State::default().into(),
@@ -67,7 +67,7 @@ impl NativeFeed {
     fn next(&self, py: Python<'_>, to: To) -> PyResult<Py<PyAny>> {
         self.shared.check_process().raise(py)?;
         let next = Next { shared: Arc::clone(&self.shared), taker: None };
-        answer_of(py, to, next, |py, given| match given {
+        answer_of(py, next, to, |py, given| match given {
             None => Ok(py.None()),
             Some(given) => claim_object(py, given.take()?),
         })
@@ -124,12 +124,25 @@ impl NativeFeed {
         }
     }
 
+    /// Ends without a wait. All is handed in to the writer when this returns, so that it comes
+    /// before the writer's close. The job of this token was not done, because of `error`.
+    fn abandon(&self, py: Python<'_>, token: Option<&str>, error: &str) -> PyResult<()> {
+        if self.shared.check_process().is_ok() {
+            if let Some(token) = token {
+                let retry = Outcome::Retry(Nack::new().error(error));
+                self.shared.lock().to_settle.push((token_of(py, token)?, retry));
+            }
+            self.shared.abandon();
+        }
+        Ok(())
+    }
+
     /// Ends once all that consumers have said is in the database; answers with the counts.
     fn close(&self, py: Python<'_>, to: To) -> PyResult<Py<PyAny>> {
         self.shared.check_process().raise(py)?;
         self.shared.close();
         let end = End { shared: Arc::clone(&self.shared) };
-        answer_of(py, to, end, |py, counts| json_object(py, &counts))
+        answer_of(py, end, to, |py, counts| json_object(py, &counts))
     }
 }
 

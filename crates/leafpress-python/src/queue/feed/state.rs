@@ -107,7 +107,8 @@ impl Shared {
             return Ok(());
         }
         Err(Error::from(ErrorKind::Misuse(
-            "this work on a queue was begun before a fork, and its jobs are the parent's".to_owned(),
+            "this work on a queue was begun before a fork, and its jobs are the parent's"
+                .to_owned(),
         ))
         .on_disk("nothing was changed")
         .to_do("open the queue in the child"))
