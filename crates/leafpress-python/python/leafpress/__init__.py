@@ -21,14 +21,20 @@ from ._errors import (
     TimedOut,
 )
 from ._frames import register as _register
+from ._jobs import AsyncJob, Job, JobOptions, NewJob, Pushed
 from ._leafpress import __version__
 from ._load import Progress, load
+from ._queue import AsyncQueue, Queue, SyncQueue
 from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
 from ._result import Executed, Result
+from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport
 from ._writer import Reader, Ticket, Transaction, Writer
 
 __all__ = [
+    "AsyncJob",
+    "AsyncQueue",
     "AsyncTransaction",
+    "AsyncWork",
     "AsyncWriter",
     "BadRow",
     "BenchReport",
@@ -43,21 +49,31 @@ __all__ = [
     "Executed",
     "IntegrityError",
     "InternalError",
+    "Job",
+    "JobOptions",
     "LeaseLost",
+    "NewJob",
     "NotSupportedError",
     "OperationalError",
     "OutcomeUnknown",
     "ProgrammingError",
     "Progress",
+    "Pushed",
+    "Queue",
     "QueueFull",
     "Reader",
     "RejectReason",
     "Report",
     "Result",
     "Stage",
+    "Stop",
+    "SyncQueue",
     "Ticket",
     "TimedOut",
     "Transaction",
+    "Work",
+    "WorkOptions",
+    "WorkReport",
     "Writer",
     "__version__",
     "advise",

@@ -79,11 +79,7 @@ impl Drop for NativeWriter {
 impl NativeWriter {
     #[new]
     #[pyo3(signature = (path, options=None))]
-    fn open(
-        py: Python<'_>,
-        path: PathBuf,
-        options: Option<Bound<'_, PyDict>>,
-    ) -> PyResult<Self> {
+    fn open(py: Python<'_>, path: PathBuf, options: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
         let builder = options::builder(py, path, options.as_ref())?;
         let writer = py.detach(|| builder.open()).raise(py)?;
         Ok(Self { writer, is_closed: AtomicBool::new(false) })
@@ -145,8 +141,7 @@ impl NativeWriter {
         let writer = self.get(py)?;
         let rows = rows::rows_of(given)?;
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let ticket =
-            py.detach(|| writer.submit_insert_many(table, &columns, rows)).raise(py)?;
+        let ticket = py.detach(|| writer.submit_insert_many(table, &columns, rows)).raise(py)?;
         wait::answer(py, &ticket)
     }
 
