@@ -23,7 +23,7 @@ from ._errors import (
 from ._frames import register as _register
 from ._jobs import AsyncJob, Job, JobOptions, NewJob, Pushed
 from ._leafpress import __version__
-from ._load import Progress, load
+from ._load import LoadOptions, Progress, load
 from ._queue import AsyncQueue, Queue, SyncQueue
 from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
 from ._result import Executed, Result
@@ -52,6 +52,7 @@ __all__ = [
     "Job",
     "JobOptions",
     "LeaseLost",
+    "LoadOptions",
     "NewJob",
     "NotSupportedError",
     "OperationalError",

@@ -14,8 +14,9 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ._load import LoadOptions, Path, load
+from ._load import LoadOptions, load
 from ._report import Report
+from ._sources import Path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

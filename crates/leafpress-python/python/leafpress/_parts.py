@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ._errors import misuse
-from ._load import Path, load
+from ._load import load
+from ._sources import Path
 from ._writer import Writer
 
 _LEDGER = "_leafpress_part"

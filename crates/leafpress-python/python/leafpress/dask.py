@@ -6,8 +6,8 @@ from typing import Any
 
 import dask
 
-from ._load import Path
 from ._parts import Parts
+from ._sources import Path
 
 __all__ = ["to_sqlite"]
 

@@ -9,8 +9,8 @@ from ray.data import Datasink
 from ray.data.block import Block
 from ray.data.datasource import WriteResult
 
-from ._load import Path
 from ._parts import Parts
+from ._sources import Path
 
 __all__ = ["LeafpressDatasink"]
 

@@ -1,5 +1,6 @@
 //! Random rows, which are equal after each format.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder, StringDictionaryBuilder};

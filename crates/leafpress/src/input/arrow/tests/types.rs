@@ -1,6 +1,7 @@
 //! Values that each of Arrow's types becomes, through an Arrow stream and, where the format has the
 //! type, through Parquet.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{
