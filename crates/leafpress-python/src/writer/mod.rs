@@ -13,6 +13,8 @@ pub mod wait;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use leafpress::Writer;
 use leafpress::writer::Maintenance;
@@ -31,6 +33,13 @@ use crate::errors::{Raise, misuse};
 pub struct NativeWriter {
     writer: Writer,
     is_closed: AtomicBool,
+    work: Mutex<Vec<Weak<dyn EndsBefore>>>,
+}
+
+/// Work in threads of its own that is to end before its writer is closed.
+pub trait EndsBefore: Send + Sync {
+    /// Ends it, and waits for that so long at most.
+    fn end(&self, limit: Option<Duration>);
 }
 
 impl NativeWriter {
@@ -57,6 +66,20 @@ impl NativeWriter {
         Ok(&self.writer)
     }
 
+    /// Has this work end before the writer is closed.
+    pub fn end_before_close(&self, work: Weak<dyn EndsBefore>) {
+        let mut all = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|work| work.strong_count() > 0);
+        all.push(work);
+    }
+
+    fn end_work(&self, limit: Option<Duration>) {
+        let all = std::mem::take(&mut *self.work.lock().unwrap_or_else(PoisonError::into_inner));
+        for work in all.iter().filter_map(Weak::upgrade) {
+            work.end(limit);
+        }
+    }
+
     /// The writer for a call that may run so long.
     fn limited(&self, py: Python<'_>, limit: Option<Bound<'_, PyAny>>) -> PyResult<Writer> {
         let writer = self.get(py)?;
@@ -70,7 +93,12 @@ impl Drop for NativeWriter {
         // The last clone of the writer waits for its calls.
         if !self.is_closed.load(Ordering::Relaxed) {
             let writer = self.writer.clone();
-            Python::attach(|py| py.detach(|| drop(writer.close())));
+            Python::attach(|py| {
+                py.detach(|| {
+                    self.end_work(None);
+                    drop(writer.close());
+                });
+            });
         }
     }
 }
@@ -82,7 +110,7 @@ impl NativeWriter {
     fn open(py: Python<'_>, path: PathBuf, options: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
         let builder = options::builder(py, path, options.as_ref())?;
         let writer = py.detach(|| builder.open()).raise(py)?;
-        Ok(Self { writer, is_closed: AtomicBool::new(false) })
+        Ok(Self { writer, is_closed: AtomicBool::new(false), work: Mutex::default() })
     }
 
     /// Carries out one statement, and waits until it is committed.
@@ -253,9 +281,12 @@ impl NativeWriter {
         let limit = timeout.map(|it| options::duration("timeout", &it)).transpose()?;
         self.is_closed.store(true, Ordering::Relaxed);
         let writer = self.writer.clone();
-        let closed = py.detach(|| match limit {
-            None => writer.close(),
-            Some(limit) => writer.close_timeout(limit),
+        let closed = py.detach(|| {
+            self.end_work(limit);
+            match limit {
+                None => writer.close(),
+                Some(limit) => writer.close_timeout(limit),
+            }
         });
         closed.raise(py)
     }

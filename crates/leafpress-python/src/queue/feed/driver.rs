@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use leafpress::queue::{Claim, ClaimOptions, Retry, Token, UnixTime};
+use leafpress::queue::{Claim, ClaimOptions, Retry, Settings, Token, UnixTime};
 use leafpress::writer::PendingCall;
 use leafpress::{Error, ErrorKind, Result};
 
@@ -36,6 +36,9 @@ struct Driver {
     settling: Vec<(Token, Outcome, Boxed<Became>)>,
     extending: Option<(Tokens, PendingCall<Vec<Result<UnixTime>>>)>,
     extend_at: Instant,
+    /// A call without effect, and how many of these are to be answered before the end.
+    barrier: Option<PendingCall<Settings>>,
+    barriers: u32,
     /// The last claim found nothing, and was the last one unless a job is settled.
     has_found_none: bool,
     claim_not_before: Instant,
@@ -98,6 +101,7 @@ impl Drop for Over {
         let outcomes = std::mem::take(&mut state.to_settle);
         drop(state);
         self.0.settle_without_thread(outcomes);
+        self.0.over.notify_all();
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -113,6 +117,8 @@ impl Driver {
             settling: Vec::new(),
             extending: None,
             extend_at: now + lease / 3,
+            barrier: None,
+            barriers: 0,
             has_found_none: false,
             claim_not_before: now,
             claimed_at: now,
@@ -139,8 +145,13 @@ impl Driver {
         }
     }
 
+    /// At the end a busy database is not asked for ever: its jobs come again after their leases.
+    fn is_closing(&self) -> bool {
+        self.shared.lock().is_closing
+    }
+
     fn is_settling(&self) -> bool {
-        self.acking.is_some() || !self.settling.is_empty()
+        self.acking.is_some() || !self.settling.is_empty() || self.barriers > 0
     }
 
     /// Time of the next thing to do, if nothing happens.
@@ -158,8 +169,15 @@ impl Driver {
             self.begin_to_extend(state, now);
         }
         if state.is_stopped {
-            // A job that was claimed for it is given back.
-            self.claiming = None;
+            // A job that was claimed for it is given back, by a call that its answer hands in. The
+            // first of two calls from now on is answered with that answer or later, so the second
+            // one comes after the call that gives it back.
+            if self.claiming.take().is_some() {
+                self.barriers = 2;
+            }
+            if self.barriers > 0 && self.barrier.is_none() {
+                self.barrier = Some(self.shared.queue.settings_async());
+            }
         } else if self.claiming.is_none() && !state.is_drained && now >= self.claim_not_before {
             self.begin_to_claim(state, now);
         }
@@ -285,6 +303,13 @@ impl Driver {
             self.extended(&tokens, answers);
             has_ended = true;
         }
+        if let Some(call) = &mut self.barrier
+            && Pin::new(call).poll(context).is_ready()
+        {
+            self.barrier = None;
+            self.barriers = self.barriers.saturating_sub(1);
+            has_ended = true;
+        }
         let mut index = 0;
         while index < self.settling.len() {
             match self.settling[index].2.as_mut().poll(context) {
@@ -351,7 +376,7 @@ impl Driver {
                     self.settled(token, Outcome::Done(None), answer);
                 }
             }
-            Err(error) if is_busy(&error) => {
+            Err(error) if is_busy(&error) && !self.is_closing() => {
                 let again = tokens.into_iter().map(|token| (token, Outcome::Done(None)));
                 self.shared.lock().to_settle.extend(again);
             }
@@ -362,7 +387,7 @@ impl Driver {
     fn settled(&mut self, token: Token, outcome: Outcome, answer: Result<Became>) {
         let mut state = self.shared.lock();
         match answer {
-            Err(error) if is_busy(&error) => {
+            Err(error) if is_busy(&error) && !state.is_closing => {
                 state.to_settle.push((token, outcome));
                 return;
             }

@@ -15,7 +15,7 @@ mod state;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar};
 use std::task::{Context, Poll};
 
 use leafpress::queue::{Claim, Nack, Token};
@@ -26,6 +26,7 @@ use super::answer::{To, answer_of};
 use super::convert::{claim_object, duration, json_object, payload_of};
 use super::{NativeQueue, token_of};
 use crate::errors::Raise;
+use crate::writer::EndsBefore;
 
 /// Jobs of a queue for consumers.
 #[pyclass(frozen, weakref, module = "leafpress._leafpress")]
@@ -51,8 +52,11 @@ impl NativeFeed {
             options: Options { ahead, lease, worker, jobs_max, until_empty },
             process: std::process::id(),
             state: State::default().into(),
+            over: Condvar::new(),
         });
         py.detach(|| driver::start(&shared))?;
+        let work: Arc<dyn EndsBefore> = shared.clone();
+        queue.writer.get().end_before_close(Arc::downgrade(&work));
         Ok(Self { shared })
     }
 

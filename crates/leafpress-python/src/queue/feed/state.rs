@@ -8,7 +8,7 @@
 //! Must never: be locked while the database or Python is at work.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use leafpress::queue::{Claim, Nack, Payload, Queue, Token};
 use leafpress::{Error, ErrorKind, Result};
 use serde::Serialize;
+
+use crate::writer::EndsBefore;
 
 /// The answer of a consumer about its job.
 #[derive(Debug, Clone)]
@@ -62,6 +64,8 @@ pub struct Shared {
     /// The process that made it: in a child its thread is not there.
     pub process: u32,
     pub state: Mutex<State>,
+    /// The thread has ended.
+    pub over: Condvar,
 }
 
 #[derive(Default)]
@@ -177,6 +181,28 @@ impl Shared {
         state.unpark();
         drop(state);
         self.settle_without_thread(outcomes);
+    }
+}
+
+impl EndsBefore for Shared {
+    fn end(&self, limit: Option<Duration>) {
+        if self.check_process().is_err() {
+            return;
+        }
+        self.close();
+        let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut state = self.lock();
+        while !state.is_over {
+            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+            match left {
+                Some(Duration::ZERO) => return,
+                Some(left) => {
+                    let waited = self.over.wait_timeout(state, left);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                None => state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
     }
 }
 
