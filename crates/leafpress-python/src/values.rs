@@ -66,12 +66,12 @@ fn plain(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     }))
 }
 
+/// The exception for an integer that is too large; `adapt` words it.
 fn beyond_64_bits(integer: &Bound<'_, PyInt>, error: PyErr) -> PyErr {
-    let py = integer.py();
-    if !error.is_instance_of::<PyOverflowError>(py) {
+    if !error.is_instance_of::<PyOverflowError>(integer.py()) {
         return error;
     }
-    data_error(py, &format!("the integer {integer} does not fit in the 64 bits of SQLite"))
+    adapted(integer.as_any()).err().unwrap_or(error)
 }
 
 /// An exception for a value that cannot be stored.

@@ -8,9 +8,13 @@ import gzip
 import io
 import pathlib
 import sqlite3
+import sys
 import threading
 
+import datafusion
 import duckdb
+import geopandas
+import ibis
 import leafpress as lp
 import numpy
 import pandas
@@ -18,6 +22,7 @@ import polars
 import pyarrow
 import pydantic
 import pytest
+import shapely
 import sqlalchemy
 
 async def asynchronous():
@@ -141,6 +146,33 @@ def test_frames(db, frame):
     assert rows_of(db) == SORTED
 
 
+def test_frames_of_datafusion_and_ibis(db):
+    context = datafusion.SessionContext()
+    frame = context.from_arrow(pyarrow.table(FRAME))
+    lp.load(db, frame.filter(datafusion.col("id") < 4), table="d", pk="id")
+    lp.load(db, ibis.memtable(polars.DataFrame(FRAME).to_pandas()), table="i", pk="id")
+    assert rows_of(db, "d") == rows_of(db, "i") == SORTED
+
+
+def test_a_frame_of_geopandas(db):
+    points = [shapely.Point(1, 2), None]
+    frame = geopandas.GeoDataFrame({"a": [1, 2]}, geometry=points, crs=4326)
+    frame.index = pandas.Index(["x", "y"], name="k")
+    lp.load(db, frame, table="t")
+    expected = [("x", 1, shapely.to_wkb(points[0])), ("y", 2, None)]
+    assert rows_of(db) == expected
+    assert columns_of(db) == ["k", "a", "geometry"]
+
+
+def test_a_class_of_ones_own_that_is_a_frame(db):
+    class Own(pandas.DataFrame):
+        pass
+
+    frame = Own(FRAME)
+    lp.load(db, frame[frame["id"] > 1], table="t", pk="id")
+    assert rows_of(db) == SORTED[1:]
+
+
 def test_frames_of_many_batches_into_a_table_that_is_there(db):
     schema = pyarrow.schema([("k", pyarrow.int64()), ("v", pyarrow.string())])
 
@@ -191,19 +223,9 @@ def test_a_frame_of_pandas_with_mixed_objects(db):
 
 
 def test_a_frame_of_pandas_without_pyarrow(db, monkeypatch):
-    import builtins
-
-    plain_import = builtins.__import__
-
-    def refuse(name, *rest):
-        if name == "pyarrow":
-            raise ImportError(name)
-        return plain_import(name, *rest)
-
     frame = pandas.DataFrame(FRAME)
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     lp.load(db, frame, table="t", pk="id")
-    monkeypatch.undo()
     assert rows_of(db) == SORTED
 
 

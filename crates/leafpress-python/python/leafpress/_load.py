@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import glob
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union, overload
 
 from . import _leafpress
 from ._errors import misuse
 from ._report import DryRun, Report
+from ._sources import Path, input_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Names = Union[str, Iterable[str]]
-Path = Union[str, "os.PathLike[str]"]
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _TYPES = {int: "integer", float: "real", str: "text", bytes: "blob", bool: "boolean"}
@@ -36,17 +39,63 @@ class Progress:
 
 
 Tell = Callable[[Progress], object]
-Input = tuple[str, str, Any]
+
+class LoadOptions(TypedDict, total=False):
+    """Keywords of `load` but `dry_run`, for functions that pass them on."""
+
+    table: str | None
+    if_exists: str
+    pk: Names
+    index: Names
+    unique: Names
+    columns: Sequence[str] | None
+    types: Mapping[str, str | type] | None
+    select: Names
+    rename: Mapping[str, str] | None
+    drop: Names
+    not_null: Names
+    create: str | None
+    strict: bool
+    without_rowid: bool
+    uuid7: str | Mapping[str, str] | None
+    on_conflict: str | None
+    analyze: bool
+    all_text: bool
+    exact: bool
+    page_size: int | None
+    format: str | None
+    delimiter: str | None
+    quote: str | None
+    escape: str | None
+    header: bool
+    ragged: str
+    trim: bool
+    null: Names
+    empty_null: bool
+    encoding: str | None
+    skip_lines: int
+    comment: str | None
+    max_row_bytes: int | str | None
+    on_error: str
+    rejects: Path | None
+    max_rejects: int | None
+    progress: bool | Tell | None
+    busy_timeout: float
+    threads: int | None
+    memory: int | str | None
+    tmpdir: Path | None
 
 
 @overload
 def load(
-    db: Path, source: Any, *, dry_run: Literal[False] = False, **options: Any
+    db: Path, source: Any, *, dry_run: Literal[False] = False, **options: Unpack[LoadOptions]
 ) -> Report: ...
 
 
 @overload
-def load(db: Path, source: Any, *, dry_run: Literal[True], **options: Any) -> DryRun: ...
+def load(
+    db: Path, source: Any, *, dry_run: Literal[True], **options: Unpack[LoadOptions]
+) -> DryRun: ...
 
 
 def load(
@@ -147,9 +196,10 @@ def load(
         IntegrityError: a row breaks a rule of the table.
         OperationalError: the table exists, the disk is full, the database is busy.
         ProgrammingError: options that contradict, a missing file or column.
-        An exception of the iterable, the file or the callback, as it is.
+        An exception of the iterable, the file or the callback, as it is, and KeyboardInterrupt:
+        each with a note on what is on disk (from Python 3.11 on).
     """
-    kind, name, given = _input_of(source, columns)
+    kind, name, given = input_of(source)
     options = {
         "table": table if table is not None or kind == "files" or create else _table_of(name),
         "columns": None if columns is None else list(columns),
@@ -212,95 +262,6 @@ def _table_of(name: str) -> str | None:
     return None
 
 
-def _input_of(source: Any, columns: Sequence[str] | None) -> Input:
-    """Kind, name in messages, and object of an input."""
-    if isinstance(source, (str, os.PathLike)):
-        return "files", "", _files([source])
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return "bytes", "<bytes>", bytes(source)
-    frame = _frame_of(source)
-    if frame is not None:
-        return frame
-    if callable(getattr(source, "read", None)):
-        name = getattr(source, "name", None)
-        return "stream", name if isinstance(name, str) and name else "<file>", source.read
-    if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
-        return "files", "", _files(source)
-    if isinstance(source, Mapping):
-        raise misuse("a dict is one row", "give a list of such rows, or a data frame")
-    if hasattr(source, "__aiter__"):
-        raise misuse("rows come from an iterable, and this one is asynchronous")
-    if not isinstance(source, Iterable):
-        kind = type(source)
-        raise misuse(
-            f"an object of type {kind.__module__}.{kind.__qualname__} gives no rows",
-            "give a path, a file, bytes, a data frame or an iterable of rows",
-        )
-    return "rows", "<rows>", source
-
-
-def _files(paths: Iterable[Path]) -> list[str]:
-    """Files, with each pattern that names no file replaced by those that fit it."""
-    files = []
-    for path in paths:
-        if not isinstance(path, (str, os.PathLike)):
-            raise misuse(f"{path!r} is no path", "a list holds paths, or it holds rows")
-        name = os.fspath(path)
-        if "::" in name or not glob.has_magic(name) or os.path.lexists(name):
-            files.append(name)
-            continue
-        found = sorted(it for it in glob.glob(name, recursive=True) if not os.path.isdir(it))
-        if not found:
-            raise misuse(f"no file fits {name}", "check the pattern and the folder")
-        files.extend(found)
-    return files
-
-
-# Libraries whose objects export the same record batches each time they are asked.
-_FRAMES = {
-    "polars": ("DataFrame",),
-    "pyarrow": ("Table", "RecordBatch"),
-    "geopandas": ("GeoDataFrame",),
-}
-
-
-def _frame_of(source: Any) -> Input | None:
-    """A source that exports Arrow."""
-    kind = type(source)
-    library = kind.__module__.partition(".")[0]
-    if library == "pandas" and kind.__name__ == "DataFrame":
-        return _pandas(source)
-    if library == "polars" and kind.__name__ == "LazyFrame":
-        return "frame", "<frame>", source.collect()
-    if kind.__name__ in _FRAMES.get(library, ()):
-        return "frame", "<frame>", source
-    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        return "batches", "<frame>", source
-    return None
-
-
-def _pandas(frame: Any) -> Input:
-    """A frame of pandas: as Arrow where pyarrow is there and takes it, else as rows."""
-    named = [level for level in frame.index.names if level is not None]
-    if named:
-        unnamed = [at for at, level in enumerate(frame.index.names) if level is None]
-        frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
-        frame = frame.reset_index()
-    try:
-        import pyarrow
-
-        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-        return "frame", "<frame>", table
-    except ImportError:
-        pass
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError):
-        # A column with objects of several types.
-        pass
-    names = [str(name) for name in frame.columns]
-    rows = frame.itertuples(index=False, name=None)
-    return "rows", "<frame>", (dict(zip(names, row)) for row in rows)
-
-
 def _names(names: Names) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
@@ -341,7 +302,7 @@ def _size(option: str, size: int | str | None) -> int | None:
 
 
 # Options of CSV, and their defaults.
-_OF_CSV = {
+_OF_CSV: dict[str, Any] = {
     "delimiter": None, "quote": ord('"'), "escape": None, "header": True, "ragged": "reject",
     "trim": False, "null": [], "empty_null": False, "encoding": None, "skip_lines": 0,
     "comment": None, "max_row_bytes": None, "format": None, "exact": False,
@@ -363,7 +324,8 @@ def _check(kind: str, options: dict[str, Any]) -> None:
         if given:
             raise misuse(f"create declares the table: say {given[0]} in the SQL")
     if options["on_conflict"] is not None and options["if_exists"] in ("ignore", "upsert"):
-        raise misuse(f'if_exists="{options["if_exists"]}" says what becomes of rows that share a key', "leave out on_conflict")
+        way = f'if_exists="{options["if_exists"]}"'
+        raise misuse(f"{way} says what becomes of rows that share a key", "leave out on_conflict")
     if options["on_error"] == "stop":
         for name in ("rejects", "max_rejects"):
             if options[name] is not None:
@@ -384,11 +346,11 @@ class _Telling:
             tell = self._progress
             return lambda *parts: tell(Progress(*parts))
         try:
-            from tqdm.auto import tqdm
+            tqdm = importlib.import_module("tqdm.auto").tqdm
         except ImportError:
             self._bar = _Line()
         else:
-            self._bar = tqdm(unit="B", unit_scale=True, unit_divisor=1024, desc="leafpress")
+            self._bar = tqdm(unit="B", unit_scale=True, unit_divisor=1024)
         return self._show
 
     def _show(self, stage: str, rows: int, bytes_read: int, bytes_total: int | None) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import operator
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
@@ -81,18 +82,28 @@ def row_as_json(row: Any, names: Sequence[str]) -> str:
         elif kind == "fields":
             values = dict(zip(own, values))
         shown = {str(key): _shown(value) for key, value in values.items()}
-        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
     except Exception:
-        return repr(row)
+        text = _repr(row)
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _shown(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if type(value) is int and value.bit_length() <= 256:
         return value
     try:
         plain = adapt(value)
     except Exception:
-        return repr(value)
+        return _repr(value)
     if isinstance(plain, bytes):
         return plain.hex()
     return repr(plain) if isinstance(plain, float) and not math.isfinite(plain) else plain
+
+
+def _repr(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except Exception:
+        return f"an object of type {type(value).__qualname__}"

@@ -151,6 +151,9 @@ impl Rows {
         if let Ok(dict) = row.cast_exact::<PyDict>() {
             return self.take_dict(dict, values);
         }
+        if row.is_exact_instance_of::<PyTuple>() {
+            return self.take_positions(row, values);
+        }
         let shape = self.shape_of(row)?;
         match &*shape {
             Shape::Positions => self.take_positions(row, values),
