@@ -114,7 +114,9 @@ def polars_frame(options: argparse.Namespace):
     """The rows as a polars frame, all of them in memory."""
     import polars
 
-    return polars.read_ipc(options.source, n_rows=options.rows, memory_map=False).rechunk()
+    # Through a file object it is read, not mapped.
+    with open(options.source, "rb") as source:
+        return polars.read_ipc(source, n_rows=options.rows).rechunk()
 
 
 def pandas_frame(options: argparse.Namespace):

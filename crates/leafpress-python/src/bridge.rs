@@ -7,18 +7,19 @@
 //!
 //! 1. A task is polled by the loop's thread only.
 //! 2. Wakers never need the interpreter: they run on the thread that commits.
-//! 3. The first waker after a drain writes one byte, so all calls of a commit group cost one
-//!    wake-up of the loop.
+//! 3. The first waker after a drain has one byte written once the group is answered, so all calls
+//!    of a commit group cost one wake-up of the loop.
 //!
 //! Must never: wait.
 
 use std::future::Future;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
+use leafpress::writer::after_answers;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit, intern};
 
@@ -35,11 +36,14 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    fn put(&self, task: Arc<dyn Polled>) {
+    fn put(self: &Arc<Self>, task: Arc<dyn Polled>) {
         lock(&self.woken).push(task);
         if !self.is_signalled.swap(true, Ordering::SeqCst) {
-            // A pipe that its loop has closed has no task to wake.
-            let _ = (&self.pipe).write_all(&[0]);
+            let mailbox = Arc::clone(self);
+            after_answers(move || {
+                // A pipe that its loop has closed has no task to wake.
+                let _ = (&mailbox.pipe).write_all(&[0]);
+            });
         }
     }
 }
@@ -50,6 +54,7 @@ impl Mailbox {
 pub struct Loop {
     mailbox: Arc<Mailbox>,
     pipe: PipeReader,
+    drains: AtomicU64,
 }
 
 #[pymethods]
@@ -59,7 +64,8 @@ impl Loop {
         let (pipe, writer) = std::io::pipe()?;
         let woken = Mutex::new(Vec::new());
         let is_signalled = AtomicBool::new(false);
-        Ok(Self { mailbox: Arc::new(Mailbox { woken, is_signalled, pipe: writer }), pipe })
+        let mailbox = Arc::new(Mailbox { woken, is_signalled, pipe: writer });
+        Ok(Self { mailbox, pipe, drains: AtomicU64::new(0) })
     }
 
     /// The descriptor that can be read when tasks are woken.
@@ -67,8 +73,14 @@ impl Loop {
         std::os::fd::AsRawFd::as_raw_fd(&self.pipe)
     }
 
+    /// Number of wake-ups so far.
+    fn drains(&self) -> u64 {
+        self.drains.load(Ordering::Relaxed)
+    }
+
     /// Polls all tasks that were woken, and gives the answers to their futures.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        self.drains.fetch_add(1, Ordering::Relaxed);
         let mut bytes = [0; 16];
         // The loop calls this when there is a byte, so it does not wait.
         let _ = (&self.pipe).read(&mut bytes)?;

@@ -10,6 +10,7 @@
 //! | `bridge` | futures of Rust for an event loop of asyncio |
 //! | `load` | files, streams, frames and rows into a table |
 //! | `writer` | the Writer |
+//! | `queue` | durable jobs |
 //! | `command` | the command `leafpress` |
 //!
 //! Must never: hold the interpreter while it waits or presses, or panic whatever the objects.
@@ -21,6 +22,7 @@ mod bridge;
 mod command;
 mod errors;
 mod load;
+mod queue;
 mod spelling;
 mod values;
 mod writer;
@@ -37,7 +39,9 @@ mod _leafpress {
     #[pymodule_export]
     use crate::load::load;
     #[pymodule_export]
-    use crate::writer::NativeWriter;
+    use crate::queue::{NativeFeed, NativeQueue};
+    #[pymodule_export]
+    use crate::writer::{NativeReader, NativeTicket, NativeTransaction, NativeWriter};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

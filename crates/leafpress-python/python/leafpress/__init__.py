@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._async import AsyncTransaction, AsyncWriter
 from ._bench import BenchReport, bench
 from ._command import advise, doctor, index, storage, verify
 from ._errors import (
@@ -19,11 +20,22 @@ from ._errors import (
     QueueFull,
     TimedOut,
 )
+from ._frames import register as _register
+from ._jobs import AsyncJob, Job, JobOptions, NewJob, Pushed
 from ._leafpress import __version__
 from ._load import LoadOptions, Progress, load
+from ._queue import AsyncQueue, Queue, SyncQueue
 from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
+from ._result import Executed, Result
+from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport
+from ._writer import Reader, Ticket, Transaction, Writer
 
 __all__ = [
+    "AsyncJob",
+    "AsyncQueue",
+    "AsyncTransaction",
+    "AsyncWork",
+    "AsyncWriter",
     "BadRow",
     "BenchReport",
     "Cancelled",
@@ -34,20 +46,36 @@ __all__ = [
     "DecidedBy",
     "DryRun",
     "Error",
+    "Executed",
     "IntegrityError",
     "InternalError",
+    "Job",
+    "JobOptions",
     "LeaseLost",
     "LoadOptions",
+    "NewJob",
     "NotSupportedError",
     "OperationalError",
     "OutcomeUnknown",
     "ProgrammingError",
     "Progress",
+    "Pushed",
+    "Queue",
     "QueueFull",
+    "Reader",
     "RejectReason",
     "Report",
+    "Result",
     "Stage",
+    "Stop",
+    "SyncQueue",
+    "Ticket",
     "TimedOut",
+    "Transaction",
+    "Work",
+    "WorkOptions",
+    "WorkReport",
+    "Writer",
     "__version__",
     "advise",
     "bench",
@@ -57,3 +85,5 @@ __all__ = [
     "storage",
     "verify",
 ]
+
+_register()

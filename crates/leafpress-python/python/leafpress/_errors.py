@@ -25,9 +25,9 @@ class Error(Exception):
     """State of the database after the failure."""
     to_do: str | None = None
     """Advice."""
-    sqlite_errorcode: int | None = None  # type: ignore[assignment]
+    sqlite_errorcode: int | None = None
     """Extended result code of SQLite, if SQLite has refused the operation."""
-    sqlite_errorname: str | None = None  # type: ignore[assignment]
+    sqlite_errorname: str | None = None
     """Name of that code."""
 
 
@@ -155,26 +155,68 @@ def misuse(message: str, to_do: str | None = None) -> ProgrammingError:
     return error
 
 
+def in_row(error: BaseException, number: int) -> BaseException:
+    """The exception for a value that SQLite cannot hold, with the number of its row from 1."""
+    if not isinstance(error, DataError):
+        return error
+    named = DataError(f"row {number}: {error}\non disk: nothing of this call")
+    named.kind, named.line, named.on_disk = "bad_row", number, "nothing of this call"
+    return named
+
+
+# SQLite's result codes: the primary ones, and after the colon the extended ones from 1 on.
+_CODES = """\
+1 ERROR: MISSING_COLLSEQ RETRY SNAPSHOT
+2 INTERNAL
+3 PERM
+4 ABORT: - ROLLBACK
+5 BUSY: RECOVERY SNAPSHOT TIMEOUT
+6 LOCKED: SHAREDCACHE VTAB
+7 NOMEM
+8 READONLY: RECOVERY CANTLOCK ROLLBACK DBMOVED CANTINIT DIRECTORY
+9 INTERRUPT
+10 IOERR: READ SHORT_READ WRITE FSYNC DIR_FSYNC TRUNCATE FSTAT UNLOCK RDLOCK DELETE BLOCKED NOMEM \
+    ACCESS CHECKRESERVEDLOCK LOCK CLOSE DIR_CLOSE SHMOPEN SHMSIZE SHMLOCK SHMMAP SEEK DELETE_NOENT \
+    MMAP GETTEMPPATH CONVPATH VNODE AUTH BEGIN_ATOMIC COMMIT_ATOMIC ROLLBACK_ATOMIC DATA CORRUPTFS \
+    IN_PAGE
+11 CORRUPT: VTAB SEQUENCE INDEX
+12 NOTFOUND
+13 FULL
+14 CANTOPEN: NOTEMPDIR ISDIR FULLPATH CONVPATH DIRTYWAL SYMLINK
+15 PROTOCOL
+16 EMPTY
+17 SCHEMA
+18 TOOBIG
+19 CONSTRAINT: CHECK COMMITHOOK FOREIGNKEY FUNCTION NOTNULL PRIMARYKEY TRIGGER UNIQUE VTAB ROWID \
+    PINNED DATATYPE
+20 MISMATCH
+21 MISUSE
+22 NOLFS
+23 AUTH: USER
+24 FORMAT
+25 RANGE
+26 NOTADB
+27 NOTICE: RECOVER_WAL RECOVER_ROLLBACK RBU
+28 WARNING: AUTOINDEX
+100 ROW
+101 DONE
+"""
+
+
+def _code_names() -> dict[int, str]:
+    names = {}
+    for line in _CODES.strip().splitlines():
+        primary, _, extended = line.partition(":")
+        code, name = primary.split()
+        names[int(code)] = f"SQLITE_{name}"
+        for number, more in enumerate(extended.split(), 1):
+            names[int(code) | number << 8] = f"SQLITE_{name}_{more}"
+    return names
+
+
+_NAMES = _code_names()
+
+
 def _code_name(code: int) -> str | None:
-    """SQLite's name of a result code; of its primary code if Python does not know the other."""
-    names = {
-        value: name
-        for name, value in vars(sqlite3).items()
-        if name.startswith("SQLITE_") and isinstance(value, int) and name not in _NOT_CODES
-    }
-    return names.get(code) or names.get(code & 0xFF)
-
-
-# Constants of the module sqlite3 that share their numbers with result codes.
-_NOT_CODES = frozenset(
-    name
-    for name in vars(sqlite3)
-    if name.startswith(("SQLITE_LIMIT_", "SQLITE_DBCONFIG_", "SQLITE_CREATE_", "SQLITE_DROP_"))
-    or name
-    in {
-        "SQLITE_DENY", "SQLITE_IGNORE", "SQLITE_OK", "SQLITE_DELETE", "SQLITE_INSERT",
-        "SQLITE_PRAGMA", "SQLITE_READ", "SQLITE_SELECT", "SQLITE_TRANSACTION", "SQLITE_UPDATE",
-        "SQLITE_ATTACH", "SQLITE_DETACH", "SQLITE_ALTER_TABLE", "SQLITE_REINDEX",
-        "SQLITE_ANALYZE", "SQLITE_FUNCTION", "SQLITE_SAVEPOINT", "SQLITE_RECURSIVE",
-    }
-)  # fmt: skip
+    """SQLite's name of a result code; of its primary code if the other is new."""
+    return _NAMES.get(code) or _NAMES.get(code & 0xFF)

@@ -158,8 +158,8 @@ def load(
         GeoPandas), read a batch at a time without a copy. Of a pandas index the named levels
         become columns; `reset_index` gives an unnamed one a name.
         Rows: an iterable of dicts, tuples (with `columns`), named tuples, dataclasses, pydantic
-        models; a cursor of another database. They are read once, by this thread. Keys are columns in the order of their first
-        appearance; a key that is missing is NULL.
+        models, a cursor of another database. They are read once, by this thread. Keys are columns
+        in the order of their first appearance; a key that is missing is NULL.
     table: name of the table; for files by default the first one's name without its endings.
     if_exists: "fail", "append" (a key that is taken is an error), "replace" (all rows),
         "ignore" (rows whose key is taken), or "upsert". A missing table is made.

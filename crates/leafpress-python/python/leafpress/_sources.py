@@ -7,11 +7,11 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, TypeAlias
 
 from ._errors import misuse
 
-Path = Union[str, "os.PathLike[str]"]
+Path: TypeAlias = "str | os.PathLike[str]"
 
 
 class Input(NamedTuple):

@@ -29,7 +29,7 @@ import reprlib
 import sqlite3
 import sys
 from collections import deque
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -58,7 +58,7 @@ def adapt(value: Any) -> None | int | float | str | bytes:
     if kind is datetime:
         return _moment(value)
     if kind is date:
-        return value.isoformat()
+        return date.isoformat(value)
     if value is None or _is_missing(value):
         return None
     conformed = sqlite3.adapt(value, sqlite3.PrepareProtocol, value)
@@ -318,7 +318,7 @@ def _shown(value: Any) -> str:
 
 
 # In this order: an Enum of integers is no integer, and each datetime is a date.
-_KINDS: tuple[tuple[Any, Any], ...] = (
+_KINDS: tuple[tuple[Any, Callable[[Any], int | float | str | bytes | None]], ...] = (
     (str, str.__str__),
     (int, _integer),
     (float, float.__float__),

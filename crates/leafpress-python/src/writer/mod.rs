@@ -2,46 +2,296 @@
 //!
 //! Must never: hold the interpreter while it waits for a commit.
 
+mod options;
+mod parameters;
+mod reader;
+mod reply;
+mod rows;
+mod ticket;
+mod transaction;
+pub mod wait;
+
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use leafpress::Writer;
+use leafpress::writer::Maintenance;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
+use self::parameters::parameters_of;
+pub use self::reader::NativeReader;
+pub use self::ticket::NativeTicket;
+pub use self::transaction::NativeTransaction;
+use crate::bridge::{self, Loop, Task};
 use crate::errors::{Raise, misuse};
 
 /// A writer, until it is closed.
-#[pyclass(frozen, module = "leafpress._leafpress")]
+#[pyclass(frozen, weakref, module = "leafpress._leafpress")]
 pub struct NativeWriter {
-    writer: Mutex<Option<Writer>>,
+    writer: Writer,
+    is_closed: AtomicBool,
+    work: Mutex<Vec<Weak<dyn EndsBefore>>>,
+}
+
+/// Work in threads of its own that is to end before its writer is closed.
+pub trait EndsBefore: Send + Sync {
+    /// Ends it, and waits for that so long at most.
+    fn end(&self, limit: Option<Duration>);
 }
 
 impl NativeWriter {
-    fn place(&self) -> MutexGuard<'_, Option<Writer>> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The writer, for a call that this thread waits for.
+    ///
+    /// # Errors
+    /// If it is closed, and inside of a transaction of this thread: the call would wait for the
+    /// transaction's end, and the thread for the call.
+    pub fn get(&self, py: Python<'_>) -> PyResult<&Writer> {
+        if transaction::is_open_here(self) {
+            return Err(transaction::waits_for_itself(py));
+        }
+        self.get_to_submit(py)
     }
 
-    /// A clone of the writer.
+    /// The writer, for a call that this thread does not wait for.
     ///
     /// # Errors
     /// If it is closed.
-    pub fn get(&self, py: Python<'_>) -> PyResult<Writer> {
-        let writer = self.place().clone();
-        writer.ok_or_else(|| misuse(py, "the writer is closed"))
+    pub fn get_to_submit(&self, py: Python<'_>) -> PyResult<&Writer> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(misuse(py, "the writer is closed"));
+        }
+        Ok(&self.writer)
+    }
+
+    /// Has this work end before the writer is closed.
+    pub fn end_before_close(&self, work: Weak<dyn EndsBefore>) {
+        let mut all = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|work| work.strong_count() > 0);
+        all.push(work);
+    }
+
+    fn end_work(&self, limit: Option<Duration>) {
+        let all = std::mem::take(&mut *self.work.lock().unwrap_or_else(PoisonError::into_inner));
+        for work in all.iter().filter_map(Weak::upgrade) {
+            work.end(limit);
+        }
+    }
+
+    /// The writer for a call that may run so long.
+    fn limited(&self, py: Python<'_>, limit: Option<Bound<'_, PyAny>>) -> PyResult<Writer> {
+        let writer = self.get(py)?;
+        let Some(seconds) = limit else { return Ok(writer.clone()) };
+        Ok(writer.with_call_limit(Some(options::duration("call_limit", &seconds)?)))
+    }
+}
+
+impl Drop for NativeWriter {
+    fn drop(&mut self) {
+        // The last clone of the writer waits for its calls.
+        if !self.is_closed.load(Ordering::Relaxed) {
+            let writer = self.writer.clone();
+            Python::attach(|py| {
+                py.detach(|| {
+                    self.end_work(None);
+                    drop(writer.close());
+                });
+            });
+        }
     }
 }
 
 #[pymethods]
 impl NativeWriter {
     #[new]
-    fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let opened = py.detach(|| Writer::builder(path).open());
-        Ok(Self { writer: Mutex::new(Some(opened.raise(py)?)) })
+    #[pyo3(signature = (path, options=None))]
+    fn open(py: Python<'_>, path: PathBuf, options: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
+        let builder = options::builder(py, path, options.as_ref())?;
+        let writer = py.detach(|| builder.open()).raise(py)?;
+        Ok(Self { writer, is_closed: AtomicBool::new(false), work: Mutex::default() })
     }
 
-    /// Waits until all accepted calls are committed, and closes the database.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(writer) = self.place().take() else { return Ok(()) };
-        py.detach(|| writer.close()).raise(py)
+    /// Carries out one statement, and waits until it is committed.
+    #[pyo3(signature = (sql, parameters, call_limit=None))]
+    fn execute(
+        &self,
+        py: Python<'_>,
+        sql: String,
+        parameters: &Bound<'_, PyAny>,
+        call_limit: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let writer = self.limited(py, call_limit)?;
+        let parameters = parameters_of(&sql, parameters)?;
+        let done = if wait::is_main(py)? {
+            let ticket = py.detach(|| writer.submit(sql, parameters)).raise(py)?;
+            wait::answer(py, &ticket)?
+        } else {
+            py.detach(|| writer.execute(sql, parameters)).raise(py)?
+        };
+        rows::executed(py, done)
     }
+
+    /// Submits one statement; waits for room only.
+    #[pyo3(signature = (sql, parameters, call_limit=None))]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        sql: String,
+        parameters: &Bound<'_, PyAny>,
+        call_limit: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<NativeTicket> {
+        let parameters = parameters_of(&sql, parameters)?;
+        let mut writer = self.get_to_submit(py)?.clone();
+        if let Some(seconds) = call_limit {
+            writer = writer.with_call_limit(Some(options::duration("call_limit", &seconds)?));
+        }
+        let ticket = py.detach(|| writer.submit(sql, parameters)).raise(py)?;
+        Ok(NativeTicket::new(ticket))
+    }
+
+    /// Carries out a script as one transaction, and waits until it is committed.
+    fn execute_batch(&self, py: Python<'_>, sql: String) -> PyResult<()> {
+        let writer = self.get(py)?;
+        let ticket = py.detach(|| writer.submit_batch(sql)).raise(py)?;
+        wait::answer(py, &ticket)
+    }
+
+    /// Inserts rows as one transaction, and waits until it is committed.
+    fn insert_many(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        columns: Vec<String>,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        let writer = self.get(py)?;
+        let rows = rows::rows_of(given)?;
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let ticket = py.detach(|| writer.submit_insert_many(table, &columns, rows)).raise(py)?;
+        wait::answer(py, &ticket)
+    }
+
+    /// As `execute`, for a future of asyncio.
+    fn execute_async(
+        &self,
+        py: Python<'_>,
+        to: &Loop,
+        answered: Py<PyAny>,
+        sql: String,
+        parameters: &Bound<'_, PyAny>,
+    ) -> PyResult<Task> {
+        let parameters = parameters_of(&sql, parameters)?;
+        let call = self.get_to_submit(py)?.execute_async(sql, parameters);
+        bridge::start(py, to, answered, call, rows::executed)
+    }
+
+    /// As `execute_batch`, for a future of asyncio.
+    fn execute_batch_async(
+        &self,
+        py: Python<'_>,
+        to: &Loop,
+        answered: Py<PyAny>,
+        sql: String,
+    ) -> PyResult<Task> {
+        let call = self.get_to_submit(py)?.execute_batch_async(sql);
+        bridge::start(py, to, answered, call, |py, ()| Ok(py.None()))
+    }
+
+    /// As `insert_many`, for a future of asyncio.
+    fn insert_many_async(
+        &self,
+        py: Python<'_>,
+        to: &Loop,
+        answered: Py<PyAny>,
+        table: &str,
+        columns: Vec<String>,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<Task> {
+        let rows = rows::rows_of(given)?;
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let call = self.get_to_submit(py)?.insert_many_async(table, &columns, rows);
+        let count = |py: Python<'_>, rows: u64| Ok(rows.into_pyobject(py)?.into_any().unbind());
+        bridge::start(py, to, answered, call, count)
+    }
+
+    /// A transaction that has not begun.
+    #[pyo3(signature = (call_limit=None))]
+    fn transaction(
+        slf: Bound<'_, Self>,
+        call_limit: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<NativeTransaction> {
+        let limit = call_limit.map(|it| options::duration("call_limit", &it)).transpose()?;
+        Ok(NativeTransaction::new(slf.unbind(), limit))
+    }
+
+    /// A read-only connection of the pool, by name.
+    fn reader(&self, py: Python<'_>, name: &str) -> PyResult<NativeReader> {
+        let writer = self.get_to_submit(py)?;
+        Ok(NativeReader::new(py.detach(|| writer.reader_named(name)).raise(py)?))
+    }
+
+    /// The settings in force, as JSON; `null` if there are none.
+    fn in_force(&self, py: Python<'_>) -> PyResult<String> {
+        as_json(py, &self.writer.in_force())
+    }
+
+    /// Numbers of the work so far, as JSON.
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        as_json(py, &py.detach(|| self.writer.stats()))
+    }
+
+    /// Reason why it takes no calls any more.
+    fn stopped(&self) -> Option<String> {
+        self.writer.stopped()
+    }
+
+    /// Stops the call that is carried out now; false if none is.
+    fn interrupt(&self) -> bool {
+        self.writer.interrupt()
+    }
+
+    /// Copies the database into a new file.
+    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let writer = self.get(py)?;
+        py.detach(|| writer.backup_to(path)).raise(py)
+    }
+
+    /// Tends to the database as a whole.
+    fn maintain(&self, py: Python<'_>, work: &str) -> PyResult<()> {
+        let work = match work {
+            "vacuum" => Maintenance::Vacuum,
+            "optimize" => Maintenance::Optimize,
+            "reindex" => Maintenance::Reindex,
+            "checkpoint" => Maintenance::Checkpoint,
+            _ => return Err(misuse(py, format!("there is no work '{work}'"))),
+        };
+        let writer = self.get(py)?;
+        py.detach(|| writer.maintain(work)).raise(py)
+    }
+
+    /// Waits until all accepted calls are committed, at most for `timeout` seconds, and closes
+    /// the database.
+    #[pyo3(signature = (timeout=None))]
+    fn close(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        if transaction::is_open_here(self) {
+            return Err(transaction::waits_for_itself(py));
+        }
+        let limit = timeout.map(|it| options::duration("timeout", &it)).transpose()?;
+        self.is_closed.store(true, Ordering::Relaxed);
+        let writer = self.writer.clone();
+        let closed = py.detach(|| {
+            self.end_work(limit);
+            match limit {
+                None => writer.close(),
+                Some(limit) => writer.close_timeout(limit),
+            }
+        });
+        closed.raise(py)
+    }
+}
+
+fn as_json(py: Python<'_>, value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| misuse(py, error.to_string()))
 }

@@ -55,7 +55,8 @@ pub(crate) fn wake(waker: Waker) {
     caught("a waker", || waker.wake());
 }
 
-fn caught(what: &str, run: impl FnOnce()) {
+/// Runs code of a caller.
+pub(super) fn caught(what: &str, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         let message = text_of(&*panic);
         tracing::error!(%message, "{what} of a caller panicked; no call fails by that");

@@ -3,14 +3,29 @@
 //! Stands below the call queue and the tickets, which refuse a wait that would never end, and
 //! below the engine, which says when a step begins and ends.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
+use super::caught::caught;
 use crate::fork::Process;
 
 thread_local! {
     /// The process and the step of this thread, while it drives the engine: a closure that forks
     /// goes on in the child, and may use a new writer there.
     static IS_DRIVING: Cell<Option<(Process, Phase)>> = const { Cell::new(None) };
+    /// Code that runs once the group is answered.
+    static AFTER: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `code` on this thread once all calls of a group are answered, if a waker calls this while
+/// they are being answered; at once otherwise. For runtimes that wake a thread once for a group
+/// and not once for each call. A panic of `code` is logged.
+pub fn after_answers(code: impl FnOnce() + 'static) {
+    let driving = IS_DRIVING.get();
+    if driving.is_some_and(|(process, phase)| process.is_current() && phase == Phase::Answering) {
+        AFTER.with_borrow_mut(|after| after.push(Box::new(code)));
+    } else {
+        code();
+    }
 }
 
 /// The step that a thread which drives the engine is at.
@@ -39,7 +54,10 @@ pub(super) fn begin(process: Process, phase: Phase) {
     IS_DRIVING.set(Some((process, phase)));
 }
 
-/// Says that this thread drives it no longer.
+/// Says that this thread drives it no longer, and runs what was to run after the answers.
 pub(super) fn end() {
     IS_DRIVING.set(None);
+    for code in AFTER.take() {
+        caught("code after a group", code);
+    }
 }

@@ -91,6 +91,7 @@ pub use self::backup::BackupProgress;
 pub use self::builder::WriterBuilder;
 pub use self::call::{Answer, Call, Closure, ClosureValue, InternalCall};
 pub(crate) use self::caught::wake;
+pub use self::driving::after_answers;
 pub use self::insert_many::InsertMany;
 pub use self::maintenance::Maintenance;
 pub use self::pending::PendingCall;
@@ -100,7 +101,7 @@ pub use self::shared::SharingStats;
 pub use self::stats::{Bucket, GroupSizes, Latency, WriterStats};
 pub use self::target::{CommitTarget, Group};
 pub use self::ticket::Ticket;
-pub use self::transaction::Transaction;
+pub use self::transaction::{Returned, Transaction};
 pub(crate) use self::transaction_hooks::TransactionHooks;
 
 use self::caught::Caught;

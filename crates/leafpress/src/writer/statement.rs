@@ -116,12 +116,15 @@ fn step_through(
     let mut rows = compiled.raw_query();
     while rows.next()?.is_some() {}
     drop(rows);
+    Ok(executed(connection, before))
+}
+
+/// The result of the last statement, before which there were so many changes.
+pub(super) fn executed(connection: &Connection, before: u64) -> Executed {
     // SQLite tells the last statement's count again after one that counts nothing.
     let changed = connection.total_changes() != before;
-    Ok(Executed {
-        rows_changed: if changed { connection.changes() } else { 0 },
-        last_insert_rowid: connection.last_insert_rowid(),
-    })
+    let rows_changed = if changed { connection.changes() } else { 0 };
+    Executed { rows_changed, last_insert_rowid: connection.last_insert_rowid() }
 }
 
 /// Binds the parameters: each place has its value, or NULL where the others have names.

@@ -293,6 +293,32 @@ impl<T> Ticket<T> {
         }
     }
 
+    /// Waits at most for `limit` (`None`: without an end) until the answer is there, and leaves it.
+    /// Returns false if it is not there yet. In a child of `fork` it does not wait.
+    ///
+    /// # Errors
+    /// [`Misuse`](ErrorKind::Misuse) in a closure inside a transaction, where it would wait for
+    /// ever; the call is taken back if that can be.
+    pub fn wait_answered(&self, limit: Option<Duration>) -> Result<bool> {
+        let Some(slot) = self.slot.here() else { return Ok(true) };
+        if driving::is_driving() && !slot.is_answered() {
+            return Err(slot.refuse_to_closure());
+        }
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        Ok(slot.event.wait(deadline, || slot.is_answered()))
+    }
+
+    /// The answer, if it is there. It can be fetched once.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn fetch(&self) -> Option<Result<T>> {
+        match self.slot.get() {
+            Ok(slot) => slot.fetch(self.take),
+            Err(forked) => Some(Err(forked.into())),
+        }
+    }
+
     /// Returns true if the answer is there. In a child of `fork` it is: the error that each wait
     /// gives there.
     pub fn is_answered(&self) -> bool {

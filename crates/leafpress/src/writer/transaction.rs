@@ -30,6 +30,18 @@ pub struct Transaction<'c> {
     process: Process,
 }
 
+/// Rows that a statement returned, and what it changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Returned<T> {
+    /// Names of the columns; none for a statement that returns no rows.
+    pub columns: Vec<String>,
+    /// The rows, in the order in which SQLite gave them.
+    pub rows: Vec<T>,
+    /// Changes and the last rowid.
+    pub executed: Executed,
+}
+
 /// The parts of the writer's target that a transaction needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts<'c> {
@@ -105,6 +117,29 @@ impl<'c> Transaction<'c> {
                 statement::bind(compiled, &parameters)?;
                 compiled.raw_query().mapped(read).collect()
             })
+        })
+    }
+
+    /// Runs one statement of any kind, and gives its rows with the names of their columns.
+    ///
+    /// # Errors
+    /// As with [`execute`](Self::execute), or what `read` gives.
+    pub fn run<T>(
+        &self,
+        sql: &str,
+        parameters: impl IntoParameters,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Returned<T>> {
+        let parameters = parameters.into_parameters()?;
+        self.guarded(|connection| {
+            let before = connection.total_changes();
+            let (columns, rows) = statement::prepare(connection, sql, |compiled| {
+                statement::bind(compiled, &parameters)?;
+                let columns = compiled.column_names().into_iter().map(str::to_owned).collect();
+                let rows = compiled.raw_query().mapped(read).collect::<rusqlite::Result<_>>()?;
+                Ok((columns, rows))
+            })?;
+            Ok(Returned { columns, rows, executed: statement::executed(connection, before) })
         })
     }
 

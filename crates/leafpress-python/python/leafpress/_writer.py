@@ -1,0 +1,371 @@
+"""The Writer: small transactions of many threads, which share their commits."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from ._errors import Cancelled, Error, TimedOut, misuse
+from ._insert import columns_and_rows, listed, needs_columns
+from ._leafpress import NativeReader, NativeTicket, NativeTransaction, NativeWriter
+from ._result import Executed, Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from ._options import WriterOptions
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+"""Values for `?` in order, or for `:name`, `@name` and `$name` by name without the sign. A mapping
+may have more keys."""
+
+# Seconds for accepted calls at the end of the program.
+_EXIT_S = 30.0
+
+_open_writers: weakref.WeakSet[NativeWriter] = weakref.WeakSet()
+
+
+def open_native(path: str | os.PathLike[str], options: Mapping[str, Any]) -> NativeWriter:
+    """A native writer, which is closed at the end of the program at the latest."""
+    native = NativeWriter(os.fspath(path), dict(options))
+    _open_writers.add(native)
+    return native
+
+
+@atexit.register
+def _close_all() -> None:
+    for native in list(_open_writers):
+        # An error has no caller left. In a child of fork each is the parent's.
+        with contextlib.suppress(Error):
+            native.close(_EXIT_S)
+
+
+class Writer:
+    """Writes small transactions of many threads to one SQLite database.
+
+    A call returns when it is as durable as the profile promises; the calls of all threads that
+    wait share one commit. Use one Writer for all threads of a process, and `shared=True` in each
+    process if several write.
+
+    ```python
+    with leafpress.Writer("app.db") as writer:
+        writer.execute_batch("CREATE TABLE IF NOT EXISTS event(what TEXT)")
+        writer.execute("INSERT INTO event VALUES (?)", ("started",))
+    ```
+
+    A writer belongs to the process that opened it. In a child of `fork` each call raises
+    `ProgrammingError` of the kind "forked", and nothing happens: open a writer there.
+
+    Ctrl-C stops a call that waits, and raises `KeyboardInterrupt`. Nothing of the call is in the
+    database then, unless its commit had begun: that comes to its end. Where the difference
+    matters, look.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[WriterOptions]) -> None:
+        """Opens the database, and makes it if it is missing. `WriterOptions` lists the options.
+
+        Raises `OperationalError` or `DatabaseError` if it cannot be opened as the profile needs
+        it, and `ProgrammingError` for an option that there is not.
+        """
+        self.path = os.fspath(path)
+        self._native = open_native(path, options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self)
+
+    def __repr__(self) -> str:
+        return f"<leafpress.Writer of {self.path}>"
+
+    def execute(
+        self, sql: str, parameters: Parameters = None, *, call_limit: float | None = None
+    ) -> Executed:
+        """Carries out one statement as a transaction, and returns when it is committed.
+
+        Rows that it returns are dropped: for RETURNING use `transaction`. `call_limit` is in
+        seconds.
+
+        Raises `IntegrityError` if it breaks a rule, `OperationalError` if SQLite refuses it,
+        `TimedOut`, and `ProgrammingError` for wrong parameters and inside of a transaction of
+        this thread. Nothing of it is in the database then; only after `OutcomeUnknown` that has
+        to be looked up.
+        """
+        return self._native.execute(sql, parameters, call_limit)
+
+    def submit(
+        self, sql: str, parameters: Parameters = None, *, call_limit: float | None = None
+    ) -> Ticket:
+        """Submits a statement as `execute` does, and does not wait for the commit. It waits for
+        room if the queue is full.
+
+        Raises `ProgrammingError` for wrong parameters, or if the writer is closed.
+        """
+        return Ticket(self._native.submit(sql, parameters, call_limit))
+
+    def execute_batch(self, sql: str) -> None:
+        """Carries out any number of statements without parameters as one transaction.
+
+        Raises as `execute`: then all of them are undone.
+        """
+        self._native.execute_batch(sql)
+
+    def insert_many(self, table: str, rows: Any, columns: Sequence[str] | None = None) -> int:
+        """Inserts many rows as one transaction; returns their number.
+
+        `rows` is a data frame of polars, pandas or pyarrow, or an iterable of mappings,
+        dataclasses, named tuples, models of pydantic or sequences. Without `columns` their names
+        are those of the frame or of the first row; for sequences those of the table. All rows are
+        in memory until the commit: `leafpress.load` is for millions.
+
+        Raises as `execute`, and `DataError` for a value that SQLite cannot hold, with the number
+        of its row from 1 as `line`. No row is inserted then.
+        """
+        rows = listed(rows)
+        if columns is None and needs_columns(rows):
+            columns = columns_of(self._native, table)
+        names, values = columns_and_rows(rows, columns)
+        return self._native.insert_many(table, names, values)
+
+    def transaction(self, *, call_limit: float | None = None) -> Transaction:
+        """A transaction of several statements, with reads among them, as a context manager.
+
+        It begins when its turn comes, and is committed at the end of the block; an exception
+        rolls it back. **All other calls of the writer wait for its end.** After `call_limit`
+        seconds it is rolled back.
+
+        Raises as `execute`, at the begin and at the end.
+        """
+        return Transaction(self._native.transaction(call_limit))
+
+    def query(self, sql: str, parameters: Parameters = None) -> Result:
+        """The rows of a query, by a read-only connection: of committed data, beside the calls.
+
+        Raises `OperationalError` if SQLite refuses it or it would write, and `TimedOut` if no
+        connection comes back in time.
+        """
+        return query(self._native, sql, parameters, _caller())
+
+    def reader(self) -> Reader:
+        """A read-only connection that sees one state of the database, as a context manager.
+
+        The write-ahead log grows until it is closed. Raises as `query`.
+        """
+        return Reader(self._native, _caller())
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers of the work since the opening; the units are in the names."""
+        stats: dict[str, Any] = json.loads(self._native.stats())
+        return stats
+
+    def in_force(self) -> dict[str, Any]:
+        """The settings in force, as SQLite tells them, and what they promise on this disk."""
+        settings: dict[str, Any] = json.loads(self._native.in_force())
+        return settings
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it takes no calls any more; None if it does."""
+        return self._native.stopped()
+
+    def interrupt(self) -> bool:
+        """Stops the call that is carried out now, which raises `Cancelled`; False if none is."""
+        return self._native.interrupt()
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copies the database as it is now into a new file, while calls go on.
+
+        Raises `OperationalError` if the file is there or cannot be written. No file is left then.
+        """
+        self._native.backup(os.fspath(path))
+
+    def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
+        """Tends to the database as a whole, between two commits; calls wait meanwhile.
+
+        Raises `OperationalError` if another connection is in the way for too long. The database
+        holds what it held.
+        """
+        self._native.maintain(work)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Takes no further call, waits until all accepted ones are committed, and closes the
+        database. After `timeout` seconds the call that runs is stopped, and those that wait are
+        refused.
+
+        Raises `OperationalError` if the writer had stopped because of a failure. What was
+        answered with success is safe all the same.
+        """
+        self._native.close(timeout)
+        _open_writers.discard(self._native)
+
+
+class Ticket:
+    """A call that was submitted. If it is dropped, the call is committed all the same."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: NativeTicket) -> None:
+        self._native = native
+
+    def result(self, timeout: float | None = None) -> Executed:
+        """Waits until the call is committed, at most for `timeout` seconds.
+
+        Raises the error of the call; nothing of it is in the database then. Raises `TimedOut` if
+        there is no answer yet: the call goes on, and the ticket can be asked again.
+        """
+        if not self._native.wait(timeout):
+            error = TimedOut(f"the call has no answer after {timeout} s, and goes on")
+            error.kind = "timed_out"
+            error.to_do = "ask again, or call `interrupt`"
+            raise error
+        return self._native.result()
+
+    def done(self) -> bool:
+        """Whether the answer is there."""
+        return self._native.done()
+
+    def cancel(self) -> bool:
+        """Takes the call back, if no thread has begun with it: nothing of it is written then, and
+        `result` raises `Cancelled`. False if it is too late."""
+        return self._native.cancel()
+
+    def interrupt(self) -> bool:
+        """Takes the call back, or stops it if it runs. False if it has its answer. A commit that
+        has begun is never stopped: `result` tells."""
+        return self._native.interrupt()
+
+
+class Transaction:
+    """A transaction of a `Writer`, from the begin of its `with` block to its end."""
+
+    __slots__ = ("__weakref__", "_native")
+
+    def __init__(self, native: NativeTransaction) -> None:
+        self._native = native
+
+    def __enter__(self) -> Self:
+        self._native.begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._native.commit()
+        else:
+            self._native.rollback()
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self)
+
+    def execute(self, sql: str, parameters: Parameters = None) -> Result:
+        """Carries out one statement, and gives its rows.
+
+        Raises as `Writer.execute`. The transaction goes on, unless SQLite has rolled it back;
+        let the exception out of the block to undo all of it.
+        """
+        return self._native.execute(sql, parameters)
+
+    def execute_batch(self, sql: str) -> None:
+        """Carries out any number of statements without parameters.
+
+        Raises as `execute`; the statements before the one that failed have had their effect.
+        """
+        self._native.execute_batch(sql)
+
+    def insert_many(self, table: str, rows: Any, columns: Sequence[str] | None = None) -> int:
+        """Inserts many rows, as `Writer.insert_many`; returns their number.
+
+        Raises as that; none of the rows is inserted then, and the transaction goes on.
+        """
+        rows = listed(rows)
+        if columns is None and needs_columns(rows):
+            found = self._native.execute(COLUMNS, (table,))
+            columns = checked_columns(table, [name for (name,) in found])
+        names, values = columns_and_rows(rows, columns)
+        return self._native.insert_many(table, names, values)
+
+
+class Reader:
+    """A read-only connection that sees one state of the database."""
+
+    __slots__ = ("_name", "_native", "_writer")
+
+    def __init__(self, writer: NativeWriter, name: str) -> None:
+        self._writer = writer
+        self._name = name
+        self._native: NativeReader | None = None
+
+    def __enter__(self) -> Self:
+        self._native = self._writer.reader(self._name)
+        try:
+            # A deferred transaction sees what was committed when it first reads.
+            self._native.query("BEGIN", None)
+            self._native.query("SELECT 1 FROM sqlite_schema LIMIT 1", None)
+        except BaseException:
+            self._native.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._native is not None:
+            self._native.close()
+
+    def execute(self, sql: str, parameters: Parameters = None) -> Result:
+        """The rows of a query. Raises `OperationalError` if SQLite refuses it."""
+        if self._native is None:
+            raise misuse("the reader is not open", "use it in a `with` block")
+        return self._native.query(sql, parameters)
+
+
+COLUMNS = "SELECT name FROM pragma_table_info(?)"
+
+
+def columns_of(native: NativeWriter, table: str) -> list[str]:
+    """The columns of a table that a row may have values for."""
+    rows = query(native, COLUMNS, (table,), "insert_many").fetchall()
+    return checked_columns(table, [name for (name,) in rows])
+
+
+def checked_columns(table: str, names: list[str]) -> list[str]:
+    """The columns; raises if there are none."""
+    if not names:
+        raise misuse(f"there is no table '{table}'", "make it before")
+    return names
+
+
+def query(native: NativeWriter, sql: str, parameters: Parameters, name: str) -> Result:
+    """The rows of a query, by a reader of that name."""
+    reader = native.reader(name)
+    try:
+        return reader.query(sql, parameters)
+    finally:
+        reader.close()
+
+
+def no_pickle(thing: object) -> Error:
+    """The exception for an object that was to be sent to another process."""
+    return misuse(
+        f"a {type(thing).__name__} belongs to its process, and cannot be pickled",
+        "send the path, and open a Writer with shared=True in each process",
+    )
+
+
+def _caller() -> str:
+    """The place in the program that has called a method of this module."""
+    frame = sys._getframe(2)
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -1,0 +1,117 @@
+//! Options of a Writer, from keywords of Python.
+//!
+//! Must never: ignore a keyword that it does not know.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use leafpress::Profile;
+use leafpress::checkpoint::CheckpointLimits;
+use leafpress::profile::{AtomicWish, Locking};
+use leafpress::writer::WriterBuilder;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{Raise, misuse};
+
+/// A builder with the options; None stands for the default of each.
+///
+/// # Errors
+/// For an unknown option, or a value that it cannot have.
+pub fn builder(
+    py: Python<'_>,
+    path: PathBuf,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<WriterBuilder> {
+    let mut builder = leafpress::Writer::builder(path);
+    let mut readers = (16, Duration::from_secs(5));
+    for (name, value) in options.into_iter().flatten() {
+        let name: String = name.extract()?;
+        if value.is_none() {
+            continue;
+        }
+        let is_on = || value.extract::<bool>();
+        builder = match name.as_str() {
+            "profile" => builder.profile(Profile::from_str(&value.extract::<String>()?).raise(py)?),
+            "rebuildable_ok" if is_on()? => builder.rebuildable_ok(),
+            "shared" if is_on()? => builder.shared(),
+            "small" if is_on()? => builder.small(),
+            "rebuildable_ok" | "shared" | "small" => builder,
+            "foreign_keys" => builder.foreign_keys(is_on()?),
+            "page_size" => builder.page_size(value.extract()?),
+            "atomic" => builder.atomic(atomic(&value)?),
+            "locking" => builder.locking(locking(&value)?),
+            "busy_timeout" => builder.busy_limit(duration(&name, &value)?),
+            "queue_capacity" => builder.queue_capacity(value.extract()?),
+            "max_group" => builder.max_group(value.extract()?),
+            "max_delay" => builder.max_delay(duration(&name, &value)?),
+            "call_limit" => builder.call_limit(duration(&name, &value)?),
+            "checkpoint" => builder.checkpoint_limits(checkpoint(value.cast()?)?),
+            "readers" => {
+                readers.0 = value.extract()?;
+                builder
+            }
+            "reader_wait" => {
+                readers.1 = duration(&name, &value)?;
+                builder
+            }
+            _ => return Err(misuse(py, format!("a Writer has no option '{name}'"))),
+        };
+    }
+    Ok(builder.readers(readers.0, readers.1))
+}
+
+/// A duration of so many seconds.
+///
+/// # Errors
+/// For a number that is negative, not finite or too large.
+pub fn duration(name: &str, seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let number: f64 = seconds.extract()?;
+    Duration::try_from_secs_f64(number).map_err(|_| {
+        misuse(seconds.py(), format!("{name} is {number}, and must be a number of seconds from 0"))
+    })
+}
+
+fn atomic(value: &Bound<'_, PyAny>) -> PyResult<AtomicWish> {
+    match value.extract::<String>()?.as_str() {
+        "where_proven" => Ok(AtomicWish::WhereProven),
+        "assume" => Ok(AtomicWish::Assume),
+        "off" => Ok(AtomicWish::Off),
+        _ => Err(one_of(value, "atomic", "where_proven, assume or off")),
+    }
+}
+
+fn locking(value: &Bound<'_, PyAny>) -> PyResult<Locking> {
+    match value.extract::<String>()?.as_str() {
+        "shared" => Ok(Locking::Shared),
+        "exclusive" => Ok(Locking::Exclusive),
+        _ => Err(one_of(value, "locking", "shared or exclusive")),
+    }
+}
+
+fn one_of(value: &Bound<'_, PyAny>, name: &str, values: &str) -> PyErr {
+    misuse(value.py(), format!("{name} is '{value}', and must be {values}"))
+}
+
+fn checkpoint(options: &Bound<'_, PyDict>) -> PyResult<CheckpointLimits> {
+    let mut limits = CheckpointLimits::default();
+    for (name, value) in options {
+        let name: String = name.extract()?;
+        let wait = || duration(&name, &value);
+        match name.as_str() {
+            "slice_frames" => limits.slice_frames = value.extract()?,
+            "wal_bytes_max" => limits.wal_bytes_max = value.extract()?,
+            "catch_up_bytes" => limits.catch_up_bytes = value.extract()?,
+            "pause_bytes" => limits.pause_bytes = value.extract()?,
+            "pause_before_pass" => limits.pause_before_pass = wait()?,
+            "idle_before_truncate" => limits.idle_before_truncate = wait()?,
+            "stuck_reader_after" => limits.stuck_reader_after = wait()?,
+            "catch_up_wait_max" => limits.catch_up_wait_max = wait()?,
+            "gate_wait_max" => limits.gate_wait_max = wait()?,
+            "stop_wait_max" => limits.stop_wait_max = wait()?,
+            _ => return Err(misuse(options.py(), format!("checkpoint has no limit '{name}'"))),
+        }
+    }
+    Ok(limits)
+}

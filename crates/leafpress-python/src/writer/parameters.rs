@@ -1,0 +1,118 @@
+//! Parameters of a statement, from Python.
+//!
+//! A mapping may have more keys than the statement has names, as with `sqlite3`. So the names are
+//! read from the SQL, by the rules of SQLite's tokenizer.
+//!
+//! Must never: take a sign inside a string, a quoted name or a comment for a parameter.
+
+use leafpress::rusqlite::types::Value;
+use leafpress::writer::Parameters;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyMapping, PySequence, PyString, PyTuple};
+
+use crate::errors::misuse;
+use crate::values::value_of;
+
+/// The parameters of `sql`: None, a sequence of values in order, or a mapping of names without
+/// their sign.
+///
+/// # Errors
+/// For a name that the mapping does not have, and a value that SQLite cannot hold.
+pub fn parameters_of(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
+    if let Ok(values) = given.cast::<PyTuple>() {
+        return positional(values.iter(), values.len());
+    }
+    if given.is_none() {
+        return Ok(Parameters::Positional(Vec::new()));
+    }
+    if let Ok(values) = given.cast::<PyList>() {
+        return positional(values.iter(), values.len());
+    }
+    if given.is_instance_of::<PyDict>() || given.cast::<PyMapping>().is_ok() {
+        return named(sql, given);
+    }
+    if !given.is_instance_of::<PyString>()
+        && let Ok(values) = given.cast::<PySequence>()
+    {
+        let values = values.to_list()?;
+        return positional(values.iter(), values.len());
+    }
+    let kind = given.get_type().name()?;
+    let text = format!("parameters are a sequence or a mapping, and this is of type {kind}");
+    Err(misuse(given.py(), text))
+}
+
+fn positional<'py>(
+    given: impl Iterator<Item = Bound<'py, PyAny>>,
+    count: usize,
+) -> PyResult<Parameters> {
+    let mut values = Vec::with_capacity(count);
+    for value in given {
+        values.push(value_of(&value)?);
+    }
+    Ok(Parameters::Positional(values))
+}
+
+fn named(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
+    let py = given.py();
+    let mut values: Vec<(String, Value)> = Vec::new();
+    for name in names(sql) {
+        let Some(key) = name.get(1..).filter(|key| !key.is_empty()) else {
+            return Err(misuse(
+                py,
+                format!("the parameter {name} has no name, as a mapping needs"),
+            ));
+        };
+        if values.iter().any(|(known, _)| known == name) {
+            continue;
+        }
+        let value = given.get_item(key).map_err(|error| {
+            if !error.is_instance_of::<PyKeyError>(py) {
+                return error;
+            }
+            misuse(py, format!("there is no value for the parameter {name}"))
+        })?;
+        values.push((name.to_owned(), value_of(&value)?));
+    }
+    Ok(Parameters::Named(values))
+}
+
+/// The parameters in a text of SQL, with their signs; of one by number the sign alone.
+fn names(sql: &str) -> Vec<&str> {
+    let bytes = sql.as_bytes();
+    let mut names = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let rest = bytes.get(at + 1..).unwrap_or_default();
+        let word = rest.iter().take_while(|byte| is_of_word(**byte)).count();
+        at += 1 + match (byte, rest.first()) {
+            (b'\'' | b'"' | b'`', _) => length_to(rest, &[byte]),
+            (b'[', _) => length_to(rest, b"]"),
+            (b'-', Some(b'-')) => length_to(rest, b"\n"),
+            (b'/', Some(b'*')) => 1 + length_to(rest.get(1..).unwrap_or_default(), b"*/"),
+            (b':' | b'@' | b'$', _) if word > 0 => {
+                names.extend(sql.get(at..=at + word));
+                word
+            }
+            (b'?', _) => {
+                names.push("?");
+                word
+            }
+            _ if is_of_word(byte) => word,
+            _ => 0,
+        };
+    }
+    names
+}
+
+/// Bytes up to the end of `mark`.
+fn length_to(bytes: &[u8], mark: &[u8]) -> usize {
+    let found = bytes.windows(mark.len()).position(|window| window == mark);
+    found.map_or(bytes.len(), |at| at + mark.len())
+}
+
+/// Bytes of which SQLite makes names.
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}

@@ -1,0 +1,111 @@
+//! Rows for a table, from Python, and rows that a statement returned, for it.
+//!
+//! Must never: accept a row that has more or fewer values than there are columns.
+
+use leafpress::rusqlite::types::{Value, ValueRef};
+use leafpress::rusqlite::{self, Row, Statement};
+use leafpress::writer::{Executed, Parameters};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::values::{object_of, value_of};
+
+/// The rows of an iterable of sequences.
+///
+/// # Errors
+/// Those of the iterable; for a value that SQLite cannot hold.
+pub fn rows_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<Value>>> {
+    let mut rows = Vec::new();
+    for (index, row) in given.try_iter()?.enumerate() {
+        let row = row?;
+        let values: PyResult<Vec<Value>> = row.try_iter()?.map(|it| value_of(&it?)).collect();
+        rows.push(values.map_err(|error| in_row(given.py(), error, index + 1))?);
+    }
+    Ok(rows)
+}
+
+/// The exception of a value, with the number of its row.
+fn in_row(py: Python<'_>, error: PyErr, number: usize) -> PyErr {
+    let named = py
+        .import("leafpress._errors")
+        .and_then(|errors| errors.getattr("in_row"))
+        .and_then(|in_row| in_row.call1((error.clone_ref(py), number)));
+    named.map_or(error, PyErr::from_value)
+}
+
+/// The values of a row that SQLite gives.
+pub fn values_of(row: &Row<'_>) -> rusqlite::Result<Vec<Value>> {
+    let count = row.as_ref().column_count();
+    (0..count).map(|index| row.get_ref(index).map(owned)).collect()
+}
+
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(integer) => Value::Integer(integer),
+        ValueRef::Real(real) => Value::Real(real),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+/// All rows of a query on a read-only connection, with the names of their columns.
+pub fn all_rows(
+    statement: &mut Statement<'_>,
+    parameters: &Parameters,
+) -> leafpress::Result<(Vec<String>, Vec<Vec<Value>>)> {
+    bind(statement, parameters)?;
+    let columns = statement.column_names().into_iter().map(str::to_owned).collect();
+    let rows = statement.raw_query().mapped(values_of).collect::<rusqlite::Result<_>>()?;
+    Ok((columns, rows))
+}
+
+fn bind(statement: &mut Statement<'_>, parameters: &Parameters) -> rusqlite::Result<()> {
+    statement.clear_bindings();
+    match parameters {
+        Parameters::Named(values) => {
+            for (name, value) in values {
+                if let Some(index) = statement.parameter_index(name)? {
+                    statement.raw_bind_parameter(index, value)?;
+                }
+            }
+        }
+        Parameters::Positional(values) => {
+            let wanted = statement.parameter_count();
+            if values.len() != wanted {
+                return Err(rusqlite::Error::InvalidParameterCount(values.len(), wanted));
+            }
+            for (index, value) in values.iter().enumerate() {
+                statement.raw_bind_parameter(index + 1, value)?;
+            }
+        }
+        _ => return Err(rusqlite::Error::InvalidQuery),
+    }
+    Ok(())
+}
+
+/// `leafpress.Executed` of a statement.
+pub fn executed(py: Python<'_>, done: Executed) -> PyResult<Py<PyAny>> {
+    static EXECUTED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = EXECUTED.import(py, "leafpress._result", "Executed")?;
+    Ok(class.call1((done.rows_changed, done.last_insert_rowid))?.unbind())
+}
+
+/// `leafpress.Result` of a statement.
+pub fn result(
+    py: Python<'_>,
+    columns: Vec<String>,
+    rows: Vec<Vec<Value>>,
+    done: Executed,
+) -> PyResult<Py<PyAny>> {
+    static RESULT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = RESULT.import(py, "leafpress._result", "Result")?;
+    let list = PyList::empty(py);
+    for row in rows {
+        let values: PyResult<Vec<_>> =
+            row.iter().map(|value| object_of(py, ValueRef::from(value))).collect();
+        list.append(PyTuple::new(py, values?)?)?;
+    }
+    Ok(class.call1((columns, list, done.rows_changed, done.last_insert_rowid))?.unbind())
+}

@@ -1,0 +1,63 @@
+//! The ticket of a call that was submitted, behind `leafpress.Ticket`.
+//!
+//! Must never: wait with the interpreter held, or lose an answer that was fetched.
+
+use std::sync::{Mutex, PoisonError};
+
+use leafpress::writer::{Executed, Ticket};
+use pyo3::prelude::*;
+
+use super::rows;
+use super::wait::wait_answered;
+use crate::errors::{Raise, misuse};
+
+/// A ticket, and the answer once it was fetched.
+#[pyclass(frozen, module = "leafpress._leafpress")]
+pub struct NativeTicket {
+    ticket: Ticket<Executed>,
+    answer: Mutex<Option<PyResult<Py<PyAny>>>>,
+}
+
+impl NativeTicket {
+    pub fn new(ticket: Ticket<Executed>) -> Self {
+        Self { ticket, answer: Mutex::new(None) }
+    }
+}
+
+#[pymethods]
+impl NativeTicket {
+    /// Waits at most for `timeout` seconds; true if the answer is there.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
+        let limit = timeout.map(|it| super::options::duration("timeout", &it)).transpose()?;
+        wait_answered(py, &self.ticket, limit)
+    }
+
+    /// The answer, which must be there.
+    fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        if answer.is_none() {
+            *answer = self.ticket.fetch().map(|it| rows::executed(py, it.raise(py)?));
+        }
+        match &*answer {
+            Some(Ok(value)) => Ok(value.clone_ref(py)),
+            Some(Err(error)) => Err(error.clone_ref(py)),
+            None => Err(misuse(py, "there is no answer yet")),
+        }
+    }
+
+    /// True if the answer is there.
+    fn done(&self) -> bool {
+        self.ticket.is_answered()
+    }
+
+    /// Takes the call back if no thread has begun with it; false if it is too late.
+    fn cancel(&self) -> bool {
+        self.ticket.cancel()
+    }
+
+    /// Takes the call back, or stops it if it runs; false if it is answered.
+    fn interrupt(&self) -> bool {
+        self.ticket.interrupt()
+    }
+}

@@ -1,0 +1,129 @@
+//! Waits of Python's threads.
+//!
+//! The main thread gets the signals of the process, and Python's handlers run only where the thread
+//! asks for them. So it waits in slices; other threads wait in one piece.
+//!
+//! Must never: hold the interpreter while it waits.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use leafpress::writer::Ticket;
+use pyo3::prelude::*;
+
+use crate::errors::{Raise, misuse};
+
+/// Time between two looks for signals: no user notices it.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Returns true if this thread is the one that runs Python's signal handlers.
+pub fn is_main(py: Python<'_>) -> PyResult<bool> {
+    thread_local! {
+        static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
+    }
+    if let Some(known) = IS_MAIN.get() {
+        return Ok(known);
+    }
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    let is_main = main.eq(threading.call_method0("get_ident")?)?;
+    IS_MAIN.set(Some(is_main));
+    Ok(is_main)
+}
+
+/// Waits for the answer of a ticket, at most for `limit`; false if it is not there then.
+///
+/// # Errors
+/// What a signal handler raises, as `KeyboardInterrupt`: then the call is interrupted, and this
+/// waits for its end first.
+pub fn wait_answered<T: 'static>(
+    py: Python<'_>,
+    ticket: &Ticket<T>,
+    limit: Option<Duration>,
+) -> PyResult<bool> {
+    let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let slice = is_main(py)?.then_some(SLICE);
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let wait = match (left, slice) {
+            (Some(left), Some(slice)) => Some(left.min(slice)),
+            (left, slice) => left.or(slice),
+        };
+        if py.detach(|| ticket.wait_answered(wait)).raise(py)? {
+            return Ok(true);
+        }
+        if slice.is_some()
+            && let Err(signal) = py.check_signals()
+        {
+            ticket.interrupt();
+            // The statement stops within milliseconds; a commit that has begun comes to its end.
+            py.detach(|| ticket.wait_answered(None)).raise(py)?;
+            return Err(signal);
+        }
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(false);
+        }
+    }
+}
+
+/// The answer of a ticket, for which this thread waits.
+///
+/// # Errors
+/// Those of `wait_answered`, and that of the call.
+pub fn answer<T: Send + 'static>(py: Python<'_>, ticket: &Ticket<T>) -> PyResult<T> {
+    wait_answered(py, ticket, None)?;
+    match ticket.fetch() {
+        Some(answer) => answer.raise(py),
+        None => Err(misuse(py, "the answer was fetched before")),
+    }
+}
+
+/// The output of a future, for which this thread waits. `stop` is called if a signal handler
+/// raises, and the future is dropped.
+///
+/// # Errors
+/// What the signal handler raises.
+pub fn block_on<F: Future + Send>(
+    py: Python<'_>,
+    future: F,
+    stop: impl Fn() + Sync,
+) -> PyResult<F::Output>
+where
+    F::Output: Send,
+{
+    let slice = is_main(py)?.then_some(SLICE);
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        let polled = py.detach(|| {
+            let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+            if polled.is_pending() {
+                slice.map_or_else(thread::park, thread::park_timeout);
+            }
+            polled
+        });
+        if let Poll::Ready(output) = polled {
+            return Ok(output);
+        }
+        if slice.is_some()
+            && let Err(signal) = py.check_signals()
+        {
+            stop();
+            return Err(signal);
+        }
+    }
+}
+
+/// Wakes a thread that waits in `block_on`.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
