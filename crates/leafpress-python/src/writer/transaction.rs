@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use leafpress::rusqlite::ffi;
 use leafpress::rusqlite::types::Value;
 use leafpress::writer::{Executed, Parameters, PendingCall, Transaction};
 use leafpress::{Error, ErrorKind, Result};
@@ -55,7 +56,7 @@ enum Request {
 }
 
 /// State shared by the object of Python and the thread that began the transaction.
-struct Shared {
+pub struct Shared {
     /// The writer, by the address of its object.
     writer: usize,
     requests: Mutex<Option<mpsc::Sender<Request>>>,
@@ -72,7 +73,7 @@ impl Shared {
     }
 
     /// Has the closure end with a rollback.
-    fn abandon(&self) {
+    pub fn abandon(&self) {
         drop(lock(&self.requests).take());
     }
 
@@ -96,9 +97,8 @@ thread_local! {
     static BEGUN_HERE: RefCell<Vec<BegunHere>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns true if this thread has a transaction of the writer open.
-pub fn is_open_here(writer: &NativeWriter) -> bool {
-    let writer = std::ptr::from_ref(writer).addr();
+/// Returns true if this thread has a transaction of the writer of this address open.
+pub fn is_open_here(writer: usize) -> bool {
     BEGUN_HERE.with_borrow(|begun| {
         begun.iter().any(|it| {
             it.0.upgrade().is_some_and(|shared| shared.writer == writer && shared.is_open())
@@ -132,9 +132,11 @@ impl Drop for NativeTransaction {
 
 impl NativeTransaction {
     pub fn new(writer: Py<NativeWriter>, limit: Option<Duration>) -> Self {
-        let address = std::ptr::from_ref(writer.get()).addr();
         let (requests, call) = (Mutex::new(None), Mutex::new(None));
-        Self { writer, limit, shared: Arc::new(Shared { writer: address, requests, call }) }
+        let shared = Shared { writer: writer.get().address(), requests, call };
+        let shared = Arc::new(shared);
+        writer.get().watch(&shared);
+        Self { writer, limit, shared }
     }
 
     /// Hands in the closure, which waits for requests once its turn has come.
@@ -425,6 +427,12 @@ impl Steps {
                 Request::Commit => self.is_to_commit = true,
                 Request::Step(step, reply) => {
                     let outcome = carry_out(transaction, &step);
+                    if let Err(error) = &outcome
+                        && error.sqlite_code() == Some(ffi::SQLITE_INTERRUPT)
+                    {
+                        // Without a reply the caller gets the call's own error, which says why.
+                        return outcome.map(drop);
+                    }
                     self.past.push((step, digest(&outcome)));
                     reply.send(outcome);
                 }

@@ -34,9 +34,10 @@ impl Error {
     pub fn sqlite_code(&self) -> Option<i32> {
         let first = std::error::Error::source(self);
         let mut causes = std::iter::successors(first, |cause| cause.source());
-        causes.find_map(|cause| {
-            let answer = cause.downcast_ref::<rusqlite::Error>()?.sqlite_error()?;
-            Some(answer.extended_code)
+        causes.find_map(|cause| match cause.downcast_ref::<rusqlite::Error>()? {
+            rusqlite::Error::SqliteFailure(answer, _)
+            | rusqlite::Error::SqlInputError { error: answer, .. } => Some(answer.extended_code),
+            _ => None,
         })
     }
 
