@@ -25,9 +25,9 @@ class Error(Exception):
     """State of the database after the failure."""
     to_do: str | None = None
     """Advice."""
-    sqlite_errorcode: int | None = None  # type: ignore[assignment]
+    sqlite_errorcode: int | None = None
     """Extended result code of SQLite, if SQLite has refused the operation."""
-    sqlite_errorname: str | None = None  # type: ignore[assignment]
+    sqlite_errorname: str | None = None
     """Name of that code."""
 
 

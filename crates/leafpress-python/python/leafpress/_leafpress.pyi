@@ -1,12 +1,24 @@
 """The native module."""
 
 from asyncio import Future
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 from ._result import Executed, Result
 
 __version__: str
+
+def main(arguments: list[str], again: list[str]) -> int: ...
+def load(
+    database: str,
+    kind: str,
+    name: str,
+    source: Any,
+    options: dict[str, Any],
+    dry_run: bool,
+    progress: Callable[..., object] | None,
+) -> str:
+    """Loads an input, or only looks at it. Returns the report as JSON."""
 
 @final
 class Loop:

@@ -14,6 +14,7 @@ pub mod wait;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use leafpress::Writer;
 use leafpress::writer::Maintenance;
@@ -34,6 +35,13 @@ pub struct NativeWriter {
     is_closed: AtomicBool,
     /// Its transactions, for the end of the program.
     transactions: Mutex<Vec<Weak<transaction::Shared>>>,
+    work: Mutex<Vec<Weak<dyn EndsBefore>>>,
+}
+
+/// Work in threads of its own that is to end before its writer is closed.
+pub trait EndsBefore: Send + Sync {
+    /// Ends it, and waits for that so long at most.
+    fn end(&self, limit: Option<Duration>);
 }
 
 impl NativeWriter {
@@ -72,6 +80,20 @@ impl NativeWriter {
         Ok(&self.writer)
     }
 
+    /// Has this work end before the writer is closed.
+    pub fn end_before_close(&self, work: Weak<dyn EndsBefore>) {
+        let mut all = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|work| work.strong_count() > 0);
+        all.push(work);
+    }
+
+    fn end_work(&self, limit: Option<Duration>) {
+        let all = std::mem::take(&mut *self.work.lock().unwrap_or_else(PoisonError::into_inner));
+        for work in all.iter().filter_map(Weak::upgrade) {
+            work.end(limit);
+        }
+    }
+
     /// The writer for a call that may run so long.
     fn limited(&self, py: Python<'_>, limit: Option<Bound<'_, PyAny>>) -> PyResult<Writer> {
         let writer = self.get(py)?;
@@ -85,7 +107,12 @@ impl Drop for NativeWriter {
         // The last clone of the writer waits for its calls.
         if !self.is_closed.load(Ordering::Relaxed) {
             let writer = self.writer.clone();
-            Python::attach(|py| py.detach(|| drop(writer.close())));
+            Python::attach(|py| {
+                py.detach(|| {
+                    self.end_work(None);
+                    drop(writer.close());
+                });
+            });
         }
     }
 }
@@ -101,7 +128,8 @@ impl NativeWriter {
     ) -> PyResult<Self> {
         let builder = options::builder(py, path, options)?;
         let writer = py.detach(|| builder.open()).raise(py)?;
-        Ok(Self { writer, is_closed: AtomicBool::new(false), transactions: Mutex::default() })
+        let (is_closed, transactions) = (AtomicBool::new(false), Mutex::default());
+        Ok(Self { writer, is_closed, transactions, work: Mutex::default() })
     }
 
     /// Carries out one statement, and waits until it is committed.
@@ -161,8 +189,7 @@ impl NativeWriter {
         let writer = self.get(py)?;
         let rows = rows::rows_of(given)?;
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let ticket =
-            py.detach(|| writer.submit_insert_many(table, &columns, rows)).raise(py)?;
+        let ticket = py.detach(|| writer.submit_insert_many(table, &columns, rows)).raise(py)?;
         wait::answer(py, &ticket)
     }
 
@@ -285,9 +312,12 @@ impl NativeWriter {
         let limit = timeout.map(|it| options::duration("timeout", &it)).transpose()?;
         self.is_closed.store(true, Ordering::Relaxed);
         let writer = self.writer.clone();
-        let closed = py.detach(|| match limit {
-            None => writer.close(),
-            Some(limit) => writer.close_timeout(limit),
+        let closed = py.detach(|| {
+            self.end_work(limit);
+            match limit {
+                None => writer.close(),
+                Some(limit) => writer.close_timeout(limit),
+            }
         });
         closed.raise(py)
     }

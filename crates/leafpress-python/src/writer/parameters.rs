@@ -59,7 +59,10 @@ fn named(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
     let mut values: Vec<(String, Value)> = Vec::new();
     for name in names(sql) {
         let Some(key) = name.get(1..).filter(|key| !key.is_empty()) else {
-            return Err(misuse(py, format!("the parameter {name} has no name, as a mapping needs")));
+            return Err(misuse(
+                py,
+                format!("the parameter {name} has no name, as a mapping needs"),
+            ));
         };
         if values.iter().any(|(known, _)| known == name) {
             continue;

@@ -90,8 +90,12 @@ impl<T> PendingCall<T> {
         shared.queue.push_or_line_up((call?, self.writer.call_limit), self.take)
     }
 
-    /// The call of a thread, which waits for the answer here.
-    pub(crate) fn wait(mut self) -> Result<T> {
+    /// The answer, for a thread: it waits here, and carries out the call itself if no other thread
+    /// runs the engine.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub fn wait(mut self) -> Result<T> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::New(call) => self.writer.carry_out(call?, self.take),
             State::Submitted(ticket) => ticket.wait(),
@@ -110,7 +114,7 @@ impl<T> PendingCall<T> {
 
     /// Hands in the call without waiting for room or for the answer, and forgets it. For code
     /// that runs where calls are answered, and for destructors.
-    pub(crate) fn leave(mut self) {
+    pub fn leave(mut self) {
         if let State::New(Ok(call)) = std::mem::replace(&mut self.state, State::Over)
             && let Some(shared) = self.writer.shared.here()
             && let Err(error) = shared.queue.push_or_line_up((call, None), self.take)

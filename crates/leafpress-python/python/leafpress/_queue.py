@@ -1,0 +1,653 @@
+"""Queues: durable jobs in the tables of a database, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, overload
+
+from ._async import AsyncWriter, in_thread
+from ._errors import Error
+from ._jobs import (
+    AsyncJob,
+    BaseJob,
+    Job,
+    JobOptions,
+    NewJob,
+    Pushed,
+    arrived,
+    described,
+    moment_of,
+    native_job,
+    native_payload,
+    seconds,
+    start,
+)
+from ._leafpress import NativeQueue
+from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport, work_in_tasks, work_in_threads
+from ._writer import Writer
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Coroutine
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+# A method is called `list`, so annotations cannot say it.
+_Record = dict[str, Any]
+_Records = list[_Record]
+_Answers = list["Error | None"]
+_Pushes = list[Pushed]
+_Jobs = list[Job]
+_AsyncJobs = list[AsyncJob]
+
+_TIMES = frozenset({"lease", "backoff_first", "backoff_max", "keep_done", "keep_dead"})
+_RATES = frozenset({"rate", "group_rate"})
+
+class Queue:
+    """A queue of a database. `Queue(writer, name)` is a `SyncQueue` for a `Writer`, and an
+    `AsyncQueue`, whose methods are awaited, for an `AsyncWriter`.
+
+    Arguments:
+        writer: A `Writer` or an `AsyncWriter`; or the path of a database, for a Writer of its own
+            that `close` closes.
+        name: The queue, which is made if it is missing.
+        must_exist: Fail if it is missing.
+        settings: Changes of its settings, as for `configure`.
+
+    A job is delivered until it is acked, at least once. A claim is a lease: if its consumer
+    vanishes, the job comes again when the lease ends. Any number of threads, tasks and processes
+    share a queue.
+
+    An error of a method leaves the queue as it was, unless it is `OutcomeUnknown`.
+    """
+
+    @overload
+    def __new__(
+        cls, writer: AsyncWriter, name: str = ..., *, must_exist: bool = ..., **settings: Any
+    ) -> AsyncQueue: ...
+    @overload
+    def __new__(
+        cls,
+        writer: Writer | str | os.PathLike[str],
+        name: str = ...,
+        *,
+        must_exist: bool = ...,
+        **settings: Any,
+    ) -> SyncQueue: ...
+    def __new__(
+        cls, writer: Any, name: str = "default", *, must_exist: bool = False, **settings: Any
+    ) -> Queue:
+        kind = AsyncQueue if isinstance(writer, AsyncWriter) else SyncQueue
+        return object.__new__(kind if cls is Queue else cls)
+
+    name: str
+    """Its name."""
+
+    def __repr__(self) -> str:
+        return f"<queue {self.name!r}>"
+
+
+class SyncQueue(Queue):
+    """A queue whose methods wait until what they do is on disk."""
+
+    def __init__(
+        self,
+        writer: Writer | str | os.PathLike[str],
+        name: str = "default",
+        *,
+        must_exist: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.name = name
+        self._own = None if isinstance(writer, Writer) else Writer(writer)
+        self._writer = self._own if not isinstance(writer, Writer) else writer
+        try:
+            self._native = NativeQueue(
+                self._writer._native, name, must_exist, _native_settings(settings)
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def push(self, payload: Any, **options: Unpack[JobOptions]) -> Pushed:
+        """Pushes a job. It is on disk when this returns.
+
+        The payload is stored as bytes if it is bytes, and else as JSON; `job.payload` gives the
+        same back. The options are those of `JobOptions`.
+
+        Raises DataError for a payload that cannot be JSON.
+        """
+        return Pushed(*self._native.push(None, native_job(payload, options)))
+
+    def push_many(self, payloads: Iterable[Any], **options: Unpack[JobOptions]) -> _Pushes:
+        """Pushes all of these jobs, in order, or none of them. A `NewJob` has options of its own
+        beside these."""
+        jobs = [native_job(payload, options) for payload in payloads]
+        return [Pushed(*pushed) for pushed in self._native.push_many(None, jobs)]
+
+    def claim(
+        self,
+        count: int = 1,
+        *,
+        lease: float | timedelta | None = None,
+        wait: float | timedelta | None = 0.0,
+        worker: str | None = None,
+    ) -> _Jobs:
+        """Claims jobs: at most `count`, and none only if there is none.
+
+        Arguments:
+            lease: Time until others may have the jobs; else as the queue's settings say.
+            wait: Longest time to wait for a job; None waits until there is one.
+            worker: Name of this consumer in lists and histories.
+        """
+        fields = self._native.claim(None, count, _time("lease", lease), _time("wait", wait), worker)
+        return [Job(self, each) for each in fields]
+
+    def ack(self, job: Job | str, result: Any = None) -> None:
+        """The job (or the one of this token) is done, and never delivered again. A result is kept
+        as long as the setting `keep_done` says.
+
+        Raises LeaseLost if the claim does not hold any more.
+        """
+        result = None if result is None else native_payload(result)
+        self._native.ack(None, _token(job), result)
+        _settle(job, "done")
+
+    def ack_many(self, jobs: Iterable[Job | str]) -> _Answers:
+        """Acks many jobs in one transaction. Each has its own answer, in order: None, or why its
+        claim does not hold any more."""
+        all_jobs = [*jobs]
+        answers = self._native.ack_many(None, [_token(job) for job in all_jobs])
+        return _acked(all_jobs, answers)
+
+    def nack(
+        self,
+        job: Job | str,
+        error: str | BaseException | None = None,
+        delay: float | timedelta | None = None,
+    ) -> datetime | None:
+        """The job did not succeed, and is tried again after `delay`, else after the queue's
+        backoff. Returns the time of that; None if the job is dead, as that was its last attempt.
+
+        Raises LeaseLost if the claim does not hold any more.
+        """
+        text = None if error is None else described(error)
+        due_ms = self._native.nack(None, _token(job), text, _time("delay", delay))
+        _settle(job, "dead" if due_ms is None else "retried")
+        return None if due_ms is None else moment_of(due_ms)
+
+    def fail(self, job: Job | str, reason: str | BaseException) -> None:
+        """The job can never be done: it is dead.
+
+        Raises LeaseLost if the claim does not hold any more.
+        """
+        self._native.fail(None, _token(job), described(reason))
+        _settle(job, "dead")
+
+    def release(self, job: Job | str) -> None:
+        """Gives the job back, to be claimed again at once; that was no attempt.
+
+        Raises LeaseLost if the claim does not hold any more.
+        """
+        self._native.release(None, _token(job))
+        _settle(job, "released")
+
+    def extend(self, job: Job | str, lease: float | timedelta) -> datetime:
+        """Lets the lease end this long after now; returns the time of its end.
+
+        Raises LeaseLost if the claim does not hold any more.
+        """
+        until = self._native.extend(None, _token(job), seconds("lease", lease))
+        return _extended(job, until)
+
+    def pause(self) -> None:
+        """Gives no jobs to any consumer, in all processes, until `resume`."""
+        self._native.pause(None)
+
+    def resume(self) -> None:
+        """Gives jobs again."""
+        self._native.resume(None)
+
+    def retry(self, id: int) -> bool:
+        """Has a dead job tried again, with all its attempts. False if it is not there or not
+        dead."""
+        return self._native.retry(None, id)
+
+    def retry_dead(self, limit: int | None = None) -> int:
+        """Has dead jobs tried again, the oldest first; returns their number."""
+        return self._native.retry_dead(None, limit)
+
+    def remove(self, id: int) -> bool:
+        """Removes a job in any state. False if there is none."""
+        return self._native.remove(None, id)
+
+    def purge(
+        self,
+        *states: str,
+        older_than: float | timedelta | None = None,
+        limit: int | None = None,
+    ) -> int:
+        """Removes jobs of these states ("done" and "dead" if none is named) that have been so for
+        longer than `older_than`; returns their number."""
+        age = _time("older_than", older_than)
+        return self._native.purge(None, _some(states), age, limit)
+
+    def drop(self) -> int:
+        """Removes the queue with all its jobs, schedules and statistics; returns the number of
+        jobs."""
+        return self._native.drop_queue(None)
+
+    def settings(self) -> _Record:
+        """Its settings, as `leafpress queue settings --json` names them."""
+        return _json(self._native.settings(None))
+
+    def configure(self, **settings: Any) -> _Record:
+        """Changes settings, for all processes; returns all of them.
+
+        `lease`, `keep_done`, `keep_dead`, `backoff_first` and `backoff_max` are times,
+        `attempts_max`, `concurrency` and `group_concurrency` numbers, `backoff_factor` and
+        `backoff_jitter` factors, `rate` and `group_rate` pairs of a number of jobs and a time.
+        """
+        return _json(self._native.configure(None, _native_settings(settings)))
+
+    def schedule(
+        self,
+        name: str,
+        cron: str,
+        payload: Any = b"",
+        *,
+        timezone: str = "UTC",
+        missed: str = "once",
+        **options: Unpack[JobOptions],
+    ) -> None:
+        """Pushes a job again and again, at the times of a cron expression of five fields, or of
+        six with seconds in front. A schedule of the same name is replaced.
+
+        Arguments:
+            missed: What becomes of times that passed while nothing claimed: "once", "skip", "all".
+        """
+        job = native_job(payload, options)
+        self._native.schedule(None, (name, cron, timezone, missed), job)
+
+    def unschedule(self, name: str) -> bool:
+        """Forgets a schedule; its jobs stay. False if there is none."""
+        return self._native.unschedule(None, name)
+
+    def schedules(self) -> _Records:
+        """The schedules, by name, as `leafpress queue schedule list --json` shows them."""
+        return _json(self._native.schedules(None))
+
+    def job(self, id: int) -> _Record | None:
+        """All that is known of a job, as `leafpress queue show --json` says it; None if there is
+        none."""
+        return _job(_json(self._native.job(id)))
+
+    def history(self, id: int) -> _Records:
+        """The attempts of a job, in order."""
+        return _json(self._native.history(id))
+
+    def list(
+        self,
+        *states: str,
+        group: str | None = None,
+        after: int | None = None,
+        newest: bool = False,
+        limit: int = 100,
+        payloads: bool = False,
+    ) -> _Records:
+        """A page of jobs, in the order of their pushes; those after the job `after`."""
+        order = (after, newest)
+        found = self._native.list(_some(states), group, order, limit, payloads)
+        return [_job(job) for job in _json(found)]
+
+    def stats(self) -> _Record:
+        """Numbers of jobs, ages, rates and times, as `leafpress queue stats --json` shows them."""
+        return _json(self._native.stats())
+
+    def prometheus(self) -> str:
+        """The same for Prometheus."""
+        return self._native.prometheus()
+
+    @overload
+    def work(self, handler: None = None, /, **options: Unpack[WorkOptions]) -> Work: ...
+    @overload
+    def work(
+        self, handler: Callable[[Job], Any], /, **options: Unpack[WorkOptions]
+    ) -> WorkReport: ...
+    def work(
+        self, handler: Callable[[Job], Any] | None = None, /, **options: Unpack[WorkOptions]
+    ) -> Work | WorkReport:
+        """Works jobs off; while there is none, it waits. Leases are extended meanwhile.
+
+        `q.work(handler)` calls the handler for each job, in as many threads as `concurrency` says
+        (in the calling thread if that is 1), and returns the numbers when it ends. The job is
+        acked when the handler returns, with what it returns as the result if that is not None. It
+        is tried again later if the handler raises an Exception; another BaseException gives the
+        job back and ends the work.
+
+        `for job in q.work():` acks a job when the next one is asked for. If the loop is left
+        before, by break or by an error, that job is tried again later (ack it before the break
+        if it is done), and jobs that were claimed ahead, as many as `concurrency` says, are given
+        back. `with job:` around the body says an error to the history of the job.
+
+        In both, a job may be settled by its own methods instead: `job.nack(delay=60)`. Ctrl-C
+        gives back what was claimed and not begun. The options are those of `WorkOptions`.
+        """
+        if handler is None:
+            return Work(self, options)
+        return work_in_threads(self, handler, options)
+
+    def close(self) -> None:
+        """Closes the Writer, if the queue has opened it."""
+        if self._own is not None:
+            self._own.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncQueue(Queue):
+    """A queue of an `AsyncWriter`: the methods of `SyncQueue`, awaited. It is opened by the first
+    of them.
+
+    A call that is cancelled before it has begun is not carried out, and a claim that is cancelled
+    keeps no job.
+    """
+
+    def __init__(
+        self,
+        writer: AsyncWriter,
+        name: str = "default",
+        *,
+        must_exist: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.name = name
+        self._writer = writer
+        self._must_exist = must_exist
+        self._settings = _native_settings(settings)
+        self._native: NativeQueue | None = None
+
+    async def _open(self) -> NativeQueue:
+        if self._native is None:
+            writer = await self._writer._opened()
+            self._native = await in_thread(
+                NativeQueue, writer, self.name, self._must_exist, self._settings
+            )
+        return self._native
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        self._writer._not_inside()
+        native = self._native or await self._open()
+        return await start(getattr(native, method), *arguments)
+
+    async def _read(self, method: str, *arguments: Any) -> Any:
+        self._writer._not_inside()
+        native = self._native or await self._open()
+        return _json(await in_thread(getattr(native, method), *arguments))
+
+    async def push(self, payload: Any, **options: Unpack[JobOptions]) -> Pushed:
+        """As `SyncQueue.push`."""
+        return Pushed(*await self._call("push", native_job(payload, options)))
+
+    async def push_many(self, payloads: Iterable[Any], **options: Unpack[JobOptions]) -> _Pushes:
+        """As `SyncQueue.push_many`."""
+        jobs = [native_job(payload, options) for payload in payloads]
+        return [Pushed(*pushed) for pushed in await self._call("push_many", jobs)]
+
+    async def claim(
+        self,
+        count: int = 1,
+        *,
+        lease: float | timedelta | None = None,
+        wait: float | timedelta | None = 0.0,
+        worker: str | None = None,
+    ) -> _AsyncJobs:
+        """As `SyncQueue.claim`."""
+        self._writer._not_inside()
+        native = self._native or await self._open()
+        times = _time("lease", lease), _time("wait", wait)
+        claiming = start(native.claim, count, *times, worker)
+        try:
+            fields = await claiming
+        except asyncio.CancelledError:
+            for each in arrived(claiming) or ():
+                native.give_back(each[0])
+            raise
+        return [AsyncJob(self, each) for each in fields]
+
+    async def ack(self, job: AsyncJob | str, result: Any = None) -> None:
+        """As `SyncQueue.ack`."""
+        result = None if result is None else native_payload(result)
+        await self._call("ack", _token(job), result)
+        _settle(job, "done")
+
+    async def ack_many(self, jobs: Iterable[AsyncJob | str]) -> _Answers:
+        """As `SyncQueue.ack_many`."""
+        all_jobs = [*jobs]
+        answers = await self._call("ack_many", [_token(job) for job in all_jobs])
+        return _acked(all_jobs, answers)
+
+    async def nack(
+        self,
+        job: AsyncJob | str,
+        error: str | BaseException | None = None,
+        delay: float | timedelta | None = None,
+    ) -> datetime | None:
+        """As `SyncQueue.nack`."""
+        text = None if error is None else described(error)
+        due_ms = await self._call("nack", _token(job), text, _time("delay", delay))
+        _settle(job, "dead" if due_ms is None else "retried")
+        return None if due_ms is None else moment_of(due_ms)
+
+    async def fail(self, job: AsyncJob | str, reason: str | BaseException) -> None:
+        """As `SyncQueue.fail`."""
+        await self._call("fail", _token(job), described(reason))
+        _settle(job, "dead")
+
+    async def release(self, job: AsyncJob | str) -> None:
+        """As `SyncQueue.release`."""
+        await self._call("release", _token(job))
+        _settle(job, "released")
+
+    async def extend(self, job: AsyncJob | str, lease: float | timedelta) -> datetime:
+        """As `SyncQueue.extend`."""
+        until = await self._call("extend", _token(job), seconds("lease", lease))
+        return _extended(job, until)
+
+    async def pause(self) -> None:
+        """As `SyncQueue.pause`."""
+        await self._call("pause")
+
+    async def resume(self) -> None:
+        """As `SyncQueue.resume`."""
+        await self._call("resume")
+
+    async def retry(self, id: int) -> bool:
+        """As `SyncQueue.retry`."""
+        is_retried: bool = await self._call("retry", id)
+        return is_retried
+
+    async def retry_dead(self, limit: int | None = None) -> int:
+        """As `SyncQueue.retry_dead`."""
+        jobs: int = await self._call("retry_dead", limit)
+        return jobs
+
+    async def remove(self, id: int) -> bool:
+        """As `SyncQueue.remove`."""
+        is_removed: bool = await self._call("remove", id)
+        return is_removed
+
+    async def purge(
+        self,
+        *states: str,
+        older_than: float | timedelta | None = None,
+        limit: int | None = None,
+    ) -> int:
+        """As `SyncQueue.purge`."""
+        age = _time("older_than", older_than)
+        jobs: int = await self._call("purge", _some(states), age, limit)
+        return jobs
+
+    async def drop(self) -> int:
+        """As `SyncQueue.drop`."""
+        jobs: int = await self._call("drop_queue")
+        return jobs
+
+    async def settings(self) -> _Record:
+        """As `SyncQueue.settings`."""
+        return _json(await self._call("settings"))
+
+    async def configure(self, **settings: Any) -> _Record:
+        """As `SyncQueue.configure`."""
+        return _json(await self._call("configure", _native_settings(settings)))
+
+    async def schedule(
+        self,
+        name: str,
+        cron: str,
+        payload: Any = b"",
+        *,
+        timezone: str = "UTC",
+        missed: str = "once",
+        **options: Unpack[JobOptions],
+    ) -> None:
+        """As `SyncQueue.schedule`."""
+        job = native_job(payload, options)
+        await self._call("schedule", (name, cron, timezone, missed), job)
+
+    async def unschedule(self, name: str) -> bool:
+        """As `SyncQueue.unschedule`."""
+        was_there: bool = await self._call("unschedule", name)
+        return was_there
+
+    async def schedules(self) -> _Records:
+        """As `SyncQueue.schedules`."""
+        return _json(await self._call("schedules"))
+
+    async def job(self, id: int) -> _Record | None:
+        """As `SyncQueue.job`."""
+        return _job(await self._read("job", id))
+
+    async def history(self, id: int) -> _Records:
+        """As `SyncQueue.history`."""
+        attempts: _Records = await self._read("history", id)
+        return attempts
+
+    async def list(
+        self,
+        *states: str,
+        group: str | None = None,
+        after: int | None = None,
+        newest: bool = False,
+        limit: int = 100,
+        payloads: bool = False,
+    ) -> _Records:
+        """As `SyncQueue.list`."""
+        order = (after, newest)
+        found = await self._read("list", _some(states), group, order, limit, payloads)
+        return [_job(job) for job in found]
+
+    async def stats(self) -> _Record:
+        """As `SyncQueue.stats`."""
+        stats: _Record = await self._read("stats")
+        return stats
+
+    async def prometheus(self) -> str:
+        """As `SyncQueue.prometheus`."""
+        native = self._native or await self._open()
+        return await in_thread(native.prometheus)
+
+    @overload
+    def work(self, handler: None = None, /, **options: Unpack[WorkOptions]) -> AsyncWork: ...
+    @overload
+    def work(
+        self, handler: Callable[[AsyncJob], Any], /, **options: Unpack[WorkOptions]
+    ) -> Coroutine[Any, Any, WorkReport]: ...
+    def work(
+        self, handler: Callable[[AsyncJob], Any] | None = None, /, **options: Unpack[WorkOptions]
+    ) -> AsyncWork | Coroutine[Any, Any, WorkReport]:
+        """As `SyncQueue.work`: `await q.work(handler)` runs the handler, an `async def`, in as
+        many tasks as `concurrency` says; `async for job in q.work():` gives one job after the
+        other.
+
+        A handler that is cancelled gives its job back.
+        """
+        if handler is None:
+            return AsyncWork(self, options)
+        return work_in_tasks(self, handler, options)
+
+
+def _json(text: str) -> Any:
+    return json.loads(text)
+
+
+def _job(job: Any) -> Any:
+    """A job of the native module, with its payload and its result as they were given."""
+    if job is not None:
+        for name in ("payload", "result"):
+            match job[name]:
+                case {"bytes": bytes_}:
+                    job[name] = bytes(bytes_)
+                case {"json": text}:
+                    job[name] = json.loads(text)
+        if job["metadata"] is not None:
+            job["metadata"] = json.loads(job["metadata"])
+    return job
+
+
+def _some(states: tuple[str, ...]) -> list[str] | None:
+    return list(states) or None
+
+
+def _time(name: str, time: float | timedelta | None) -> float | None:
+    return None if time is None else seconds(name, time)
+
+
+def _native_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    native = {}
+    for name, value in settings.items():
+        if value is not None and name in _TIMES:
+            value = seconds(name, value)
+        elif value is not None and name in _RATES:
+            jobs, per = value
+            value = (jobs, seconds(name, per))
+        native[name] = value
+    return native
+
+
+def _token(job: BaseJob | str) -> str:
+    return job if isinstance(job, str) else job.token
+
+
+def _settle(job: BaseJob | str, became: str) -> None:
+    if not isinstance(job, str):
+        job._settle(became)
+
+
+def _acked(jobs: Sequence[BaseJob | str], answers: _Answers) -> _Answers:
+    for job, answer in zip(jobs, answers):
+        if answer is None:
+            _settle(job, "done")
+    return answers
+
+
+def _extended(job: BaseJob | str, until_ms: int) -> datetime:
+    if not isinstance(job, str):
+        job._lease_until_ms = until_ms
+    return moment_of(until_ms)
+
+
+__all__ = ["AsyncQueue", "NewJob", "Queue", "Stop", "SyncQueue"]

@@ -1,0 +1,407 @@
+"""Consumers of a queue: loops and handlers, over the feed of the native module."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ._errors import misuse
+from ._jobs import (
+    AsyncJob,
+    BaseJob,
+    Job,
+    arrived,
+    described,
+    native_payload,
+    seconds,
+    start,
+)
+from ._leafpress import NativeFeed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from ._jobs import ClaimFields
+    from ._leafpress import NativeQueue
+    from ._queue import AsyncQueue, SyncQueue
+
+_LOG = logging.getLogger("leafpress")
+_LEFT = "the loop over jobs was left before this one was done"
+# Handlers that never wait would keep the event loop from its other tasks.
+_TURN_SECONDS = 0.005
+
+
+class WorkOptions(TypedDict, total=False):
+    """Options of `Queue.work`."""
+
+    concurrency: int
+    """Handlers that run at once; for a loop, the jobs that are claimed at once. 1."""
+    lease: float | timedelta
+    """Time for which others wait for a job after this process has vanished. It is extended for as
+    long as a job runs. Else as the queue's settings say."""
+    worker: str
+    """Name of this consumer in lists and histories."""
+    jobs_max: int
+    """End after this number of jobs."""
+    until_empty: bool
+    """End when no job can be claimed and none of its own runs."""
+    stop: Stop
+    """A wish to end, from another thread or a signal handler."""
+
+
+@dataclass(frozen=True)
+class WorkReport:
+    """Numbers of jobs of some work, by what became of them."""
+
+    claimed: int
+    done: int
+    retried: int
+    """Jobs that are to be tried again later."""
+    dead: int
+    released: int
+    """Jobs that were given back, as if never claimed."""
+    lease_lost: int
+    """Jobs whose lease was lost before they were settled; others have them now."""
+    elapsed_s: float
+
+
+class Stop:
+    """A wish to take no more jobs. `now` may be called by any thread, and by a signal handler."""
+
+    def __init__(self) -> None:
+        self._feeds: weakref.WeakSet[NativeFeed] = weakref.WeakSet()
+        self._is_asked = False
+
+    @property
+    def is_asked(self) -> bool:
+        """True once `now` was called."""
+        return self._is_asked
+
+    def now(self) -> None:
+        """Asks for it: jobs that run end as they like, and jobs that wait are given back."""
+        self._is_asked = True
+        for feed in list(self._feeds):
+            feed.stop()
+
+    def _watch(self, feed: NativeFeed) -> None:
+        self._feeds.add(feed)
+        if self._is_asked:
+            feed.stop()
+
+
+class _Options:
+    """The options of some work, checked."""
+
+    def __init__(self, options: WorkOptions) -> None:
+        given: dict[str, Any] = dict(options)
+        self.concurrency: int = given.pop("concurrency", 1)
+        if not 1 <= self.concurrency <= 4_096:
+            raise misuse(f"concurrency is from 1 to 4096, not {self.concurrency}")
+        lease = given.pop("lease", None)
+        self.lease = None if lease is None else seconds("lease", lease)
+        self.worker: str | None = given.pop("worker", None)
+        self.jobs_max: int | None = given.pop("jobs_max", None)
+        self.until_empty = bool(given.pop("until_empty", False))
+        self.stop: Stop | None = given.pop("stop", None)
+        if given:
+            names = ", ".join(WorkOptions.__annotations__)
+            raise misuse(f"work has no option {min(given)!r}; it has {names}")
+        self.started = time.monotonic()
+
+    def feed(self, queue: NativeQueue, ahead: int) -> NativeFeed:
+        """The feed of a queue that holds so many jobs ready."""
+        options = (self.lease, self.worker, self.jobs_max, self.until_empty)
+        feed = NativeFeed(queue, ahead, *options)
+        if self.stop is not None:
+            self.stop._watch(feed)
+        return feed
+
+    def report(self, counts: str) -> WorkReport:
+        """The report of a feed that was closed."""
+        return WorkReport(**json.loads(counts), elapsed_s=time.monotonic() - self.started)
+
+
+class _Loop:
+    """A loop over jobs: what `Work` and `AsyncWork` share."""
+
+    def __init__(self, options: WorkOptions) -> None:
+        self._options = _Options(options)
+        self._feed: NativeFeed | None = None
+        self._job: BaseJob | None = None
+        self.report: WorkReport | None = None
+        """The numbers, once it has ended."""
+
+    def _finish(self, error: BaseException | str | None) -> None:
+        """Settles the job in hand: it is done if there is no error."""
+        job, self._job = self._job, None
+        if job is None or job.is_settled or self._feed is None:
+            return
+        if error is None:
+            self._feed.done(job.token, None)
+        elif isinstance(error, (str, Exception)):
+            self._feed.retry(job.token, described(error))
+        else:
+            self._feed.release(job.token)
+
+    def __del__(self) -> None:
+        # The loop was left: no one waits, but all is handed in before the writer can be closed.
+        job, feed = self.__dict__.get("_job"), self.__dict__.get("_feed")
+        if feed is not None and self.report is None:
+            is_open = job is not None and not job.is_settled
+            feed.abandon(job.token if is_open else None, _LEFT)
+
+
+class Work(_Loop):
+    """Jobs of a queue, one after the other: `for job in q.work()`. See `Queue.work`.
+
+    `with q.work() as jobs:` ends it at the end of the block, and waits until all of it is on disk;
+    else it ends with the loop.
+    """
+
+    def __init__(self, queue: SyncQueue, options: WorkOptions) -> None:
+        super().__init__(options)
+        self._queue = queue
+        self._feed = self._options.feed(queue._native, self._options.concurrency - 1)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Job:
+        self._finish(None)
+        feed = self._feed
+        if feed is None:
+            raise StopIteration
+        fields = feed.try_next() or feed.next(None)
+        if fields is None:
+            self.close()
+            raise StopIteration
+        self._job = job = Job(self._queue, fields, feed)
+        return job
+
+    def close(self) -> None:
+        """Ends it: the job in hand is tried again later, and those that were claimed ahead are
+        given back. All of it is on disk when this returns."""
+        self._end(_LEFT)
+
+    def _end(self, error: BaseException | str) -> None:
+        self._finish(error)
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            self.report = self._options.report(feed.close(None))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end(_LEFT if error is None else error)
+
+
+class AsyncWork(_Loop):
+    """Jobs of a queue, one after the other: `async for job in q.work()`. See `Queue.work`.
+
+    `async with q.work() as jobs:` ends it at the end of the block, and waits until all of it is
+    on disk; else it ends with the loop.
+    """
+
+    def __init__(self, queue: AsyncQueue, options: WorkOptions) -> None:
+        super().__init__(options)
+        self._queue = queue
+        self._is_closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AsyncJob:
+        self._finish(None)
+        if self._is_closed:
+            raise StopAsyncIteration
+        feed = self._feed
+        if feed is None:
+            native = await self._queue._open()
+            self._feed = feed = self._options.feed(native, self._options.concurrency - 1)
+        fields = feed.try_next() or await _next(feed)
+        if fields is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        self._job = job = AsyncJob(self._queue, fields, feed)
+        return job
+
+    async def aclose(self) -> None:
+        """Ends it: the job in hand is tried again later, and those that were claimed ahead are
+        given back. All of it is on disk when this returns."""
+        await self._end(_LEFT)
+
+    async def _end(self, error: BaseException | str) -> None:
+        self._finish(error)
+        self._is_closed = True
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            self.report = self._options.report(await start(feed.close))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._end(_LEFT if error is None else error)
+
+
+async def _next(feed: NativeFeed) -> ClaimFields | None:
+    """The next job. If this is cancelled, the job is given back."""
+    coming = start(feed.next)
+    try:
+        fields: ClaimFields | None = await coming
+    except asyncio.CancelledError:
+        missed = arrived(coming)
+        if missed is not None:
+            feed.release(missed[0])
+        raise
+    return fields
+
+
+def _settle(feed: NativeFeed, job: BaseJob, result: Any) -> None:
+    if not job.is_settled:
+        feed.done(job.token, None if result is None else native_payload(result))
+
+
+def _failed(feed: NativeFeed, job: BaseJob, error: Exception) -> None:
+    _LOG.warning("job %s failed, attempt %s of %s", job.id, job.attempt, job.attempts_max,
+                 exc_info=error)  # fmt: skip
+    if not job.is_settled:
+        feed.retry(job.token, described(error))
+
+
+def work_in_threads(
+    queue: SyncQueue, handler: Callable[[Job], Any], options: WorkOptions
+) -> WorkReport:
+    """Calls the handler for each job, and returns when there are to be no more."""
+    checked = _Options(options)
+    feed = checked.feed(queue._native, 0)
+    try:
+        if checked.concurrency == 1:
+            _handle_jobs(queue, feed, handler)
+        else:
+            _run_threads(checked.concurrency, feed, lambda: _handle_jobs(queue, feed, handler))
+    except BaseException:
+        feed.close(None)
+        raise
+    return checked.report(feed.close(None))
+
+
+def _handle_jobs(queue: SyncQueue, feed: NativeFeed, handler: Callable[[Job], Any]) -> None:
+    while True:
+        fields = feed.try_next() or feed.next(None)
+        if fields is None:
+            return
+        job = Job(queue, fields, feed)
+        try:
+            result = handler(job)
+            if inspect.isawaitable(result):
+                raise misuse(
+                    "the handler of a queue of a Writer is an `async def`",
+                    "open the queue with an AsyncWriter, or run a plain function",
+                )
+            _settle(feed, job, result)
+        except Exception as error:
+            _failed(feed, job, error)
+        except BaseException:
+            feed.stop()
+            if not job.is_settled:
+                feed.release(job.token)
+            raise
+
+
+def _run_threads(count: int, feed: NativeFeed, run: Callable[[], None]) -> None:
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            run()
+        except BaseException as error:
+            feed.stop()
+            failures.append(error)
+
+    # Daemons, so that a second Ctrl-C ends a process whose handlers do not.
+    threads = [threading.Thread(target=guarded, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        _join(threads)
+    except BaseException:
+        feed.stop()
+        _join(threads)
+        raise
+    if failures:
+        raise failures[0]
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join()
+
+
+async def work_in_tasks(
+    queue: AsyncQueue, handler: Callable[[AsyncJob], Any], options: WorkOptions
+) -> WorkReport:
+    """Calls the handler for each job, and returns when there are to be no more."""
+    checked = _Options(options)
+    feed = checked.feed(await queue._open(), 0)
+    tasks = [
+        asyncio.ensure_future(_handle_jobs_async(queue, feed, handler))
+        for _ in range(checked.concurrency)
+    ]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        feed.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await start(feed.close)
+        raise
+    return checked.report(await start(feed.close))
+
+
+async def _handle_jobs_async(
+    queue: AsyncQueue, feed: NativeFeed, handler: Callable[[AsyncJob], Any]
+) -> None:
+    turn_ends = time.monotonic() + _TURN_SECONDS
+    while True:
+        fields = feed.try_next() or await _next(feed)
+        if fields is None:
+            return
+        job = AsyncJob(queue, fields, feed)
+        try:
+            result = handler(job)
+            if inspect.isawaitable(result):
+                result = await result
+            _settle(feed, job, result)
+        except Exception as error:
+            _failed(feed, job, error)
+        except BaseException:
+            if not job.is_settled:
+                feed.release(job.token)
+            raise
+        if time.monotonic() > turn_ends:
+            await asyncio.sleep(0)
+            turn_ends = time.monotonic() + _TURN_SECONDS

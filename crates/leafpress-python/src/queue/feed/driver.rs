@@ -1,0 +1,486 @@
+//! The thread of a feed: it claims, extends and settles by futures of the queue, all at once.
+//!
+//! Must never: wait for anything but its own wake-up.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use leafpress::queue::{Claim, ClaimOptions, Retry, Settings, Token, UnixTime};
+use leafpress::writer::PendingCall;
+use leafpress::{Error, ErrorKind, Result};
+
+use super::Tokens;
+use super::state::{Outcome, Shared, State};
+
+/// Most jobs that it holds ready. More would only make others wait for them.
+const AHEAD_MAX: f64 = 1_000.0;
+/// It holds as many jobs ready as consumers finish in this time, or while two claims take.
+const AHEAD_TIME_MIN: Duration = Duration::from_millis(20);
+const AHEAD_TIME_MAX: Duration = Duration::from_secs(1);
+/// Time after which a database that was busy is asked again.
+const BUSY_DELAY: Duration = Duration::from_millis(20);
+
+type Boxed<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+
+struct Driver {
+    shared: Arc<Shared>,
+    lease: Duration,
+    claiming: Option<Claiming>,
+    acking: Option<(Tokens, PendingCall<Vec<Result<()>>>)>,
+    settling: Vec<(Token, Outcome, Boxed<Became>)>,
+    extending: Option<(Tokens, PendingCall<Vec<Result<UnixTime>>>)>,
+    extend_at: Instant,
+    /// A call without effect, and how many of these are to be answered before the end.
+    barrier: Option<PendingCall<Settings>>,
+    barriers: u32,
+    /// The last claim found nothing, and was the last one unless a job is settled.
+    has_found_none: bool,
+    claim_not_before: Instant,
+    claimed_at: Instant,
+    claim_time: Duration,
+}
+
+struct Claiming {
+    future: Boxed<Vec<Claim>>,
+    began: Instant,
+    /// True if the feed held no job when it began.
+    held_none: bool,
+}
+
+/// Fate of a job that was settled by a call of its own.
+enum Became {
+    Done,
+    Retried,
+    Dead,
+    Released,
+}
+
+/// Starts the thread of a feed.
+///
+/// # Errors
+/// If the system gives none.
+pub(super) fn start(shared: &Arc<Shared>) -> io::Result<()> {
+    let for_thread = Arc::clone(shared);
+    let started =
+        thread::Builder::new().name("leafpress-feed".to_owned()).spawn(move || run(for_thread));
+    let thread = started?;
+    shared.lock().thread = Some(thread.thread().clone());
+    // The thread may have looked for work before its name was known here.
+    thread.thread().unpark();
+    Ok(())
+}
+
+fn run(shared: Arc<Shared>) {
+    let over = Over(Arc::clone(&shared));
+    let lease = match shared.options.lease {
+        Some(lease) => Ok(lease),
+        None => shared.queue.settings().map(|settings| settings.lease),
+    };
+    match lease {
+        Ok(lease) => Driver::new(shared, lease).run(),
+        Err(error) => shared.lock().failure = Some(error),
+    }
+    drop(over);
+}
+
+/// Tells all who wait that the thread has ended, also if it panics.
+struct Over(Arc<Shared>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.is_over = true;
+        let mut wakers = state.wake_takers();
+        wakers.append(&mut state.enders);
+        let outcomes = std::mem::take(&mut state.to_settle);
+        drop(state);
+        self.0.settle_without_thread(outcomes);
+        self.0.over.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Driver {
+    fn new(shared: Arc<Shared>, lease: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            shared,
+            lease,
+            claiming: None,
+            acking: None,
+            settling: Vec::new(),
+            extending: None,
+            extend_at: now + lease / 3,
+            barrier: None,
+            barriers: 0,
+            has_found_none: false,
+            claim_not_before: now,
+            claimed_at: now,
+            claim_time: Duration::ZERO,
+        }
+    }
+
+    fn run(mut self) {
+        let parked = Arc::new(Parked::default());
+        let waker = Waker::from(Arc::clone(&parked));
+        loop {
+            let shared = Arc::clone(&self.shared);
+            let mut state = shared.lock();
+            self.begin(&mut state);
+            let is_over = state.is_closing && state.to_settle.is_empty() && !self.is_settling();
+            drop(state);
+            if is_over {
+                return;
+            }
+            if !self.poll(&mut Context::from_waker(&waker)) {
+                let until = self.next_look();
+                parked.park(until.saturating_duration_since(Instant::now()));
+            }
+        }
+    }
+
+    /// At the end a busy database is not asked for ever: its jobs come again after their leases.
+    fn is_closing(&self) -> bool {
+        self.shared.lock().is_closing
+    }
+
+    fn is_settling(&self) -> bool {
+        self.acking.is_some() || !self.settling.is_empty() || self.barriers > 0
+    }
+
+    /// Time of the next thing to do, if nothing happens.
+    fn next_look(&self) -> Instant {
+        let now = Instant::now();
+        let extend_at = if self.extending.is_some() { now + self.lease } else { self.extend_at };
+        if self.claim_not_before > now { extend_at.min(self.claim_not_before) } else { extend_at }
+    }
+
+    /// Begins what there is to do.
+    fn begin(&mut self, state: &mut State) {
+        self.begin_to_settle(state);
+        let now = Instant::now();
+        if now >= self.extend_at && self.extending.is_none() {
+            self.begin_to_extend(state, now);
+        }
+        if state.is_stopped {
+            // A job that was claimed for it is given back, by a call that its answer hands in. The
+            // first of two calls from now on is answered with that answer or later, so the second
+            // one comes after the call that gives it back.
+            if self.claiming.take().is_some() {
+                self.barriers = 2;
+            }
+            if self.barriers > 0 && self.barrier.is_none() {
+                self.barrier = Some(self.shared.queue.settings_async());
+            }
+        } else if self.claiming.is_none() && !state.is_drained && now >= self.claim_not_before {
+            self.begin_to_claim(state, now);
+        }
+    }
+
+    fn begin_to_settle(&mut self, state: &mut State) {
+        let mut acked = Vec::new();
+        let mut kept = Vec::new();
+        for (token, outcome) in state.to_settle.drain(..) {
+            if let Outcome::Done(None) = outcome {
+                if self.acking.is_none() {
+                    acked.push(token);
+                } else {
+                    kept.push((token, outcome));
+                }
+            } else {
+                let call = self.call_of(token, outcome.clone());
+                self.settling.push((token, outcome, call));
+            }
+        }
+        state.to_settle = kept;
+        if !acked.is_empty() {
+            let call = self.shared.queue.ack_many_async(&acked);
+            self.acking = Some((acked, call));
+        }
+    }
+
+    fn call_of(&self, token: Token, outcome: Outcome) -> Boxed<Became> {
+        let queue = self.shared.queue.clone();
+        Box::pin(async move {
+            Ok(match outcome {
+                Outcome::Done(None) => queue.ack_async(token).await.map(|()| Became::Done)?,
+                Outcome::Done(Some(result)) => {
+                    queue.ack_with_async(token, result).await.map(|()| Became::Done)?
+                }
+                Outcome::Retry(nack) => match queue.nack_async(token, nack).await? {
+                    Retry::At { .. } => Became::Retried,
+                    Retry::Dead => Became::Dead,
+                },
+                Outcome::Dead(reason) => {
+                    queue.fail_async(token, &reason).await.map(|()| Became::Dead)?
+                }
+                Outcome::Release => queue.release_async(token).await.map(|()| Became::Released)?,
+            })
+        })
+    }
+
+    fn begin_to_extend(&mut self, state: &State, now: Instant) {
+        self.extend_at = now + self.lease / 3;
+        let is_old = |since: &Instant| now.saturating_duration_since(*since) >= self.lease / 6;
+        let held = state.held.iter().filter(|(_, since)| is_old(since));
+        let tokens: Tokens = held.map(|(token, _)| *token).collect();
+        if !tokens.is_empty() {
+            let call = self.shared.queue.extend_many_async(&tokens, self.lease);
+            self.extending = Some((tokens, call));
+        }
+    }
+
+    /// Begins a claim, if there is room for jobs.
+    fn begin_to_claim(&mut self, state: &mut State, now: Instant) {
+        let options = &self.shared.options;
+        let held_none = state.held.is_empty() && state.to_settle.is_empty() && !self.is_settling();
+        if self.has_found_none && !held_none {
+            return;
+        }
+        let ahead = self.ahead(state, now);
+        state.refill_below = ahead.div_ceil(2);
+        let mut room = (state.takers.len() + ahead).saturating_sub(state.ready.len());
+        if state.takers.is_empty() && state.ready.len() > ahead / 2 {
+            return;
+        }
+        if let Some(jobs_max) = options.jobs_max {
+            room = room.min(usize::try_from(jobs_max - state.counts.claimed).unwrap_or(room));
+        }
+        if room == 0 {
+            return;
+        }
+        let mut claim = ClaimOptions::new().jobs_max(room).lease(self.lease);
+        if !options.until_empty {
+            claim = claim.wait(Duration::MAX);
+        }
+        if let Some(worker) = &options.worker {
+            claim = claim.worker(worker);
+        }
+        let future = Box::pin(self.shared.queue.claim_with_async(&claim));
+        self.claiming = Some(Claiming { future, began: now, held_none });
+        state.finished = 0;
+        self.claimed_at = now;
+    }
+
+    /// Number of jobs to hold ready: those that consumers finish while the next ones are claimed.
+    fn ahead(&self, state: &State, now: Instant) -> usize {
+        let time = (self.claim_time * 2).clamp(AHEAD_TIME_MIN, AHEAD_TIME_MAX);
+        let since = now.saturating_duration_since(self.claimed_at).max(Duration::from_micros(100));
+        let jobs = state.finished as f64 * time.as_secs_f64() / since.as_secs_f64();
+        self.shared.options.ahead.max(jobs.min(AHEAD_MAX) as usize)
+    }
+
+    /// Polls all that is under way; returns true if something has ended.
+    fn poll(&mut self, context: &mut Context<'_>) -> bool {
+        let mut has_ended = false;
+        if let Some(claiming) = &mut self.claiming
+            && let Poll::Ready(found) = claiming.future.as_mut().poll(context)
+        {
+            let (began, held_none) = (claiming.began, claiming.held_none);
+            self.claiming = None;
+            self.claimed(found, began, held_none);
+            has_ended = true;
+        }
+        if let Some((tokens, call)) = &mut self.acking
+            && let Poll::Ready(answers) = Pin::new(call).poll(context)
+        {
+            let tokens = std::mem::take(tokens);
+            self.acking = None;
+            self.acked(tokens, answers);
+            has_ended = true;
+        }
+        if let Some((tokens, call)) = &mut self.extending
+            && let Poll::Ready(answers) = Pin::new(call).poll(context)
+        {
+            let tokens = std::mem::take(tokens);
+            self.extending = None;
+            self.extended(&tokens, answers);
+            has_ended = true;
+        }
+        if let Some(call) = &mut self.barrier
+            && Pin::new(call).poll(context).is_ready()
+        {
+            self.barrier = None;
+            self.barriers = self.barriers.saturating_sub(1);
+            has_ended = true;
+        }
+        let mut index = 0;
+        while index < self.settling.len() {
+            match self.settling[index].2.as_mut().poll(context) {
+                Poll::Pending => index += 1,
+                Poll::Ready(answer) => {
+                    let (token, outcome, _) = self.settling.swap_remove(index);
+                    self.settled(token, outcome, answer);
+                    has_ended = true;
+                }
+            }
+        }
+        has_ended
+    }
+
+    fn claimed(&mut self, found: Result<Vec<Claim>>, began: Instant, held_none: bool) {
+        let now = Instant::now();
+        let mut state = self.shared.lock();
+        let claims = match found {
+            Ok(claims) => claims,
+            Err(error) if is_busy(&error) => {
+                self.claim_not_before = now + BUSY_DELAY;
+                return;
+            }
+            Err(error) => {
+                drop(state);
+                self.fail(error);
+                return;
+            }
+        };
+        if claims.is_empty() && self.shared.options.until_empty {
+            state.is_drained = held_none;
+            self.has_found_none = !held_none;
+        } else {
+            // A claim that waited for a job says nothing about the time that one takes.
+            self.claim_time = now.saturating_duration_since(began).min(AHEAD_TIME_MAX / 10);
+        }
+        state.counts.claimed += claims.len() as u64;
+        if self.shared.options.jobs_max.is_some_and(|max| state.counts.claimed >= max) {
+            state.is_drained = true;
+        }
+        for claim in claims {
+            state.held.insert(claim.token, now);
+            if state.is_stopped {
+                state.to_settle.push((claim.token, Outcome::Release));
+            } else {
+                state.ready.push_back(claim);
+            }
+        }
+        let takers = if state.is_drained {
+            state.wake_takers()
+        } else {
+            let jobs = state.ready.len().min(state.takers.len());
+            state.takers.drain(..jobs).map(|(_, waker)| waker).collect()
+        };
+        drop(state);
+        takers.into_iter().for_each(Waker::wake);
+    }
+
+    fn acked(&mut self, tokens: Tokens, answers: Result<Vec<Result<()>>>) {
+        match answers {
+            Ok(answers) => {
+                for (token, answer) in tokens.into_iter().zip(answers) {
+                    let answer = answer.map(|()| Became::Done);
+                    self.settled(token, Outcome::Done(None), answer);
+                }
+            }
+            Err(error) if is_busy(&error) && !self.is_closing() => {
+                let again = tokens.into_iter().map(|token| (token, Outcome::Done(None)));
+                self.shared.lock().to_settle.extend(again);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn settled(&mut self, token: Token, outcome: Outcome, answer: Result<Became>) {
+        let mut state = self.shared.lock();
+        match answer {
+            Err(error) if is_busy(&error) && !state.is_closing => {
+                state.to_settle.push((token, outcome));
+                return;
+            }
+            Ok(Became::Done) => state.counts.done += 1,
+            Ok(Became::Retried) => state.counts.retried += 1,
+            Ok(Became::Dead) => state.counts.dead += 1,
+            Ok(Became::Released) => state.counts.released += 1,
+            Err(error) if is_lost(&error) => state.counts.lease_lost += 1,
+            Err(error) => {
+                drop(state);
+                self.fail(error);
+                return;
+            }
+        }
+        state.held.remove(&token);
+        self.has_found_none = self.has_found_none && !state.held.is_empty();
+    }
+
+    fn extended(&mut self, tokens: &[Token], answers: Result<Vec<Result<UnixTime>>>) {
+        let now = Instant::now();
+        let answers = match answers {
+            Ok(answers) => answers,
+            // It is tried again after the next third of the lease.
+            Err(error) if is_busy(&error) => return,
+            Err(error) => return self.fail(error),
+        };
+        let mut state = self.shared.lock();
+        for (token, answer) in tokens.iter().zip(answers) {
+            match answer {
+                Ok(_) => {
+                    if let Some(since) = state.held.get_mut(token) {
+                        *since = now;
+                    }
+                }
+                Err(_) => {
+                    state.held.remove(token);
+                    let before = state.ready.len();
+                    state.ready.retain(|claim| claim.token != *token);
+                    state.counts.lease_lost += (before - state.ready.len()) as u64;
+                }
+            }
+        }
+    }
+
+    /// Ends the feed because of an error that will not go away.
+    fn fail(&mut self, error: Error) {
+        let mut state = self.shared.lock();
+        if state.failure.is_none() {
+            state.failure = Some(error);
+        }
+        drop(state);
+        self.shared.stop();
+    }
+}
+
+fn is_busy(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Busy { .. })
+}
+
+fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::LeaseLost { .. } | ErrorKind::NoSuchClaim { .. })
+}
+
+/// Waker of the thread that made it.
+struct Parked {
+    thread: Thread,
+    is_woken: AtomicBool,
+}
+
+impl Default for Parked {
+    fn default() -> Self {
+        Self { thread: thread::current(), is_woken: AtomicBool::new(false) }
+    }
+}
+
+impl Parked {
+    /// Sleeps until it is woken, or was since the last sleep, and so long at most.
+    fn park(&self, limit: Duration) {
+        if !self.is_woken.load(Ordering::SeqCst) {
+            thread::park_timeout(limit);
+        }
+        self.is_woken.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::SeqCst) {
+            self.thread.unpark();
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! State of a feed: the jobs that it holds, and what is to be done with them.
+//!
+//! 1. A job is in `held` from its claim until it is settled, lost or given up: leases of exactly
+//!    these are extended.
+//! 2. A job is in `ready` or with one consumer, never both.
+//! 3. A job that comes out of `to_settle` is settled by the thread that took it out.
+//!
+//! Must never: be locked while the database or Python is at work.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use leafpress::queue::{Claim, Nack, Payload, Queue, Token};
+use leafpress::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+use crate::writer::EndsBefore;
+
+/// The answer of a consumer about its job.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// The job is done, perhaps with a result.
+    Done(Option<Payload>),
+    /// The attempt failed.
+    Retry(Nack),
+    /// The job can never be done.
+    Dead(String),
+    /// Nothing was done.
+    Release,
+}
+
+/// Numbers of jobs, by what became of them.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Counts {
+    pub claimed: u64,
+    pub done: u64,
+    pub retried: u64,
+    pub dead: u64,
+    pub released: u64,
+    pub lease_lost: u64,
+}
+
+/// The options of a feed.
+pub struct Options {
+    /// Jobs that it holds ready in any case, beside those that consumers wait for.
+    pub ahead: usize,
+    /// Length of the leases; `None`: as the queue's settings say.
+    pub lease: Option<Duration>,
+    /// Name of the worker in lists and histories.
+    pub worker: Option<String>,
+    /// Largest number of jobs to claim.
+    pub jobs_max: Option<u64>,
+    /// Ends when no job can be claimed and it holds none.
+    pub until_empty: bool,
+}
+
+/// What a feed, its thread and its consumers share.
+pub struct Shared {
+    pub queue: Queue,
+    pub options: Options,
+    /// The process that made it: in a child its thread is not there.
+    pub process: u32,
+    pub state: Mutex<State>,
+    /// The thread has ended.
+    pub over: Condvar,
+}
+
+#[derive(Default)]
+pub struct State {
+    /// Claimed jobs that no consumer has yet.
+    pub ready: VecDeque<Claim>,
+    /// Time at which the lease of each job began.
+    pub held: HashMap<Token, Instant>,
+    pub to_settle: Vec<(Token, Outcome)>,
+    /// Consumers that wait for a job.
+    pub takers: Vec<(u64, Waker)>,
+    /// Callers that wait for the end.
+    pub enders: Vec<Waker>,
+    pub last_taker: u64,
+    /// The thread claims more when fewer jobs than this are ready.
+    pub refill_below: usize,
+    /// Jobs that consumers have finished since the last claim began.
+    pub finished: usize,
+    /// No job is claimed any more; those that are ready are still given out.
+    pub is_drained: bool,
+    /// No job is claimed or given out any more.
+    pub is_stopped: bool,
+    /// The thread ends as soon as all is settled.
+    pub is_closing: bool,
+    /// The thread has ended.
+    pub is_over: bool,
+    pub failure: Option<Error>,
+    pub counts: Counts,
+    pub thread: Option<Thread>,
+}
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses a child of the process that made the feed.
+    ///
+    /// # Errors
+    /// [`Forked`](ErrorKind::Forked), as each call of its queue gives there.
+    pub fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        Err(Error::from(ErrorKind::Misuse(
+            "this work on a queue was begun before a fork, and its jobs are the parent's"
+                .to_owned(),
+        ))
+        .on_disk("nothing was changed")
+        .to_do("open the queue in the child"))
+    }
+
+    /// Hands in what a consumer says about its job. Does not wait.
+    pub fn settle(&self, token: Token, outcome: Outcome) {
+        let mut state = self.lock();
+        state.finished += 1;
+        if state.is_over {
+            drop(state);
+            self.settle_without_thread(vec![(token, outcome)]);
+        } else {
+            state.to_settle.push((token, outcome));
+            state.unpark();
+        }
+    }
+
+    /// Hands in the calls of the writer for these jobs, and does not wait for their answers.
+    pub fn settle_without_thread(&self, outcomes: Vec<(Token, Outcome)>) {
+        let mut acked = Vec::new();
+        for (token, outcome) in outcomes {
+            match outcome {
+                Outcome::Done(None) => acked.push(token),
+                Outcome::Done(Some(result)) => self.queue.ack_with_async(token, result).leave(),
+                Outcome::Retry(nack) => self.queue.nack_async(token, nack).leave(),
+                Outcome::Dead(reason) => self.queue.fail_async(token, &reason).leave(),
+                Outcome::Release => self.queue.release_async(token).leave(),
+            }
+        }
+        if !acked.is_empty() {
+            self.queue.ack_many_async(&acked).leave();
+        }
+    }
+
+    /// Takes no more jobs, and gives those back that no consumer has.
+    pub fn stop(&self) {
+        let mut state = self.lock();
+        state.is_stopped = true;
+        let ready = std::mem::take(&mut state.ready);
+        state.to_settle.extend(ready.into_iter().map(|claim| (claim.token, Outcome::Release)));
+        state.unpark();
+        let takers = state.wake_takers();
+        drop(state);
+        takers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Lets the thread end once all that consumers have said is in the database.
+    pub fn close(&self) {
+        self.stop();
+        let mut state = self.lock();
+        state.is_closing = true;
+        state.unpark();
+    }
+
+    /// As [`close`](Self::close), for an owner that does not wait: all is handed in to the writer
+    /// when this returns, so that it comes before the writer's close.
+    pub fn abandon(&self) {
+        self.stop();
+        let mut state = self.lock();
+        state.is_closing = true;
+        let outcomes = std::mem::take(&mut state.to_settle);
+        for (token, _) in &outcomes {
+            state.held.remove(token);
+        }
+        state.unpark();
+        drop(state);
+        self.settle_without_thread(outcomes);
+    }
+}
+
+impl EndsBefore for Shared {
+    fn end(&self, limit: Option<Duration>) {
+        if self.check_process().is_err() {
+            return;
+        }
+        self.close();
+        let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut state = self.lock();
+        while !state.is_over {
+            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+            match left {
+                Some(Duration::ZERO) => return,
+                Some(left) => {
+                    let waited = self.over.wait_timeout(state, left);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                None => state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+impl State {
+    pub fn unpark(&self) {
+        if let Some(thread) = &self.thread {
+            thread.unpark();
+        }
+    }
+
+    /// The wakers of all consumers that wait, to be woken without the lock.
+    pub fn wake_takers(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.takers).into_iter().map(|(_, waker)| waker).collect()
+    }
+
+    /// Returns true if a consumer is to get no more jobs, once none is ready.
+    pub fn has_ended(&self) -> bool {
+        self.is_drained || self.is_stopped || self.is_over
+    }
+}

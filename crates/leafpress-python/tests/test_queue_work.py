@@ -1,0 +1,593 @@
+"""Work on a queue: loops, handlers, and what becomes of jobs when work ends in any way."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leafpress as lp
+
+
+def states(path: Path) -> dict[str, int]:
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        sql = "SELECT state, count(*) FROM leafpress_jobs GROUP BY state"
+        return dict(database.execute(sql).fetchall())
+
+
+def wait_until(is_so: Callable[[], bool], limit_s: float = 20.0) -> None:
+    ends = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < ends, "it was not so in time"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "app.db"
+
+
+def pushed(path: Path, count: int, **settings: Any) -> None:
+    with lp.Queue(path, "mail", **settings) as queue:
+        queue.push_many(range(count))
+
+
+# Loops of a thread.
+
+
+def test_a_loop_acks_each_job_when_it_asks_for_the_next(path: Path) -> None:
+    pushed(path, 5)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail")
+        work = queue.work(until_empty=True, worker="w")
+        seen = []
+        for job in work:
+            seen.append(job.payload)
+            assert queue.job(job.id)["worker"] == "w"
+        assert seen == list(range(5))
+        assert work.report is not None
+        assert (work.report.claimed, work.report.done) == (5, 5)
+        assert list(work) == [], "it has ended"
+        assert states(path) == {}
+
+
+def test_a_loop_waits_for_jobs_and_ends_after_enough(path: Path) -> None:
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail")
+        timer = threading.Timer(0.2, lambda: queue.push_many(range(5)))
+        timer.start()
+        assert [job.payload for job in queue.work(jobs_max=3, concurrency=2)] == [0, 1, 2]
+        timer.join()
+        assert states(path) == {"ready": 2}
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_loop_that_is_left_gives_back_what_was_not_begun(path: Path, concurrency: int) -> None:
+    pushed(path, 8)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail", backoff_first=1000)
+        for job in queue.work(concurrency=concurrency):
+            if job.payload == 2:
+                break
+    assert states(path) == {"delayed": 1, "ready": 5}
+    with lp.Queue(path, "mail") as queue:
+        assert queue.job(job.id)["error"] == "the loop over jobs was left before this one was done"
+        assert queue.list("ready")[0]["attempts"] == 0, "a job that was given back had no attempt"
+
+
+def test_a_job_that_is_acked_before_the_break_stays_done(path: Path) -> None:
+    pushed(path, 3)
+    with lp.Writer(path) as writer:
+        for job in lp.Queue(writer, "mail").work():
+            job.ack()
+            break
+    assert states(path) == {"ready": 2}
+
+
+def test_a_body_that_raises_has_its_job_tried_again(path: Path) -> None:
+    pushed(path, 2)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail", backoff_first=1000)
+        with pytest.raises(ZeroDivisionError):
+            for _ in queue.work():
+                _ = 1 // 0
+        gc.collect()
+        wait_until(lambda: states(path) == {"delayed": 1, "ready": 1})
+        with pytest.raises(ZeroDivisionError):
+            for job in queue.work():
+                with job:
+                    _ = 1 // 0
+        assert queue.job(2)["error"].startswith("ZeroDivisionError: ")
+        with pytest.raises(KeyError), queue.work() as work:
+            queue.push("x")
+            for job in work:
+                raise KeyError("k")
+        assert queue.job(3)["error"] == "KeyError: 'k'"
+        assert work.report is not None and work.report.retried == 1
+
+
+def test_a_with_block_around_a_loop_has_all_on_disk_at_its_end(path: Path) -> None:
+    pushed(path, 5)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail", backoff_first=1000)
+        with queue.work(concurrency=5) as work:
+            for job in work:
+                if job.payload == 1:
+                    break
+        assert states(path) == {"delayed": 1, "ready": 3}
+        assert work.report == lp.WorkReport(
+            claimed=5, done=1, retried=1, dead=0, released=3, lease_lost=0,
+            elapsed_s=work.report.elapsed_s,
+        )  # fmt: skip
+
+
+def test_a_lease_is_extended_while_a_body_runs(path: Path) -> None:
+    pushed(path, 3)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail")
+        seen = []
+        for job in queue.work(lease=0.3, concurrency=3, until_empty=True):
+            time.sleep(0.5)
+            assert not job.lease_is_lost and queue.claim() == []
+            seen.append(job.attempt)
+        assert seen == [1, 1, 1]
+
+
+def test_a_lease_is_extended_while_python_is_busy(path: Path) -> None:
+    """Regular expressions keep the interpreter; the native thread does not need it."""
+    import re
+
+    pushed(path, 1)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail")
+        for job in queue.work(lease=0.4, until_empty=True):
+            began = time.monotonic()
+            length = 18
+            while time.monotonic() - began < 1.0:
+                re.match(r"(a|aa)+$", "a" * length + "b")
+                length += 1
+            assert not job.lease_is_lost
+    assert states(path) == {}
+
+
+def test_a_lost_lease_is_counted_and_told(path: Path) -> None:
+    pushed(path, 1)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail")
+        work = queue.work(lease=0.3, until_empty=True)
+        for job in work:
+            queue.remove(job.id)
+            wait_until(lambda: job.lease_is_lost)
+        assert work.report is not None
+        assert (work.report.claimed, work.report.done, work.report.lease_lost) == (1, 0, 1)
+
+
+# Handlers in threads.
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_handlers_ack_on_return_and_retry_on_exception(
+    path: Path, concurrency: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    pushed(path, 20, keep_done=60, backoff_first=1000)
+    threads = set()
+
+    def handle(job: lp.Job) -> Any:
+        threads.add(threading.get_ident())
+        if job.payload == 3:
+            raise ValueError("three")
+        if job.payload == 4:
+            return {"four": 4}
+        if job.payload == 5:
+            job.fail("five")
+        elif job.payload == 6:
+            job.nack(delay=500)
+        elif job.payload == 7:
+            return object()
+        return None
+
+    with lp.Writer(path) as writer, caplog.at_level(logging.WARNING, "leafpress"):
+        queue = lp.Queue(writer, "mail")
+        report = queue.work(handle, concurrency=concurrency, until_empty=True)
+        assert (report.claimed, report.done, report.retried, report.dead) == (20, 16, 3, 1)
+        assert (report.released, report.lease_lost) == (0, 0) and report.elapsed_s > 0
+        assert queue.job(4)["error"] == "ValueError: three"
+        assert queue.job(5)["result"] == {"four": 4}
+        assert "type object" in queue.job(8)["error"], "a result that is none"
+    assert states(path) == {"done": 16, "delayed": 3, "dead": 1}
+    assert len(caplog.records) == 2
+    assert (threads == {threading.get_ident()}) is (concurrency == 1)
+
+
+def test_retries_run_until_a_job_is_dead(path: Path) -> None:
+    pushed(path, 1, backoff_first=0.01, backoff_max=0.01, attempts_max=3)
+    attempts = []
+
+    def handle(job: lp.Job) -> None:
+        attempts.append(job.attempt)
+        raise RuntimeError("always")
+
+    with lp.Queue(path, "mail") as queue:
+        report = queue.work(handle, jobs_max=3)
+    assert attempts == [1, 2, 3] and (report.retried, report.dead) == (2, 1)
+    assert states(path) == {"dead": 1}
+
+
+def test_a_stop_ends_work_from_another_thread(path: Path) -> None:
+    pushed(path, 10)
+    stop = lp.Stop()
+
+    def handle(job: lp.Job) -> None:
+        if job.payload == 2:
+            stop.now()
+
+    with lp.Queue(path, "mail") as queue:
+        report = queue.work(handle, stop=stop)
+        assert report.done >= 3 and stop.is_asked
+        assert states(path) == {"ready": 10 - report.done}
+        assert queue.work(handle, stop=stop).claimed == 0, "asked before"
+        later = lp.Stop()
+        threading.Timer(0.2, later.now).start()
+        for job in queue.work(stop=later):
+            pass
+        assert states(path) == {}
+
+
+def test_a_base_exception_ends_work_and_gives_its_job_back(path: Path) -> None:
+    pushed(path, 10)
+
+    def handle(job: lp.Job) -> None:
+        if job.payload == 2:
+            raise SystemExit(3)
+
+    for concurrency in (1, 3):
+        with lp.Queue(path, "mail") as queue, pytest.raises(SystemExit):
+            queue.work(handle, concurrency=concurrency)
+        with lp.Queue(path, "mail") as queue:
+            assert queue.job(3)["state"] == "ready" and queue.job(3)["attempts"] == 0
+            assert "leased" not in states(path)
+
+
+def test_no_job_is_lost_or_done_twice_by_eight_threads(path: Path) -> None:
+    count = 5_000
+    pushed(path, count)
+    done: collections.Counter[int] = collections.Counter()
+    lock = threading.Lock()
+
+    def handle(job: lp.Job) -> None:
+        with lock:
+            done[job.payload] += 1
+
+    with lp.Queue(path, "mail") as queue:
+        report = queue.work(handle, concurrency=8, until_empty=True)
+        assert queue.stats()["totals"]["acked"] == count
+    assert report.done == count and len(done) == count and set(done.values()) == {1}
+    assert states(path) == {}
+
+
+# Tasks.
+
+
+def test_a_loop_of_tasks(path: Path) -> None:
+    pushed(path, 6, backoff_first=1000)
+
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            queue = lp.Queue(writer, "mail")
+            seen = []
+            async for job in queue.work(concurrency=8):
+                seen.append(job.payload)
+                if job.payload == 2:
+                    break
+            assert seen == [0, 1, 2]
+            gc.collect()
+            assert await queue.claim(wait=5)
+        assert states(path) == {"delayed": 1, "leased": 1, "ready": 2}
+
+    asyncio.run(main())
+
+
+def test_a_loop_of_tasks_that_is_left_before_the_writer_closes(path: Path) -> None:
+    pushed(path, 8, backoff_first=1000)
+
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            async for _ in lp.Queue(writer, "mail").work(concurrency=8):
+                break
+
+    asyncio.run(main())
+    assert states(path) == {"delayed": 1, "ready": 7}
+
+
+def test_a_block_around_a_loop_of_tasks(path: Path) -> None:
+    pushed(path, 4, backoff_first=1000)
+
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            queue = lp.Queue(writer, "mail")
+            with pytest.raises(KeyError):
+                async with queue.work(concurrency=2) as work:
+                    async for job in work:
+                        async with job:
+                            pass
+                        if job.payload == 1:
+                            raise KeyError("left")
+            assert states(path) == {"ready": 2}
+            assert work.report is not None and work.report.done == 2
+            async for job in queue.work(until_empty=True):
+                await job.nack("later", delay=500)
+            assert states(path) == {"delayed": 2}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_handlers_of_tasks(path: Path, kind: str) -> None:
+    pushed(path, 200, backoff_first=1000)
+    running = most = 0
+
+    async def handle(job: lp.AsyncJob) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        if job.payload == 7:
+            raise ValueError("seven")
+        return job.payload if job.payload == 8 else None
+
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            queue = lp.Queue(writer, "mail")
+            report = await queue.work(handle, concurrency=8, until_empty=True)
+            assert (report.claimed, report.done, report.retried) == (200, 199, 1)
+            assert (await queue.job(8))["error"] == "ValueError: seven"
+
+    if kind == "uvloop":
+        import uvloop
+
+        uvloop.run(main())
+    else:
+        asyncio.run(main())
+    assert most == 8 and states(path) == {"delayed": 1}
+
+
+def test_no_job_is_lost_or_done_twice_by_eight_tasks(path: Path) -> None:
+    count = 5_000
+    pushed(path, count)
+    done: collections.Counter[int] = collections.Counter()
+
+    async def handle(job: lp.AsyncJob) -> None:
+        done[job.payload] += 1
+
+    async def main() -> lp.WorkReport:
+        async with lp.AsyncWriter(path) as writer:
+            return await lp.Queue(writer, "mail").work(handle, concurrency=8, until_empty=True)
+
+    assert asyncio.run(main()).done == count
+    assert len(done) == count and set(done.values()) == {1} and states(path) == {}
+
+
+def test_handlers_that_never_wait_leave_turns_to_other_tasks(path: Path) -> None:
+    pushed(path, 300)
+
+    async def main() -> int:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async def handle(job: lp.AsyncJob) -> None:
+            time.sleep(0.001)
+
+        async with lp.AsyncWriter(path) as writer:
+            other = asyncio.create_task(others())
+            await lp.Queue(writer, "mail").work(handle, jobs_max=300)
+            other.cancel()
+        return turns
+
+    assert asyncio.run(main()) > 20
+
+
+def test_cancelled_work_gives_its_jobs_back(path: Path) -> None:
+    pushed(path, 20)
+
+    async def handle(job: lp.AsyncJob) -> None:
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            queue = lp.Queue(writer, "mail")
+            working = asyncio.create_task(queue.work(handle, concurrency=4))
+            while (await queue.stats())["jobs"]["leased"] < 4:
+                await asyncio.sleep(0.01)
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+            assert states(path) == {"ready": 20}
+            assert {job["attempts"] for job in await queue.list()} == {0}
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_claim_keeps_no_job(path: Path) -> None:
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            queue = lp.Queue(writer, "mail")
+            await queue.stats()
+            for rounds in range(200):
+                claiming = asyncio.create_task(queue.claim(wait=None))
+                await asyncio.sleep(0)
+                await queue.push(rounds)
+                for _ in range(rounds % 5):
+                    await asyncio.sleep(0)
+                claiming.cancel()
+                try:
+                    [job] = await claiming
+                except asyncio.CancelledError:
+                    [job] = await queue.claim(wait=5)
+                await job.ack()
+            assert (await queue.stats())["jobs"]["leased"] == 0
+        assert states(path) == {}
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_is_cancelled_keeps_no_job(path: Path) -> None:
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            queue = lp.Queue(writer, "mail")
+            done = []
+
+            async def consume() -> None:
+                async for job in queue.work():
+                    done.append(job.payload)
+                    await job.ack()
+
+            for rounds in range(50):
+                consuming = asyncio.create_task(consume())
+                await asyncio.sleep(0.001 * (rounds % 3))
+                await queue.push(rounds)
+                for _ in range(rounds % 7):
+                    await asyncio.sleep(0)
+                consuming.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await consuming
+            del consuming
+            gc.collect()
+            async for job in queue.work(jobs_max=50 - len(done)) if len(done) < 50 else ():
+                done.append(job.payload)
+            assert sorted(done) == list(range(50))
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+# Other processes.
+
+CONSUMER = """
+import sys, time
+import leafpress as lp
+with lp.Writer(sys.argv[1], shared=True) as writer:
+    for job in lp.Queue(writer, "mail").work(concurrency=4, lease=float(sys.argv[3])):
+        print(job.payload, flush=True)
+        time.sleep(float(sys.argv[2]))
+"""
+
+
+def consumer(path: Path, sleep_s: float, lease_s: float = 30.0) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CONSUMER, str(path), str(sleep_s), str(lease_s)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_two_processes_work_on_one_queue(path: Path) -> None:
+    code = CONSUMER.replace("concurrency=4", "concurrency=4, until_empty=True")
+    pushed(path, 300)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), "0.001", "30"],
+                         stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]  # fmt: skip
+    done = [process.communicate(timeout=60)[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(int(each) for one in done for each in one) == list(range(300))
+    assert states(path) == {}
+
+
+def test_a_job_of_a_killed_process_comes_again(path: Path) -> None:
+    pushed(path, 5)
+    process = consumer(path, 60, 1.0)
+    assert process.stdout is not None
+    first = int(process.stdout.readline())
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=20)
+    with lp.Queue(path, "mail") as queue:
+        attempts = {job.payload: job.attempt for job in queue.work(jobs_max=5)}
+        assert sorted(attempts) == list(range(5)) and attempts[first] == 2
+
+
+@pytest.mark.parametrize("where", ["body", "wait"])
+def test_ctrl_c_gives_back_what_was_claimed_ahead(path: Path, where: str) -> None:
+    pushed(path, 5 if where == "body" else 1, backoff_first=1000)
+    process = consumer(path, 60 if where == "body" else 0)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "0\n"
+    if where == "wait":
+        wait_until(lambda: states(path) == {})
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors and process.returncode != 0
+    assert states(path) == ({"delayed": 1, "ready": 4} if where == "body" else {})
+
+
+def test_ctrl_c_ends_handlers(path: Path) -> None:
+    pushed(path, 20)
+    code = """
+import sys, time
+import leafpress as lp
+def handle(job):
+    print("begun", flush=True)
+    time.sleep(0.5)
+with lp.Writer(sys.argv[1]) as writer:
+    try:
+        lp.Queue(writer, "mail").work(handle, concurrency=4)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE,
+                               text=True)  # fmt: skip
+    assert process.stdout is not None
+    for _ in range(4):
+        assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=20)
+    assert rest.endswith("interrupted\n") and process.returncode == 0
+    done = 4 + rest.count("begun")
+    assert states(path) == {"ready": 20 - done}, "those that had begun are done"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_work_of_a_parent_is_refused_in_a_child_of_a_fork(path: Path) -> None:
+    code = """
+import os, sys
+import leafpress as lp
+with lp.Writer(sys.argv[1]) as writer:
+    work = lp.Queue(writer, "mail").work(concurrency=4)
+    job = next(work)
+    child = os.fork()
+    if child == 0:
+        for call in (lambda: next(work), job.ack, work.close):
+            try:
+                call()
+                os._exit(1)
+            except lp.Error as error:
+                if "fork" not in str(error):
+                    print(error, flush=True)
+                    os._exit(2)
+        del work, job
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    job.ack()
+    work.close()
+"""
+    pushed(path, 6)
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(path)], timeout=30,
+                         capture_output=True, text=True)  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    assert states(path) == {"ready": 5}
