@@ -86,8 +86,9 @@ def app(environ, start_response):
 
 @contextlib.contextmanager
 def server(folder, database, *command, delay=0.0):
-    """Runs `python -m command…`, in which FD stands for the socket's descriptor; gives the process
-    and its port."""
+    """Runs `python -m command…`, in which FD stands for the socket's descriptor.
+
+    Gives the process and its port."""
     (folder / "app.py").write_text(APP)
     (folder / "wsgi.py").write_text(WSGI)
     with socket.create_server(("127.0.0.1", 0), backlog=256) as listening:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import sqlite3
 import sys
 import threading
@@ -303,8 +304,29 @@ def test_a_loop_that_ends_early_harms_nothing(path):
     assert len(left) == 200 and "last" in [b for _, b in rows_in(path)]
 
 
-def test_a_call_costs_little(path):
-    """The event loop is not held by calls: it goes on while 512 wait for the disk."""
+def test_calls_leave_nothing_for_the_collector(path):
+    """A call and its future do not refer to each other once it is answered."""
+
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            await writer.execute(INSERT, (0,))
+            gc.collect()
+            gc.disable()
+            try:
+                await asyncio.gather(*(writer.execute(INSERT, (n,)) for n in range(1000)))
+                cancelled = [writer.execute(INSERT, (n,)) for n in range(100)]
+                assert any([call.cancel() for call in cancelled])
+                await asyncio.wait(cancelled)
+                del cancelled
+                await asyncio.sleep(0)
+                return gc.collect()
+            finally:
+                gc.enable()
+
+    assert asyncio.run(main()) < 100
+
+
+def test_the_event_loop_goes_on_while_calls_wait(path):
 
     async def main():
         async with lp.AsyncWriter(path, max_delay=0.05) as writer:

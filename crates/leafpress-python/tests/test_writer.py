@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import closing
 
+import duckdb
 import pandas
 import polars
 import pyarrow
@@ -35,6 +36,13 @@ def ended(thread):
     return not thread.is_alive()
 
 
+def eventually(is_so):
+    end = time.monotonic() + LIMIT_S
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.001)
+    return is_so()
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "a.db"
@@ -56,7 +64,8 @@ def test_a_call_is_committed_when_it_returns(writer, path):
 
 
 def test_values_are_stored_as_sqlite3_stores_them(writer, path):
-    values = [None, 1, -(2**63), 2**63 - 1, 1.5, float("inf"), "ä\0b", b"\0\xff", True, bytearray(b"z")]
+    numbers = [None, 1, -(2**63), 2**63 - 1, 1.5, float("inf"), float("nan"), True]
+    values = [*numbers, "ä\0b", b"\0\xff", bytearray(b"z")]
     for value in values:
         writer.execute("INSERT INTO t(b) VALUES (?)", (value,))
     plain = path.with_name("plain.db")
@@ -155,8 +164,8 @@ def test_calls_of_many_threads_share_their_commits(writer, path):
     values = [b for _, b in rows_in(path)]
     assert len(values) == len(set(values)) == 400
     stats = writer.stats()
-    # The numbers of the last commit may come a moment after its answers.
-    assert stats["calls"] >= 393 and stats["commits"] < 401 and stats["calls_failed"] == 0
+    assert stats["commits"] < 401 and stats["calls_failed"] == 0
+    assert eventually(lambda: writer.stats()["calls"] == 401)
     for number in range(8):
         own = [value for value in values if value // 1000 == number]
         assert own == sorted(own)
@@ -199,6 +208,13 @@ FRAME = {"b": ["x", "y"], "a": [2, 1]}
 )
 def test_rows_of_every_kind_are_inserted(writer, path, rows):
     assert writer.insert_many("t", rows) == 2
+    assert rows_in(path) == [(1, "y"), (2, "x")]
+
+
+def test_rows_of_other_frames_come_through_arrow(writer, path):
+    with duckdb.connect() as connection:
+        frame = connection.sql("SELECT * FROM (VALUES ('x', 2), ('y', 1)) AS t(b, a)")
+        assert writer.insert_many("t", frame) == 2
     assert rows_in(path) == [(1, "y"), (2, "x")]
 
 
@@ -359,13 +375,13 @@ def test_a_transaction_is_carried_out_again(writer, path, is_same):
         tx.execute("INSERT INTO t VALUES (5, 'there')")
         thread = threading.Thread(target=in_transaction)
         thread.start()
-        while writer.stats()["queue_depth"] < 1:
-            time.sleep(0.001)
+        assert eventually(lambda: writer.stats()["queue_depth"] == 1)
         broken = writer.submit("INSERT OR ROLLBACK INTO t VALUES (5, 'again')")
     with pytest.raises(lp.IntegrityError):
         broken.result(LIMIT_S)
     assert ended(thread)
-    assert writer.stats()["groups_rolled_back"] >= 1
+    # The numbers come a moment after the answers.
+    assert eventually(lambda: writer.stats()["groups_rolled_back"] >= 1)
     if is_same:
         assert outcome == [None] and rows_in(path) == [(1, "x"), (5, "there")]
     else:
@@ -510,6 +526,32 @@ writer.close()
     )
     assert (done.stdout, done.stderr, done.returncode) == ("stopped True\n", "", 0)
     assert rows_in(path) == [(1, "after")]
+
+
+def test_ctrl_c_stops_no_call_of_another_thread(path):
+    done = run(
+        path,
+        """
+holds = threading.Event()
+def other():
+    with writer.transaction() as tx:
+        holds.set()
+        time.sleep(1)
+        tx.execute("INSERT INTO t VALUES (2, 'other')")
+thread = threading.Thread(target=other)
+thread.start()
+holds.wait()
+threading.Thread(target=ctrl_c).start()
+try:
+    with writer.transaction() as tx:
+        tx.execute("INSERT INTO t VALUES (3, 'never')")
+except KeyboardInterrupt:
+    print("stopped")
+thread.join()
+""",
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("stopped\n", "", 0)
+    assert rows_in(path) == [(2, "other")]
 
 
 @pytest.mark.parametrize(

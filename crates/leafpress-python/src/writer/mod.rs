@@ -121,11 +121,7 @@ impl Drop for NativeWriter {
 impl NativeWriter {
     #[new]
     #[pyo3(signature = (path, options=None))]
-    fn open(
-        py: Python<'_>,
-        path: PathBuf,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Self> {
+    fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let builder = options::builder(py, path, options)?;
         let writer = py.detach(|| builder.open()).raise(py)?;
         let (is_closed, transactions) = (AtomicBool::new(false), Mutex::default());

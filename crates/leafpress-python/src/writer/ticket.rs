@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use leafpress::writer::{Executed, Ticket};
 use pyo3::prelude::*;
 
-use super::{rows, transaction};
 use super::wait::wait_answered;
+use super::{rows, transaction};
 use crate::errors::{Raise, misuse};
 
 /// A ticket, and the answer once it was fetched.

@@ -170,15 +170,16 @@ impl NativeTransaction {
         Ok(Stepped { shared: Arc::clone(&self.shared), outcome })
     }
 
+    /// The outcome of a step, for which this thread waits.
     fn block_on<T: Send>(
         &self,
         py: Python<'_>,
         future: impl Future<Output = Result<T>> + Send,
     ) -> PyResult<T> {
         let writer = self.writer.get().get_to_submit(py)?;
-        // Once it has begun, the call that the writer carries out is this transaction.
         let stop = || {
             if self.shared.is_open() {
+                // The call that the writer carries out is this transaction.
                 writer.interrupt();
             }
         };
@@ -192,7 +193,8 @@ impl NativeTransaction {
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         self.writer.get().get(py)?;
         let begin = self.submit(py)?;
-        if let Err(error) = self.block_on(py, begin) {
+        // The call that the writer carries out now is another one: it is not to be stopped.
+        if let Err(error) = block_on(py, begin, || ()).and_then(|begun| begun.raise(py)) {
             self.shared.abandon();
             lock(&self.shared.call).take();
             return Err(error);
@@ -240,10 +242,15 @@ impl NativeTransaction {
         if !self.shared.send(Request::Commit) && !self.shared.is_open() {
             return Err(misuse(py, "the transaction is not open"));
         }
-        let end = End(Arc::clone(&self.shared));
-        let ended = self.block_on(py, end);
-        self.shared.abandon();
-        ended
+        let end = || block_on(py, End(Arc::clone(&self.shared)), || ());
+        match end() {
+            Ok(ended) => ended.raise(py),
+            Err(signal) => {
+                // The commit comes to its end; the caller shall find it done.
+                drop(end()?);
+                Err(signal)
+            }
+        }
     }
 
     /// Rolls it back, and waits until that is done.

@@ -189,6 +189,13 @@ mod tests {
     }
 
     #[test]
+    fn a_statement_that_cannot_be_compiled_has_a_code() {
+        let connection = rusqlite::Connection::open_in_memory().expect("a database");
+        let source = connection.execute("INSRT", ()).expect_err("no SQL");
+        assert_eq!(Error::from(source).sqlite_code(), Some(ffi::SQLITE_ERROR));
+    }
+
+    #[test]
     fn the_cause_of_a_caller_answers_too() {
         let error = Error::aborted(of_sqlite(ffi::SQLITE_CONSTRAINT_UNIQUE));
         assert_eq!(answers(&error), ["constraint", "unique"]);
