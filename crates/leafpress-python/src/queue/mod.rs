@@ -19,10 +19,11 @@ use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+pub use self::convert::NewJob;
 pub use self::feed::NativeFeed;
 
 use self::answer::{To, answer, answer_of};
-use self::convert::{NewJob, changes_of, claim_object, duration, json_object, payload_of};
+use self::convert::{changes_of, claim_object, duration, json_object, payload_of};
 use crate::errors::{Raise, exception};
 use crate::writer::NativeWriter;
 
@@ -30,7 +31,7 @@ use crate::writer::NativeWriter;
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeQueue {
     writer: Py<NativeWriter>,
-    queue: Queue,
+    pub queue: Queue,
 }
 
 impl NativeQueue {

@@ -217,9 +217,6 @@ impl Driver {
                     Retry::At { .. } => Became::Retried,
                     Retry::Dead => Became::Dead,
                 },
-                Outcome::Dead(reason) => {
-                    queue.fail_async(token, &reason).await.map(|()| Became::Dead)?
-                }
                 Outcome::Release => queue.release_async(token).await.map(|()| Became::Released)?,
             })
         })

@@ -88,11 +88,6 @@ impl NativeFeed {
         self.settle(py, token, Outcome::Retry(Nack::new().error(error)))
     }
 
-    /// The job can never be done.
-    fn fail(&self, py: Python<'_>, token: &str, reason: &str) -> PyResult<()> {
-        self.settle(py, token, Outcome::Dead(reason.to_owned()))
-    }
-
     /// Nothing was done.
     fn release(&self, py: Python<'_>, token: &str) -> PyResult<()> {
         self.settle(py, token, Outcome::Release)

@@ -26,8 +26,6 @@ pub enum Outcome {
     Done(Option<Payload>),
     /// The attempt failed.
     Retry(Nack),
-    /// The job can never be done.
-    Dead(String),
     /// Nothing was done.
     Release,
 }
@@ -139,7 +137,6 @@ impl Shared {
                 Outcome::Done(None) => acked.push(token),
                 Outcome::Done(Some(result)) => self.queue.ack_with_async(token, result).leave(),
                 Outcome::Retry(nack) => self.queue.nack_async(token, nack).leave(),
-                Outcome::Dead(reason) => self.queue.fail_async(token, &reason).leave(),
                 Outcome::Release => self.queue.release_async(token).leave(),
             }
         }
