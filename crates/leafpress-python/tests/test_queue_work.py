@@ -556,8 +556,9 @@ with lp.Writer(sys.argv[1]) as writer:
     for _ in range(4):
         assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=20)
-    assert rest.endswith("interrupted\n") and process.returncode == 0
+    rest = process.stdout.read()
+    process.wait(20)
+    assert rest.endswith("interrupted\n") and process.returncode == 0, rest
     done = 4 + rest.count("begun")
     assert states(path) == {"ready": 20 - done}, "those that had begun are done"
 

@@ -42,7 +42,7 @@ enum Step {
     Statement { sql: String, parameters: Parameters },
     Script(String),
     Rows { table: String, columns: Vec<String>, rows: Vec<Vec<Value>> },
-    Push(Queue, Job),
+    Push(Box<(Queue, Job)>),
 }
 
 /// Result of a step.
@@ -245,11 +245,14 @@ impl NativeTransaction {
         queue: &NativeQueue,
         job: NewJob<'_>,
     ) -> PyResult<Py<PyAny>> {
-        let outcome = self.step(py, Step::Push(queue.queue.clone(), job.job(py)?))?;
+        let outcome = self.step(py, Step::Push(Box::new((queue.queue.clone(), job.job(py)?))))?;
         match to {
-            None => as_pushed(py, self.block_on(py, outcome)?),
+            None => as_pushed(py, self.block_on(py, outcome)?.done),
             Some((to, answered)) => {
-                bridge::start(py, to.get(), answered, outcome, as_pushed)?.into_py_any(py)
+                bridge::start(py, to.get(), answered, outcome, |py, outcome| {
+                    as_pushed(py, outcome.done)
+                })?
+                .into_py_any(py)
             }
         }
     }
@@ -342,8 +345,7 @@ impl NativeTransaction {
     }
 }
 
-fn as_pushed(py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
-    let (is_new, id) = outcome.done;
+fn as_pushed(py: Python<'_>, (is_new, id): (u64, i64)) -> PyResult<Py<PyAny>> {
     (id, is_new == 1).into_py_any(py)
 }
 
@@ -507,7 +509,8 @@ fn carry_out(transaction: &Transaction<'_>, step: &Step) -> Result<Outcome> {
             let inserted = transaction.insert_many(table, &columns, rows)?;
             Ok(Outcome { done: (inserted, 0), ..Outcome::default() })
         }
-        Step::Push(queue, job) => {
+        Step::Push(push) => {
+            let (queue, job) = &**push;
             let pushed = queue.push_in(transaction, job.clone())?;
             Ok(Outcome { done: (pushed.is_new.into(), pushed.id), ..Outcome::default() })
         }
