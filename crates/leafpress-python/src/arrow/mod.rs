@@ -8,9 +8,9 @@
 mod capsule;
 
 use arrow_array::{RecordBatchIterator, RecordBatchReader};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
-use pyo3::intern;
 
 use crate::errors::misuse;
 

@@ -64,7 +64,11 @@ pub fn load(
             Some(callback) => telling(loader, caller.clone(), callback),
             None => loader,
         };
-        if dry_run { tried(loader, &name, input, &caller) } else { loaded(loader, &name, input, &caller) }
+        if dry_run {
+            tried(loader, &name, input, &caller)
+        } else {
+            loaded(loader, &name, input, &caller)
+        }
     })?;
     match fault {
         Some(fault) => Err(with_note(py, fault, &loaded)),
@@ -90,18 +94,11 @@ fn telling(loader: Loader, caller: Caller, callback: Py<PyAny>) -> Loader {
     loader.progress(move |progress: &Progress| {
         let Progress { bytes_read, bytes_total, rows, stage, .. } = *progress;
         let callback = std::sync::Arc::clone(&callback);
-        caller.tell(move |py| {
-            callback.call1(py, (stage, rows, bytes_read, bytes_total)).map(drop)
-        });
+        caller.tell(move |py| callback.call1(py, (stage, rows, bytes_read, bytes_total)).map(drop));
     })
 }
 
-fn loaded(
-    loader: Loader,
-    name: &str,
-    input: Input,
-    caller: &Caller,
-) -> leafpress::Result<String> {
+fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<String> {
     let report = match input {
         Input::Files(paths) => loader.load_files(&paths),
         Input::Bytes(bytes) => loader.load_reader(name, &bytes[..]),

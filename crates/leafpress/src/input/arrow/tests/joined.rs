@@ -52,7 +52,10 @@ fn batches_of_any_size_come_in_pieces() {
         assert!(read(&mut file.open().unwrap()).unwrap() == wanted, "{sizes:?}");
         let schema = batches[0].schema();
         let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
-        assert!(read(&mut ArrowSource::once("rows", Box::new(reader), Path::new("."), false)).unwrap() == wanted);
+        assert!(
+            read(&mut ArrowSource::once("rows", Box::new(reader), Path::new("."), false)).unwrap()
+                == wanted
+        );
     }
 }
 
@@ -149,7 +152,8 @@ fn an_error_of_a_reader_names_the_batch() {
     let batch = numbers(0, 3);
     let failed = arrow_schema::ArrowError::ComputeError("no more".to_owned());
     let reader = RecordBatchIterator::new([Ok(batch.clone()), Err(failed)], batch.schema());
-    let error = read(&mut ArrowSource::once("rows", Box::new(reader), Path::new("."), false)).unwrap_err();
+    let error =
+        read(&mut ArrowSource::once("rows", Box::new(reader), Path::new("."), false)).unwrap_err();
     assert_eq!(error.to_string(), "rows: record batch 2 cannot be read: Compute error: no more");
 }
 

@@ -80,7 +80,9 @@ fn column(rows: &[Vec<Owned>]) -> Vec<Owned> {
 fn read_batches(batches: Vec<RecordBatch>) -> Vec<Vec<Owned>> {
     let schema = batches[0].schema();
     let reader = arrow_array::RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
-    read(&mut super::ArrowSource::once("batches", Box::new(reader), Path::new("."), false)).unwrap().0
+    read(&mut super::ArrowSource::once("batches", Box::new(reader), Path::new("."), false))
+        .unwrap()
+        .0
 }
 
 #[test]
