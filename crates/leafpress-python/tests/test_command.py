@@ -148,7 +148,7 @@ def test_ctrl_c_stops_a_load_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_command_without_a_handler() -> None:
-    # `queue list` sets none: it waits here for the lock of the test, and dies of the signal.
+    # `help` sets none. After it, as within it, the signal has the effect that a command expects.
     script = (
         "import sys; from leafpress.__main__ import main; sys.argv = ['leafpress', 'help'];"
         "main(); import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)"
