@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 UTC = datetime.timezone.utc
+DAY = datetime.date(2026, 11, 21)
 AT = datetime.datetime(2026, 11, 21, 5, 30, 0, 250_000)
 BEFORE = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)
 D = decimal.Decimal
@@ -58,7 +59,7 @@ TEXTS = [
     (pa.json_(), ['{"a":1}'], None),
 ]
 TIMES = [
-    (pa.date32(), [datetime.date(2026, 11, 21), datetime.date(1, 1, 1)], ["2026-11-21", "0001-01-01"]),
+    (pa.date32(), [DAY, datetime.date(1, 1, 1)], ["2026-11-21", "0001-01-01"]),
     (pa.date64(), [datetime.date(2026, 11, 21)], ["2026-11-21"]),
     (pa.time32("s"), [datetime.time(5, 30)], ["05:30:00"]),
     (pa.time32("ms"), [datetime.time(5, 30, 0, 250_000)], ["05:30:00.250"]),
@@ -68,7 +69,8 @@ TIMES = [
     (pa.timestamp("ms"), [AT, None], ["2026-11-21 05:30:00.250", None]),
     (pa.timestamp("us"), [AT, BEFORE], ["2026-11-21 05:30:00.250", "1969-12-31 23:59:59.999999"]),
     (pa.timestamp("ns"), [AT], ["2026-11-21 05:30:00.250"]),
-    (pa.timestamp("us", "Europe/Berlin"), [AT.replace(tzinfo=UTC)], ["2026-11-21 05:30:00.250+00:00"]),
+    (pa.timestamp("us", "Europe/Berlin"), [AT.replace(tzinfo=UTC)],
+     ["2026-11-21 05:30:00.250+00:00"]),
     (pa.duration("us"), [datetime.timedelta(seconds=1.5)], [1_500_000]),
 ]  # fmt: skip
 NESTED = [
@@ -200,7 +202,8 @@ POLARS = [
     (polars.Enum(["x", "y"]), ["y", "x", None], None),
     (polars.List(polars.Int64), [[1, None], None], ["[1,null]", None]),
     (polars.Array(polars.Int64, 2), [[1, 2]], ["[1,2]"]),
-    (polars.Struct({"a": polars.Int64, "b": polars.String}), [{"a": 1, "b": "x"}], ['{"a":1,"b":"x"}']),
+    (polars.Struct({"a": polars.Int64, "b": polars.String}), [{"a": 1, "b": "x"}],
+     ['{"a":1,"b":"x"}']),
     (polars.List(polars.Null), [[None], []], ["[null]", "[]"]),
     (polars.Struct({"n": polars.Null}), [{"n": None}], ['{"n":null}']),
     (polars.Null, [None], None),
@@ -224,7 +227,9 @@ def test_every_type_of_polars_has_an_example():
     known = {
         kind
         for kind in vars(polars.datatypes).values()
-        if isinstance(kind, type) and issubclass(kind, polars.DataType) and not kind.__subclasses__()
+        if isinstance(kind, type)
+        and issubclass(kind, polars.DataType)
+        and not kind.__subclasses__()
     }
     # An object has no type of Arrow; the rest are not types of columns that are written.
     missing = {kind.__name__ for kind in known - has}

@@ -183,7 +183,8 @@ def test_frames_of_many_batches_into_a_table_that_is_there(db):
 
     for start in (0, 25_000):
         reader = pyarrow.RecordBatchReader.from_batches(schema, batches(start))
-        report = lp.load(db, reader, table="t", pk="k" if start == 0 else (), if_exists="upsert" if start else "fail")
+        options = {"if_exists": "upsert"} if start else {"pk": "k"}
+        report = lp.load(db, reader, table="t", **options)
         assert report.rows_read == 50_000
     assert rows_of(db) == [(k, f"v{k}") for k in range(75_000)]
 
@@ -292,6 +293,24 @@ def test_named_tuples_and_rows_of_other_libraries(db):
     assert (columns_of(db, "sa"), rows_of(db, "sa")) == (["a", "b"], [(1, "b")])
 
 
+def test_a_cursor_of_a_database_names_its_columns(db):
+    # It must be read by the thread that made it.
+    cursor = sqlite3.connect(":memory:").execute("SELECT 1 AS a, NULL AS b UNION ALL SELECT 2, 'x'")
+    lp.load(db, cursor, table="t")
+    assert (columns_of(db), rows_of(db)) == (["a", "b"], [(1, None), (2, "x")])
+    with pytest.raises(lp.ProgrammingError, match="has names for its columns"):
+        lp.load(db, polars.DataFrame(FRAME), table="u", columns=["a", "b", "c"])
+
+
+def test_columns_with_the_same_name(db):
+    frame = pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
+    lp.load(db, frame, table="t")
+    assert (columns_of(db), rows_of(db)) == (["a", "a_2"], [(1, 2), (3, 4)])
+    table = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], ["a", "a"])
+    with pytest.raises(lp.ProgrammingError, match="two columns would be called 'a'"):
+        lp.load(db, table, table="u")
+
+
 def test_keys_that_come_late_are_columns(db):
     # More rows than a batch has, so that the first ones are pressed before the key comes.
     count = 20_000
@@ -339,3 +358,48 @@ def test_what_is_no_input(db, source, says):
     with pytest.raises(lp.ProgrammingError, match=says):
         lp.load(db, source, table="t")
     assert not db.exists()
+
+
+def test_nothing_of_the_callers_is_kept(db):
+    """A finished load holds no object, closes generators, and frees buffers."""
+    import gc
+    import weakref
+
+    class Table:
+        def __init__(self):
+            self.table = pyarrow.table(FRAME)
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return self.table.__arrow_c_stream__(requested_schema)
+
+    class Row(dict):
+        pass
+
+    class Tell:
+        def __call__(self, progress):
+            pass
+
+    class File(io.BytesIO):
+        pass
+
+    closed = []
+
+    def generator(rows):
+        try:
+            yield from rows
+        finally:
+            closed.append(threading.get_ident())
+
+    allocated = pyarrow.total_allocated_bytes()
+    table, row, tell, file = Table(), Row(n=1), Tell(), File(b"n\n1\n")
+    lp.load(db, table, table="a", progress=tell)
+    lp.load(db, generator([row]), table="b", pk="n", progress=tell)
+    lp.load(db, file, table="c", progress=tell)
+    with pytest.raises(lp.DataError):
+        lp.load(db, generator([row, {"n": object()}]), table="d", progress=tell)
+    assert closed == [threading.get_ident()] * 2
+    left = [weakref.ref(it) for it in (table, row, tell, file)]
+    del table, row, tell, file
+    gc.collect()
+    assert [ref() for ref in left] == [None] * 4
+    assert pyarrow.total_allocated_bytes() <= allocated

@@ -103,6 +103,9 @@ _BY_KIND: dict[str, type[Error]] = {
     "transaction_expired": LeaseLost,
 }
 
+# Kinds that are not SQLite's own, and yet may come with its code.
+_BY_BOTH = frozenset({"constraint", "not_found"})
+
 # As the module sqlite3 chooses, by SQLite's primary result code.
 _BY_CODE: dict[int, type[Error]] = {
     2: InternalError,
@@ -128,8 +131,8 @@ def make(
 ) -> Error:
     """The exception for an error of the native module."""
     made = _BY_KIND.get(kind)
-    if made is None and code is not None:
-        made = _BY_CODE.get(code & 0xFF)
+    if code is not None and (made is None or kind in _BY_BOTH):
+        made = _BY_CODE.get(code & 0xFF, OperationalError)
     error = (made or OperationalError)(message)
     error.kind = kind
     error.on_disk = on_disk

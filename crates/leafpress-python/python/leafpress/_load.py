@@ -158,8 +158,8 @@ def load(
         GeoPandas), read a batch at a time without a copy. Of a pandas index the named levels
         become columns; `reset_index` gives an unnamed one a name.
         Rows: an iterable of dicts, tuples (with `columns`), named tuples, dataclasses, pydantic
-        models. They are read once, by this thread. Keys are columns in the order of their first
-        appearance; a key that is missing is NULL.
+        models, a cursor of another database. They are read once, by this thread. Keys are columns
+        in the order of their first appearance; a key that is missing is NULL.
     table: name of the table; for files by default the first one's name without its endings.
     if_exists: "fail", "append" (a key that is taken is an error), "replace" (all rows),
         "ignore" (rows whose key is taken), or "upsert". A missing table is made.
@@ -199,10 +199,12 @@ def load(
         An exception of the iterable, the file or the callback, as it is, and KeyboardInterrupt:
         each with a note on what is on disk (from Python 3.11 on).
     """
-    kind, name, given = input_of(source)
+    kind, name, given, names = input_of(source)
+    if columns is not None and (names is not None or kind in ("frame", "batches")):
+        raise misuse("the source has names for its columns", "use select or rename")
     options = {
         "table": table if table is not None or kind == "files" or create else _table_of(name),
-        "columns": None if columns is None else list(columns),
+        "columns": names if columns is None else list(columns),
         "pk": _names(pk),
         "index": [index] if isinstance(index, str) else list(index),
         "unique": [unique] if isinstance(unique, str) else list(unique),
@@ -317,8 +319,6 @@ def _check(kind: str, options: dict[str, Any]) -> None:
         given = [name for name, default in _OF_CSV.items() if options[name] != default]
         if given:
             raise misuse(f"{given[0]} is for files, and the rows come from Python")
-        if kind != "rows" and options["columns"] is not None:
-            raise misuse("a frame has names for its columns", "use select or rename")
     if options["create"] is not None:
         given = [name for name in _OF_TABLE if options[name]]
         if given:

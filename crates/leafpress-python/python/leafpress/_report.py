@@ -143,7 +143,7 @@ class Report(_Shown):
     database: str
     """Path of the database."""
     create_sql: str
-    """Statement that declares the table."""
+    """SQL that declares the table and its indexes."""
     rows_read: int
     """Number of rows in the input."""
     rows_loaded: int
@@ -200,7 +200,7 @@ class DryRun(_Shown):
     table: str
     """Name of the table."""
     create_sql: str
-    """Statement that would declare the table."""
+    """SQL that would declare the table and its indexes."""
     columns: list[Column]
     """Columns, with the values that decided their types."""
     rows_read: int

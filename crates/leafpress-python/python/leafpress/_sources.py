@@ -7,29 +7,40 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ._errors import misuse
 
 Path: TypeAlias = "str | os.PathLike[str]"
-# Kind, name in messages, and the object that the native module reads.
-Input = tuple[str, str, Any]
+
+
+class Input(NamedTuple):
+    """A source, as the native module reads it."""
+
+    kind: str
+    """"files", "bytes", "stream", "frame" (exports the same rows each time), "batches", "rows"."""
+    name: str
+    """Its name in messages."""
+    given: Any
+    """The object that is read."""
+    columns: list[str] | None = None
+    """Names of the columns, where rows do not have them."""
 
 
 def input_of(source: Any) -> Input:
     """Kind, name in messages, and object of an input."""
     if isinstance(source, (str, os.PathLike)):
-        return "files", "", _files([source])
+        return Input("files", "", _files([source]))
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return "bytes", "<bytes>", bytes(source)
+        return Input("bytes", "<bytes>", bytes(source))
     frame = _frame_of(source)
     if frame is not None:
         return frame
     if callable(getattr(source, "read", None)):
         name = getattr(source, "name", None)
-        return "stream", name if isinstance(name, str) and name else "<file>", source.read
+        return Input("stream", name if isinstance(name, str) and name else "<file>", source.read)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
-        return "files", "", _files(source)
+        return Input("files", "", _files(source))
     if isinstance(source, Mapping):
         raise misuse("a dict is one row", "give a list of such rows, or a data frame")
     if hasattr(source, "__aiter__"):
@@ -40,7 +51,15 @@ def input_of(source: Any) -> Input:
             f"an object of type {kind.__module__}.{kind.__qualname__} gives no rows",
             "give a path, a file, bytes, a data frame or an iterable of rows",
         )
-    return "rows", "<rows>", source
+    return Input("rows", "<rows>", source, _names_of_cursor(source))
+
+
+def _names_of_cursor(rows: Any) -> list[str] | None:
+    """Names of the columns of a cursor, as all databases for Python have them."""
+    description = getattr(rows, "description", None)
+    if isinstance(description, (list, tuple)) and description:
+        return [column[0] for column in description]
+    return None
 
 
 def _files(paths: Iterable[Path]) -> list[str]:
@@ -65,11 +84,11 @@ def _frame_of(source: Any) -> Input | None:
     if _is(source, "pandas", "DataFrame"):
         return _pandas(source)
     if _is(source, "polars", "DataFrame") or _is(source, "polars", "LazyFrame"):
-        return "frame", "<frame>", _polars(source)
+        return Input("frame", "<frame>", _polars(source))
     if _is(source, "pyarrow", "Table") or _is(source, "pyarrow", "RecordBatch"):
-        return "frame", "<frame>", source
+        return Input("frame", "<frame>", source)
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        return "batches", "<frame>", source
+        return Input("batches", "<frame>", source)
     return None
 
 
@@ -119,13 +138,12 @@ def _pandas(frame: Any) -> Input:
         frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
         frame = frame.reset_index()
     if _is(frame, "geopandas", "GeoDataFrame"):
-        return "frame", "<frame>", frame.to_arrow(index=False)
+        return Input("frame", "<frame>", frame.to_arrow(index=False))
     names = [str(name) for name in frame.columns]
     table = _pandas_as_arrow(frame.set_axis(names, axis=1))
     if table is not None:
-        return "frame", "<frame>", table
-    rows = frame.itertuples(index=False, name=None)
-    return "rows", "<frame>", (dict(zip(names, row)) for row in rows)
+        return Input("frame", "<frame>", table)
+    return Input("rows", "<frame>", frame.itertuples(index=False, name=None), names)
 
 
 def _pandas_as_arrow(frame: Any) -> Any:

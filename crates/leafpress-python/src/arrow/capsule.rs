@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType};
 use pyo3::prelude::*;
@@ -23,12 +23,12 @@ const ARRAY: &CStr = c"arrow_array";
 /// The outer error: the capsule holds no stream. The inner one: the stream has no columns.
 pub fn stream_of(
     capsule: &Bound<'_, PyCapsule>,
-) -> PyResult<Result<ArrowArrayStreamReader, ArrowError>> {
+) -> PyResult<Result<RecordBatchStreamReader, ArrowError>> {
     let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: a capsule of this name points to a stream, by Arrow's interface. It is replaced by a
     // released one, so the capsule does not release it again; the interpreter is held meanwhile.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
-    Ok(ArrowArrayStreamReader::try_new(stream))
+    Ok(RecordBatchStreamReader::try_new(stream))
 }
 
 /// The record batch in two capsules.

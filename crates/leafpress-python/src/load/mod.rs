@@ -59,7 +59,7 @@ pub fn load(
     let token = CancelToken::new();
     let loader = options.loader(database, &token).raise(py)?;
     let name = name.to_owned();
-    let (loaded, fault) = serve(py, &token, move |caller| {
+    let (outcome, fault) = serve(py, &token, move |caller| {
         let loader = match progress {
             Some(callback) => telling(loader, caller.clone(), callback),
             None => loader,
@@ -71,8 +71,8 @@ pub fn load(
         }
     })?;
     match fault {
-        Some(fault) => Err(with_note(py, fault, &loaded)),
-        None => loaded.raise(py),
+        Some(fault) => Err(with_note(py, fault, &outcome)),
+        None => outcome.raise(py),
     }
 }
 
@@ -181,13 +181,11 @@ impl Stream {
             if let Ok(text) = read.cast::<PyString>() {
                 return Ok(text.to_str()?.as_bytes().to_vec());
             }
-            match read.cast::<PyBytes>() {
-                Ok(bytes) => Ok(bytes.as_bytes().to_vec()),
-                Err(_) => {
-                    let found = read.get_type().to_string();
-                    Err(misuse(py, format!("the file gives neither bytes nor text but {found}")))
-                }
+            if let Ok(bytes) = read.cast::<PyBytes>() {
+                return Ok(bytes.as_bytes().to_vec());
             }
+            let found = read.get_type().to_string();
+            Err(misuse(py, format!("the file gives neither bytes nor text but {found}")))
         });
         self.bytes = bytes.map_err(io::Error::other)?;
         self.taken = 0;

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 /// Options, each as the keyword of `load` of the same name.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a keyword of its own")]
 pub struct Options {
     table: Option<String>,
     columns: Option<Vec<String>>,
@@ -132,14 +133,13 @@ impl Options {
                 "blob" => loader.column_type(column, ColumnType::Blob),
                 "boolean" => loader.boolean(column),
                 "exact" => loader.exact_column(column),
-                other => match other.parse::<TimestampForm>() {
-                    Ok(form) => loader.timestamp(column, form),
-                    Err(_) => {
-                        let words = "integer, real, text, blob, boolean, exact, unixepoch, \
-                                     unixepoch-ms, date or datetime";
-                        return Err(unknown(&format!("types[{column:?}]"), other, words));
-                    }
-                },
+                other => {
+                    let words = "integer, real, text, blob, boolean, exact, unixepoch, \
+                                 unixepoch-ms, date or datetime";
+                    let form = other.parse::<TimestampForm>();
+                    let unknown = |_| unknown(&format!("types[{column:?}]"), other, words);
+                    loader.timestamp(column, form.map_err(unknown)?)
+                }
             };
         }
         Ok(loader)

@@ -23,8 +23,8 @@ struct Given {
 }
 
 impl Given {
-    fn new(rows: &[Option<Vec<Owned>>], batch_rows: usize) -> Self {
-        Self { rows: rows.to_vec().into_iter(), width: 0, batch_rows }
+    fn new(rows: Vec<Option<Vec<Owned>>>, batch_rows: usize) -> Self {
+        Self { rows: rows.into_iter(), width: 0, batch_rows }
     }
 }
 
@@ -48,7 +48,9 @@ impl ValueRows for Given {
                 batch.bad_row("the sensor was off", "off");
                 continue;
             };
-            row.iter().for_each(|value| batch.put(value.borrow()));
+            for value in &row {
+                batch.put(value.borrow());
+            }
             batch.end_row();
             self.width = self.width.max(row.len());
         }
@@ -74,7 +76,7 @@ proptest! {
             .strict(strict)
             .threads(threads)
             .on_error(OnError::Skip { rejects: None, max_rejects: None })
-            .load_values("t", Given::new(&rows, batch_rows));
+            .load_values("t", Given::new(rows.clone(), batch_rows));
         if width == 0 {
             let error = loaded.unwrap_err();
             prop_assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{}", error);
@@ -107,7 +109,7 @@ proptest! {
 
 fn keyed(keys: impl IntoIterator<Item = i64>) -> Given {
     let row = |key| Some(vec![Owned::Integer(key), Owned::Text(format!("value {key}"))]);
-    Given::new(&keys.into_iter().map(row).collect::<Vec<_>>(), 100)
+    Given::new(keys.into_iter().map(row).collect(), 100)
 }
 
 #[test]
@@ -161,7 +163,8 @@ fn an_error_of_the_rows_is_the_cause() {
     for batches in [0, 1, 5000] {
         let loader = Loader::new(folder.path().join("a.db"));
         let error = loader.load_values("t", Failing(batches)).unwrap_err();
-        assert!(std::error::Error::source(&error).is_some_and(|it| it.is::<Gone>()), "{error}");
+        let source = std::error::Error::source(&error);
+        assert!(source.and_then(|it| it.downcast_ref::<Gone>()).is_some(), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

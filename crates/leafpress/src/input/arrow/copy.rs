@@ -14,8 +14,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, SchemaRef};
 
-use super::open_stream;
-use crate::input::arrow::ipc::Stream;
+use super::ipc::Stream;
 use crate::input::source::{Source, no_copy};
 use crate::rights;
 use crate::{Error, Result};
@@ -58,7 +57,7 @@ impl Copy {
         let failed = |error| Error::io("read a temporary file in", &self.folder, error);
         let mut file = file.try_clone().map_err(failed)?;
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        open_stream(&mut Source::reader(name, file, None)).map(Some)
+        Stream::open(&mut Source::reader(name, file, None)).map(Some)
     }
 }
 

@@ -17,7 +17,7 @@ use arrow_schema::SchemaRef;
 use super::guard::guarded;
 use super::message::{Dictionaries, Pending, RawMessage};
 use crate::Result;
-use crate::input::source::Opened;
+use crate::input::source::{Opened, Source};
 use crate::input::stored::{Stored, damaged};
 
 /// The mark at both ends of a file; at the end it follows the footer's length.
@@ -37,6 +37,15 @@ pub(super) struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
+    /// Opens a source and reads the schema.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn open(source: &mut Source<'a>) -> Result<Box<Self>> {
+        let taken_bytes = Arc::new(AtomicU64::new(0));
+        Ok(Box::new(Self::new(source.open(&taken_bytes)?, &taken_bytes)?))
+    }
+
     /// Reads the schema. `taken_bytes` is what the input counts in.
     ///
     /// # Errors

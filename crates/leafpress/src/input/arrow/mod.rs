@@ -34,10 +34,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::RecordBatchReader;
 use arrow_schema::SchemaRef;
 
 pub use self::batch::ArrowBatch;
+pub use self::pieces::Batched;
 
 use self::copy::Copy;
 use self::ipc::{IpcFile, Stream};
@@ -79,8 +79,6 @@ enum Origin<'a> {
     },
 }
 
-/// A reader of record batches.
-pub type Batched<'a> = Box<dyn RecordBatchReader + Send + 'a>;
 /// Opens record batches at their start.
 pub type OpenBatches<'a> = Box<dyn FnMut() -> Result<Batched<'a>> + 'a>;
 
@@ -102,7 +100,7 @@ impl<'a> ArrowSource<'a> {
                 Ok(Self::of(source.name(), file.schema(), Origin::File(Arc::clone(&file))))
             }
             Kind::ArrowStream => {
-                let stream = open_stream(&mut source)?;
+                let stream = Stream::open(&mut source)?;
                 let (name, schema) = (source.name().to_owned(), Arc::clone(stream.schema()));
                 let (source, opened) = (Box::new(source), Some(stream));
                 Ok(Self::of(&name, &schema, Origin::Stream { source, opened }))
@@ -138,11 +136,6 @@ impl<'a> ArrowSource<'a> {
         let names = columns.iter().map(|column| column.name.clone()).collect();
         Self { name: name.to_owned(), columns, names, schema: Arc::clone(schema), origin }
     }
-}
-
-fn open_stream<'a>(source: &mut Source<'a>) -> Result<Box<Stream<'a>>> {
-    let taken_bytes = Arc::new(AtomicU64::new(0));
-    Ok(Box::new(Stream::new(source.open(&taken_bytes)?, &taken_bytes)?))
 }
 
 impl<'a> RowSource for ArrowSource<'a> {
@@ -186,7 +179,7 @@ impl<'a> RowSource for ArrowSource<'a> {
                 (pieces(batches), Some(file.file().bytes()))
             }
             Origin::Stream { source, opened } => {
-                let mut stream = opened.take().map_or_else(|| open_stream(source), Ok)?;
+                let mut stream = opened.take().map_or_else(|| Stream::open(source), Ok)?;
                 if stream.schema() != &self.schema {
                     return Err(super::source::Fingerprint::changed(&self.name));
                 }
@@ -194,26 +187,17 @@ impl<'a> RowSource for ArrowSource<'a> {
                 let bytes_total = stream.bytes_total();
                 (pieces(Batches::Stream(stream)), bytes_total)
             }
-            Origin::Once { reader, copy } => match reader.take() {
-                Some(reader) => {
-                    let copying = copy.as_mut().map(|copy| copy.begin(&self.schema)).transpose()?;
-                    let reader = Reading::new(reader, copying, bytes_read);
-                    (pieces(Batches::Reader(Box::new(reader))), None)
-                }
-                None => {
-                    let opened = copy.as_ref().map(|copy| copy.open(&self.name)).transpose()?;
-                    let opened = opened.flatten().ok_or_else(|| read_once(&self.name));
-                    let mut stream = opened?;
-                    stream.count_in(bytes_read);
-                    (pieces(Batches::Stream(stream)), None)
-                }
-            },
+            Origin::Once { reader, copy } => {
+                let batches = batches_once(reader, copy.as_mut(), &self.name, &self.schema);
+                (pieces(batches?.counted(bytes_read)), None)
+            }
             Origin::Again { open, opened } => {
                 let reader = opened.take().map_or_else(open, Ok)?;
                 if reader.schema() != self.schema {
                     return Err(super::source::Fingerprint::changed(&self.name));
                 }
-                (pieces(Batches::Reader(Box::new(Reading::new(reader, None, bytes_read)))), None)
+                let batches = Batches::Reader(Box::new(Reading::new(reader, None)));
+                (pieces(batches.counted(bytes_read)), None)
             }
         };
         Ok((ArrowReader { pieces, bytes_total }, decoder))
@@ -231,6 +215,21 @@ impl<'a> RowSource for ArrowSource<'a> {
     fn discover_columns(&mut self, _bytes_read: &Arc<AtomicU64>) -> Result<()> {
         Ok(())
     }
+}
+
+/// The batches of a reader, which are copied if that is asked for, or those of the copy.
+fn batches_once<'a>(
+    reader: &mut Option<Batched<'a>>,
+    mut copy: Option<&mut Copy>,
+    name: &str,
+    schema: &SchemaRef,
+) -> Result<Batches<'a>> {
+    if let Some(reader) = reader.take() {
+        let copying = copy.as_mut().map(|copy| copy.begin(schema)).transpose()?;
+        return Ok(Batches::Reader(Box::new(Reading::new(reader, copying))));
+    }
+    let opened = copy.map_or(Ok(None), |copy| copy.open(name))?;
+    opened.map(Batches::Stream).ok_or_else(|| read_once(name))
 }
 
 fn read_once(name: &str) -> Error {

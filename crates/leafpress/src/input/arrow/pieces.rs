@@ -10,11 +10,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
 
-use super::Batched;
 use super::batch::ArrowBatch;
 use super::copy::Copying;
 use super::guard::guarded;
@@ -130,6 +129,9 @@ pub(super) enum Batches<'a> {
     Reader(Box<Reading<'a>>),
 }
 
+/// A reader of record batches.
+pub type Batched<'a> = Box<dyn RecordBatchReader + Send + 'a>;
+
 /// A caller's record batches, as they are read.
 pub(super) struct Reading<'a> {
     reader: Batched<'a>,
@@ -141,8 +143,8 @@ pub(super) struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// Reads from the start, and copies if asked to.
-    pub fn new(reader: Batched<'a>, copying: Option<Copying>, bytes_read: &Arc<AtomicU64>) -> Self {
-        Self { reader, copying, batches: 0, bytes_read: Arc::clone(bytes_read) }
+    pub fn new(reader: Batched<'a>, copying: Option<Copying>) -> Self {
+        Self { reader, copying, batches: 0, bytes_read: Arc::default() }
     }
 
     fn next(&mut self, name: &str) -> Result<Option<Part>> {
@@ -174,6 +176,16 @@ fn not_read(name: &str, number: u64, error: ArrowError) -> Error {
 }
 
 impl Batches<'_> {
+    /// From now on `bytes_read` counts what is read of a stream or a reader.
+    pub fn counted(mut self, bytes_read: &Arc<AtomicU64>) -> Self {
+        match &mut self {
+            Self::Stream(stream) => stream.count_in(bytes_read),
+            Self::Reader(reading) => reading.bytes_read = Arc::clone(bytes_read),
+            Self::File(..) => {}
+        }
+        self
+    }
+
     fn next(&mut self, name: &str) -> Result<Option<Part>> {
         let pending = |pending: Option<Pending>| pending.map(|it| Part::Pending(Arc::new(it)));
         match self {

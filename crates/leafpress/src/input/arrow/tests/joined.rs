@@ -134,7 +134,14 @@ fn batches_that_can_be_had_anew_are_not_copied() {
         let open = Box::new(|| {
             times += 1;
             let batch = numbers(0, 3);
-            let rows = if times < 3 { batch } else { batch_of(vec![Arc::new(Int64Array::from(vec![1])), Arc::new(Int64Array::from(vec![1]))]) };
+            let rows = if times < 3 {
+                batch
+            } else {
+                batch_of(vec![
+                    Arc::new(Int64Array::from(vec![1])),
+                    Arc::new(Int64Array::from(vec![1])),
+                ])
+            };
             let schema = rows.schema();
             Ok(Box::new(RecordBatchIterator::new([Ok(rows)], schema)) as Batched<'_>)
         });
