@@ -21,6 +21,7 @@ import importlib.util
 import json
 import math
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -42,7 +43,7 @@ TABLE = "data"
 
 # Dates by their day: some tools store the midnight too.
 SUMS = f"""SELECT count(*), total(id), total(quantity), total(price), total(latitude),
-    sum(length(name)), sum(length(city)), sum(length(note)), count(note),
+    total(length(name)), total(length(city)), total(length(note)), count(note),
     min(substr(day, 1, 10)), max(substr(day, 1, 10)), count(DISTINCT substr(day, 1, 10))
     FROM {TABLE}"""
 
@@ -117,7 +118,7 @@ def run_peer(rung: Rung, options: argparse.Namespace, folder: Path) -> dict:
     arguments = [rung.way, str(database), "--rows", str(rows), "--seconds", str(options.seconds)]
     source = ["--source", str(folder / "rows.arrow")]
     result = run_script("python_peers.py", [*arguments, *source, *rung.arguments])
-    if "awaited" in rung.arguments or rung.way.startswith("tasks-"):
+    if rung.way.startswith("tasks-"):
         check_events(rung, database, result["rows"])
     return result
 
@@ -202,10 +203,12 @@ def await_port(server: subprocess.Popen, port: int, said) -> None:
 
 @dataclass
 class Group:
-    """Rungs that do the same work: ours, and the rivals by the names of their ratios."""
+    """Rungs that do the same work: ours, and the rivals by the names of their ratios. Others of
+    ours run beside them."""
 
     ours: Rung
     rivals: dict[str, Rung]
+    others: list[Rung] = field(default_factory=list)
 
 
 POLARS, PANDAS = ("polars", "polars"), ("pandas", "pandas")
@@ -232,7 +235,6 @@ def load(name: str, way: str, safety: str, *needs: tuple[str, str], rows: int | 
 def groups(options: argparse.Namespace) -> list[Group]:
     """What is compared with what."""
     few = min(options.small_rows, options.rows)
-    few_as_dicts = min(options.small_rows, options.rows)
     duckdb = load("DuckDB's SQLite extension", "duckdb", "rollback", ("pyarrow", "pyarrow"))
     try:
         duckdb.arguments = ("--extension", duckdb_extension())
@@ -253,20 +255,20 @@ def groups(options: argparse.Namespace) -> list[Group]:
                 "polars": load("polars write_database", "write-database", "rollback", PANDAS, alchemy, rows=few),
                 "adbc": load("adbc_ingest", "adbc", "rollback", ("adbc_driver_sqlite", "adbc-driver-sqlite")),
                 "sqlite_utils": load(
-                    "sqlite-utils insert_all", "sqlite-utils", "rollback", ("sqlite_utils", "sqlite-utils"), rows=few_as_dicts
+                    "sqlite-utils insert_all", "sqlite-utils", "rollback", ("sqlite_utils", "sqlite-utils"), rows=few
                 ),
                 "executemany": load("sqlite3 executemany, one transaction, no journal, no sync", "executemany", "rebuildable"),
                 "duckdb": duckdb,
             },
         ),
-        tasks_group(options),
+        tasks_group(),
         server_group(),
         jobs_group(options),
     ]
 
 
-def tasks_group(options: argparse.Namespace) -> Group:
-    """Durable rows of 500 tasks."""
+def tasks_group() -> Group:
+    """Durable rows of 500 tasks; and what a call costs at 512 in flight."""
     mixed = "not the same promise: a commit or rollback is of the other tasks' rows too"
     needs = (("aiosqlite", "aiosqlite"),)
     return Group(
@@ -277,6 +279,7 @@ def tasks_group(options: argparse.Namespace) -> Group:
                 "aiosqlite, 500 tasks in one transaction", "tasks-aiosqlite-mixed", "durable", needs=needs, note=mixed
             ),
         },
+        [Rung("AsyncWriter, 512 tasks", "tasks-leafpress", "durable", arguments=("--tasks", "512"))],
     )
 
 
@@ -341,7 +344,9 @@ def run_once(rung: Rung, options: argparse.Namespace, folder: Path) -> None:
         result["cpu_us_per_call"] = result["main_thread_cpu_s"] * 1e6 / result["rows"]
     rung.results.append(result)
     for leftover in folder.iterdir():
-        if leftover.name != "rows.arrow":
+        if leftover.is_dir():
+            shutil.rmtree(leftover)
+        elif leftover.name != "rows.arrow":
             leftover.unlink()
 
 
@@ -356,7 +361,7 @@ def run_group(group: Group, options: argparse.Namespace, folder: Path, report: d
         except Unavailable as reason:
             report["unavailable"][name] = str(reason)
             say(f"{name}: unavailable, {reason}")
-    rungs = [group.ours, *rivals.values()] if rivals else []
+    rungs = [group.ours, *rivals.values(), *group.others] if rivals else []
     for round_index in range(options.repeats):
         for rung in rungs:
             run_once(rung, options, folder)
@@ -381,6 +386,7 @@ def run_all(options: argparse.Namespace) -> dict:
             "order": "interleaved: each round runs every way once",
             "time": "of the work alone; packages are imported and the frame is in memory before",
             "extra_mb": "peak memory of the process during the load, beyond what it had before it",
+            "cpu_us_per_call": "processor time of the event loop's thread, with the loop of the task",
             "python": sys.version.split()[0],
             "python_sqlite": sqlite3.sqlite_version,
         },

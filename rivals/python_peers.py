@@ -300,32 +300,31 @@ async def aiosqlite_run(options: argparse.Namespace, write: Callable) -> dict:
 
 
 def jobs_leafpress(options: argparse.Namespace) -> dict:
-    """Jobs pushed one by one by `tasks` tasks, while eight workers do them."""
+    """Jobs pushed one by one by so many tasks, while eight workers do them."""
     import leafpress
 
-    done = 0
-
     async def run() -> dict:
-        nonlocal done
+        seen = set()
+
+        async def handle(job) -> None:
+            seen.add(job.payload)
+
         async with leafpress.AsyncWriter(options.database) as writer:
-            queue = leafpress.AsyncQueue(writer, "jobs")
+            queue = leafpress.Queue(writer, "jobs")
             numbers = iter(range(options.rows))
 
             async def push() -> None:
                 for number in numbers:
                     await queue.push(number)
 
-            async def work() -> None:
-                nonlocal done
-                async for _ in queue.work(concurrency=options.workers):
-                    done += 1
-                    if done == options.rows:
-                        break
-
-            measured = Measured()
-            with measured:
-                await asyncio.gather(work(), *(push() for _ in range(options.tasks)))
-            return measured.result(done)
+            with Measured() as measured:
+                pushes = [asyncio.create_task(push()) for _ in range(options.tasks)]
+                done = queue.work(handle, concurrency=options.workers, jobs_max=options.rows)
+                report = await done
+                await asyncio.gather(*pushes)
+        if len(seen) != options.rows or report.done != options.rows:
+            raise RuntimeError(f"{options.rows} pushed, {len(seen)} seen: {report}")
+        return measured.result(options.rows)
 
     return asyncio.run(run())
 

@@ -1,11 +1,11 @@
 //! `leafpress`, the command, as a library of one function: [`run`] reads the flags, runs one
 //! command, and gives the exit status. The executable and the Python package call it.
 //!
-//! The map: [`flags`] is the one definition of the command line; each file in
-//! [`commands`] runs one command; [`io_report`] does the work of `leafpress io`;
-//! [`summary`] turns a command's result into text with the shapes of [`human`];
-//! [`output`] writes results and messages; [`progress`] draws on a terminal;
-//! [`interrupt`] and [`stdin`] let ctrl-C stop the work; [`exit`] knows what the
+//! The map: `flags` is the one definition of the command line; each file in
+//! `commands` runs one command; `io_report` does the work of `leafpress io`;
+//! `summary` turns a command's result into text with the shapes of `human`;
+//! `output` writes results and messages; `progress` draws on a terminal;
+//! `interrupt` and `stdin` let ctrl-C stop the work; `exit` knows what the
 //! exit statuses mean.
 //!
 //! Must never: do what a user of the library needs too (that is the library's), panic on bad

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 /// For a process that is nothing but the command: it sets handlers of signals.
 #[pyfunction]
 pub fn main(py: Python<'_>, arguments: Vec<OsString>, again: Vec<OsString>) -> u8 {
-    py.detach(|| {
+    py.detach(move || {
         if let [program, first_arguments @ ..] = &again[..] {
             leafpress_cli::start_by(program, first_arguments);
         }

@@ -148,7 +148,7 @@ def test_ctrl_c_stops_a_load_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_command_without_a_handler() -> None:
-    # `queue list` sets none: it waits here for the lock of the test, and dies of the signal.
+    # `help` sets none. After it, as within it, the signal has the effect that a command expects.
     script = (
         "import sys; from leafpress.__main__ import main; sys.argv = ['leafpress', 'help'];"
         "main(); import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)"
@@ -195,7 +195,7 @@ def test_a_name_that_looks_like_a_flag_is_a_name(tmp_path: Path, monkeypatch: py
 def test_doctor_storage_and_advise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAFPRESS_CACHE", str(tmp_path / "cache"))
     prepare(tmp_path / "x")
-    found = lp.doctor(tmp_path / "x" / "old.db", busy_timeout=100)
+    found = lp.doctor(tmp_path / "x" / "old.db", busy_timeout=0.1)
     assert isinstance(found["healthy"], bool) and len(found["checks"]) > 10
     assert lp.storage(tmp_path, quick=True)["measured"]
     assert lp.advise(tmp_path, writers=16, power_cut="may-lose-last")

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-CHAPTER = Path(__file__).resolve().parents[3] / "docs" / "python.md"
+CRATE = Path(__file__).resolve().parents[1]
+ROOT = CRATE.parents[1]
+CHAPTER = ROOT / "docs" / "python.md"
 BLOCK = re.compile(r"(?:<!-- python: (\w+) -->\n)?```python\n(.*?)\n```", re.DOTALL)
 SECONDS_MAX = 120
 
@@ -100,6 +102,23 @@ def test_a_recipe_runs(program: str, tmp_path: Path) -> None:
     before, after = PROGRAMS[program]
     made = f"import sqlite3\nsqlite3.connect('app.db').execute('{EVENTS}').connection.close()\n"
     run(f"{made}{before}\n{text}\n{after}", tmp_path)
+
+
+INPUTS = """
+import gzip, os, polars
+df = polars.DataFrame({"id": [1], "name": ["Ann"]})
+gzip.open("a.csv.gz", "wt").write("id,what\\n1,x\\n")
+os.mkdir("logs")
+open("logs/b.csv", "w").write("id,what\\n2,y\\n")
+"""
+
+
+@pytest.mark.parametrize("readme", [ROOT / "README.md", CRATE / "README.md"])
+def test_the_example_of_a_readme_runs(readme: Path, tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    [(_, text)] = BLOCK.findall(readme.read_text())
+    made = f"import sqlite3\nsqlite3.connect('app.db').execute('{EVENTS}').connection.close()\n"
+    run(f"{made}{INPUTS}\n{text}", tmp_path)
 
 
 def test_each_recipe_has_a_program() -> None:

@@ -62,6 +62,20 @@ def test_the_order_of_imports_does_not_matter(library: str, order: str, tmp_path
     assert rows_of(tmp_path / "a.db", "t") == [(1,)]
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_look_for_the_library_is_no_import(library: str) -> None:
+    pytest.importorskip(library)
+    script = (
+        "import leafpress, importlib.util, sys\n"
+        f"assert importlib.util.find_spec('{library}') is not None\n"
+        f"import {library}\n"
+        f"{library}.DataFrame({{'x': [1]}}).leafpress\n"
+        "assert not [f for f in sys.meta_path if getattr(f, 'name', '') == '" + library + "']\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_no_library_of_frames_is_imported_by_ours() -> None:
     script = "import leafpress, sys; print([n for n in ('pandas', 'polars', 'numpy', 'pyarrow') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -100,6 +100,10 @@ def flags(**options: object) -> list[str]:
     return words
 
 
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
+
+
 def _positional(*words: PathLike) -> list[str]:
     """Words that are no flags, whatever they begin with."""
     return ["--", *(os.fspath(word) for word in words)]
@@ -115,13 +119,13 @@ def verify(db: PathLike, *, quick: bool = False) -> dict[str, Any]:
     return run_json(["verify", *flags(quick=quick, json=True), *_positional(db)])
 
 
-def doctor(db: PathLike, *, busy_timeout: int | None = None) -> dict[str, Any]:
+def doctor(db: PathLike, *, busy_timeout: float | None = None) -> dict[str, Any]:
     """Tells who is at a database, and whether that is safe. Nothing is changed.
 
-    `busy_timeout`: milliseconds to watch a lock that is held, 5,000 if None. The result has
+    `busy_timeout`: seconds to watch a lock that is held, 5 if None. The result has
     `healthy` (bool) and `checks`, each with its verdict and advice.
     """
-    return run_json(["doctor", *flags(busy_timeout=busy_timeout, json=True), *_positional(db)])
+    return run_json(["doctor", *flags(busy_timeout=_milliseconds(busy_timeout), json=True), *_positional(db)])
 
 
 def storage(
@@ -166,14 +170,14 @@ def index(
     analyze: bool = False,
     memory: str | int | None = None,
     tmpdir: PathLike | None = None,
-    busy_timeout: int | None = None,
+    busy_timeout: float | None = None,
     threads: int | None = None,
 ) -> dict[str, Any]:
     """Makes an index on a table, with the database in use.
 
     `columns` are names, each with a collation and ASC or DESC after it if wanted: "name NOCASE".
-    `memory`: bytes for the sort, also as "512M"; `busy_timeout`: milliseconds to wait for other
-    programs that write. After an error the database is as it was.
+    `memory`: bytes for the sort, also as "512M"; `busy_timeout`: seconds to wait for other programs
+    that write, 5 if None. After an error the database is as it was.
     """
     words = flags(
         unique=unique,
@@ -182,7 +186,7 @@ def index(
         analyze=analyze,
         memory=memory,
         tmpdir=tmpdir,
-        busy_timeout=busy_timeout,
+        busy_timeout=_milliseconds(busy_timeout),
         threads=threads,
         json=True,
     )

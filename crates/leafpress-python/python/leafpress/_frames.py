@@ -7,6 +7,7 @@ after it. Neither is imported for that.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -66,31 +67,30 @@ class _AfterImport(MetaPathFinder):
     def __init__(self, name: str, register_in: Callable[[ModuleType], None]) -> None:
         self.name = name
         self.register_in = register_in
+        self.others = threading.local()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self.name or self not in sys.meta_path:
+        if fullname != self.name or getattr(self.others, "are_asked", False):
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
-        if spec is None or spec.loader is None:
-            # The library is not there. It may be installed later.
-            sys.meta_path.insert(0, self)
-            return spec
-        spec.loader = _Registering(spec, spec.loader, self.register_in)
+        self.others.are_asked = True
+        try:
+            spec = find_spec(fullname)
+        finally:
+            self.others.are_asked = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Registering(spec, spec.loader, self)
         return spec
 
 
 class _Registering(Loader):
     """Loads a module by its own loader, and registers in it."""
 
-    def __init__(
-        self, spec: ModuleSpec, loader: Loader, register_in: Callable[[ModuleType], None]
-    ) -> None:
+    def __init__(self, spec: ModuleSpec, loader: Loader, finder: _AfterImport) -> None:
         self.spec = spec
         self.loader = loader
-        self.register_in = register_in
+        self.finder = finder
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self.loader.create_module(spec)
@@ -100,4 +100,6 @@ class _Registering(Loader):
         self.spec.loader = self.loader
         module.__loader__ = self.loader
         self.loader.exec_module(module)
-        self.register_in(module)
+        self.finder.register_in(module)
+        if self.finder in sys.meta_path:
+            sys.meta_path.remove(self.finder)
