@@ -318,8 +318,9 @@ mod tests {
 
     #[test]
     fn the_command_to_repeat_writes_no_files() {
-        let repeated =
-            |words: &[&str]| command_to_repeat(&Vec::from_iter(words.iter().map(OsString::from)));
+        let repeated = |words: &[&str]| {
+            command_to_repeat(&words.iter().map(OsString::from).collect::<Vec<_>>())
+        };
         let words =
             ["/x/leafpress", "bench", "ladder", "--json", "r.json", "--html=a.html", "--quick"];
         assert_eq!(repeated(&words), "leafpress bench ladder --quick");
