@@ -242,6 +242,21 @@ def test_progress(db):
     assert all(isinstance(progress, lp.Progress) for progress in seen)
 
 
+def test_a_slow_callback_gets_the_newest_progress_only(db):
+    seen = []
+
+    def tell(progress):
+        seen.append(progress.rows)
+        time.sleep(0.5)
+
+    began = time.monotonic()
+    source = polars.DataFrame({"n": range(1_000_000), "text": ["a text"] * 1_000_000})
+    lp.load(db, source, table="t", index=["text, n"], progress=tell)
+    assert seen[-1] == 1_000_000
+    # Each of these calls took half a second: none waits for its turn after the load.
+    assert len(seen) <= (time.monotonic() - began) / 0.5 + 1
+
+
 def test_a_bar(db, capfd, monkeypatch):
     lp.load(db, [{"n": 1}], table="t", progress=True)
     assert "1 rows" in capfd.readouterr().err

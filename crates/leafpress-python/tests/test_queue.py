@@ -388,3 +388,38 @@ def test_a_call_inside_of_the_writers_own_transaction_is_refused(tmp_path: Path)
                     await queue.push(2)
 
     asyncio.run(main())
+
+
+def test_a_push_in_a_transaction_is_committed_with_it(tmp_path: Path) -> None:
+    with lp.Writer(tmp_path / "a.db") as writer:
+        writer.execute("CREATE TABLE customer(name)")
+        queue = lp.Queue(writer, "mail")
+        with writer.transaction() as tx:
+            tx.execute("INSERT INTO customer VALUES (?)", ("ann",))
+            assert queue.push({"to": "ann"}, in_=tx, unique="ann") == (1, True)
+            assert queue.push({"to": "ann"}, in_=tx, unique="ann") == (1, False)
+        with pytest.raises(KeyError), writer.transaction() as tx:
+            tx.execute("INSERT INTO customer VALUES (?)", ("bob",))
+            queue.push({"to": "bob"}, in_=tx)
+            raise KeyError
+        assert [job.payload for job in queue.claim(5)] == [{"to": "ann"}]
+        with lp.Writer(tmp_path / "b.db") as other, other.transaction() as tx:
+            with pytest.raises(lp.ProgrammingError, match="writer"):
+                queue.push(1, in_=tx)
+
+    async def main() -> None:
+        async with lp.AsyncWriter(tmp_path / "c.db") as writer:
+            queue = lp.Queue(writer, "mail")
+            async with writer.transaction() as tx:
+                with pytest.raises(lp.ProgrammingError, match="open"):
+                    await queue.push(0, in_=tx)
+            await queue.open()
+            async with writer.transaction() as tx:
+                assert (await queue.push(1, in_=tx)).is_new
+            with pytest.raises(KeyError):
+                async with writer.transaction() as tx:
+                    await queue.push(2, in_=tx)
+                    raise KeyError
+            assert [job.payload for job in await queue.claim(5)] == [1]
+
+    asyncio.run(main())

@@ -539,10 +539,10 @@ def test_ctrl_c_gives_back_what_was_claimed_ahead(path: Path, where: str) -> Non
 def test_ctrl_c_ends_handlers(path: Path) -> None:
     pushed(path, 20)
     code = """
-import sys, time
+import os, sys, time
 import leafpress as lp
 def handle(job):
-    print("begun", flush=True)
+    os.write(1, b"begun\\n")
     time.sleep(0.5)
 with lp.Writer(sys.argv[1]) as writer:
     try:
@@ -556,8 +556,9 @@ with lp.Writer(sys.argv[1]) as writer:
     for _ in range(4):
         assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=20)
-    assert rest.endswith("interrupted\n") and process.returncode == 0
+    rest = process.stdout.read()
+    process.wait(20)
+    assert rest.endswith("interrupted\n") and process.returncode == 0, rest
     done = 4 + rest.count("begun")
     assert states(path) == {"ready": 20 - done}, "those that had begun are done"
 

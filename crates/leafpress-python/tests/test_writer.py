@@ -123,6 +123,25 @@ def test_a_ticket_gives_its_answer_more_than_once(writer, path):
             wrong.result()
 
 
+def test_threads_ask_the_same_tickets(writer):
+    tickets = [writer.submit("INSERT INTO t(b) VALUES (?)", (n,)) for n in range(500)]
+    answers = []
+
+    def ask():
+        answers.append([ticket.result(LIMIT_S).lastrowid for ticket in tickets])
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        assert all(map(ended, threads))
+    finally:
+        sys.setswitchinterval(interval)
+    assert answers == [list(range(1, 501))] * 8
+
+
 def test_a_ticket_waits_is_cancelled_and_interrupted(writer, path):
     with writer.transaction() as tx:
         first = writer.submit("INSERT INTO t(b) VALUES ('first')")

@@ -4,6 +4,7 @@ from asyncio import Future
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
+from ._jobs import ClaimFields, NativeOptions
 from ._result import Executed, Result
 
 __version__: str
@@ -96,6 +97,7 @@ class NativeTransaction:
     def insert_many(
         self, table: str, columns: Sequence[str], given: Iterable[Iterable[Any]]
     ) -> int: ...
+    def push(self, to: _To, queue: NativeQueue, job: _NewJob) -> Any: ...
     def commit(self) -> None: ...
     def rollback(self) -> None: ...
     def begin_async(self, to: Loop, answered: Future[None]) -> Task: ...
@@ -121,3 +123,101 @@ class NativeReader:
 
     def query(self, sql: str, parameters: Any) -> Result: ...
     def close(self) -> None: ...
+
+# Where an answer goes: None if this thread waits for it.
+_To = tuple[Loop, Future[Any]] | None
+_NewJob = tuple[str | bytes, NativeOptions | None]
+
+@final
+class NativeQueue:
+    """A queue of a writer's database. With an event loop and a future as `to`, each call returns
+    its `Task`."""
+
+    def __new__(
+        cls, writer: NativeWriter, name: str, must_exist: bool, settings: dict[str, Any]
+    ) -> NativeQueue: ...
+    def push(self, to: _To, job: _NewJob) -> Any: ...
+    def push_many(self, to: _To, jobs: Sequence[_NewJob]) -> Any: ...
+    def claim(
+        self,
+        to: _To,
+        count: int,
+        lease: float | None,
+        wait: float | None,
+        worker: str | None,
+    ) -> Any: ...
+    def ack(self, to: _To, token: str, result: str | bytes | None) -> Any: ...
+    def ack_many(self, to: _To, tokens: Sequence[str]) -> Any: ...
+    def nack(self, to: _To, token: str, error: str | None, delay: float | None) -> Any: ...
+    def fail(self, to: _To, token: str, reason: str) -> Any: ...
+    def release(self, to: _To, token: str) -> Any: ...
+    def extend(self, to: _To, token: str, lease: float) -> Any: ...
+    def pause(self, to: _To) -> Any: ...
+    def resume(self, to: _To) -> Any: ...
+    def retry(self, to: _To, id: int) -> Any: ...
+    def retry_dead(self, to: _To, limit: int | None) -> Any: ...
+    def remove(self, to: _To, id: int) -> Any: ...
+    def purge(
+        self,
+        to: _To,
+        states: Sequence[str] | None,
+        older_than: float | None,
+        limit: int | None,
+    ) -> Any: ...
+    def drop_queue(self, to: _To) -> Any: ...
+    def settings(self, to: _To) -> Any: ...
+    def configure(self, to: _To, settings: dict[str, Any]) -> Any: ...
+    def schedule(self, to: _To, when: tuple[str, str, str, str], job: _NewJob) -> Any: ...
+    def unschedule(self, to: _To, name: str) -> Any: ...
+    def schedules(self, to: _To) -> Any: ...
+    def give_back(self, token: str) -> None:
+        """Gives a job back that no caller has got, and does not wait."""
+    def ring(self) -> None:
+        """Tells those who wait to look for jobs."""
+    def job(self, id: int) -> str: ...
+    def history(self, id: int) -> str: ...
+    def list(
+        self,
+        states: Sequence[str] | None,
+        group: str | None,
+        order: tuple[int | None, bool],
+        limit: int,
+        with_payload: bool,
+    ) -> str: ...
+    def stats(self) -> str: ...
+    def prometheus(self) -> str: ...
+
+@final
+class NativeFeed:
+    """Jobs of a queue for consumers."""
+
+    def __new__(
+        cls,
+        queue: NativeQueue,
+        ahead: int,
+        lease: float | None,
+        worker: str | None,
+        jobs_max: int | None,
+        until_empty: bool,
+    ) -> NativeFeed: ...
+    def try_next(self) -> ClaimFields | None:
+        """A job that is ready, or None at once."""
+    def next(self, to: _To) -> Any:
+        """The next job; None at the end."""
+    def done(self, token: str, result: str | bytes | None) -> None:
+        """The job is done."""
+    def retry(self, token: str, error: str) -> None:
+        """The attempt failed."""
+    def release(self, token: str) -> None:
+        """Nothing was done."""
+    def forget(self, token: str, became: str) -> None:
+        """Keeps the lease of this job no more: its consumer settles it."""
+    def holds(self, token: str) -> bool:
+        """Returns true if the lease of this job is kept."""
+    def stop(self) -> None:
+        """Takes no more jobs, and gives those back that no consumer has."""
+    def abandon(self, token: str | None, error: str) -> None:
+        """Ends without a wait. All is handed in to the writer when this returns, so that it comes
+        before the writer's close. The job of this token was not done, because of `error`."""
+    def close(self, to: _To) -> Any:
+        """Ends once all that consumers have said is in the database; answers with the counts."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 
-from ._async import AsyncWriter, in_thread
-from ._errors import Error
+from ._async import AsyncTransaction, AsyncWriter, in_thread
+from ._errors import Error, misuse
 from ._jobs import (
     AsyncJob,
     BaseJob,
@@ -27,7 +27,7 @@ from ._jobs import (
 )
 from ._leafpress import NativeQueue
 from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport, work_in_tasks, work_in_threads
-from ._writer import Writer
+from ._writer import Transaction, Writer
 
 if TYPE_CHECKING:
     import os
@@ -103,8 +103,9 @@ class SyncQueue(Queue):
         **settings: Any,
     ) -> None:
         self.name = name
-        self._own = None if isinstance(writer, Writer) else Writer(writer)
-        self._writer = self._own if not isinstance(writer, Writer) else writer
+        is_given = isinstance(writer, Writer)
+        self._writer = writer if isinstance(writer, Writer) else Writer(writer)
+        self._own = None if is_given else self._writer
         try:
             self._native = NativeQueue(
                 self._writer._native, name, must_exist, _native_settings(settings)
@@ -113,15 +114,21 @@ class SyncQueue(Queue):
             self.close()
             raise
 
-    def push(self, payload: Any, **options: Unpack[JobOptions]) -> Pushed:
-        """Pushes a job. It is on disk when this returns.
+    def push(
+        self, payload: Any, *, in_: Transaction | None = None, **options: Unpack[JobOptions]
+    ) -> Pushed:
+        """Pushes a job. It is on disk when this returns; with `in_`, an open transaction of the
+        same Writer, it exists exactly if that is committed.
 
         The payload is stored as bytes if it is bytes, and else as JSON; `job.payload` gives the
         same back. The options are those of `JobOptions`.
 
         Raises DataError for a payload that cannot be JSON.
         """
-        return Pushed(*self._native.push(None, native_job(payload, options)))
+        job = native_job(payload, options)
+        if in_ is not None:
+            return Pushed(*in_._native.push(None, self._native, job))
+        return Pushed(*self._native.push(None, job))
 
     def push_many(self, payloads: Iterable[Any], **options: Unpack[JobOptions]) -> _Pushes:
         """Pushes all of these jobs, in order, or none of them. A `NewJob` has options of its own
@@ -215,15 +222,15 @@ class SyncQueue(Queue):
     def retry(self, id: int) -> bool:
         """Has a dead job tried again, with all its attempts. False if it is not there or not
         dead."""
-        return self._native.retry(None, id)
+        return bool(self._native.retry(None, id))
 
     def retry_dead(self, limit: int | None = None) -> int:
         """Has dead jobs tried again, the oldest first; returns their number."""
-        return self._native.retry_dead(None, limit)
+        return int(self._native.retry_dead(None, limit))
 
     def remove(self, id: int) -> bool:
         """Removes a job in any state. False if there is none."""
-        return self._native.remove(None, id)
+        return bool(self._native.remove(None, id))
 
     def purge(
         self,
@@ -234,16 +241,16 @@ class SyncQueue(Queue):
         """Removes jobs of these states ("done" and "dead" if none is named) that have been so for
         longer than `older_than`; returns their number."""
         age = _time("older_than", older_than)
-        return self._native.purge(None, _some(states), age, limit)
+        return int(self._native.purge(None, _some(states), age, limit))
 
     def drop(self) -> int:
         """Removes the queue with all its jobs, schedules and statistics; returns the number of
         jobs."""
-        return self._native.drop_queue(None)
+        return int(self._native.drop_queue(None))
 
     def settings(self) -> _Record:
         """Its settings, as `leafpress queue settings --json` names them."""
-        return _json(self._native.settings(None))
+        return _record(self._native.settings(None))
 
     def configure(self, **settings: Any) -> _Record:
         """Changes settings, for all processes; returns all of them.
@@ -252,7 +259,7 @@ class SyncQueue(Queue):
         `attempts_max`, `concurrency` and `group_concurrency` numbers, `backoff_factor` and
         `backoff_jitter` factors, `rate` and `group_rate` pairs of a number of jobs and a time.
         """
-        return _json(self._native.configure(None, _native_settings(settings)))
+        return _record(self._native.configure(None, _native_settings(settings)))
 
     def schedule(
         self,
@@ -275,20 +282,21 @@ class SyncQueue(Queue):
 
     def unschedule(self, name: str) -> bool:
         """Forgets a schedule; its jobs stay. False if there is none."""
-        return self._native.unschedule(None, name)
+        return bool(self._native.unschedule(None, name))
 
     def schedules(self) -> _Records:
         """The schedules, by name, as `leafpress queue schedule list --json` shows them."""
-        return _json(self._native.schedules(None))
+        return _records(self._native.schedules(None))
 
     def job(self, id: int) -> _Record | None:
         """All that is known of a job, as `leafpress queue show --json` says it; None if there is
         none."""
-        return _job(_json(self._native.job(id)))
+        found: _Record | None = _json(self._native.job(id))
+        return None if found is None else _job(found)
 
     def history(self, id: int) -> _Records:
         """The attempts of a job, in order."""
-        return _json(self._native.history(id))
+        return _records(self._native.history(id))
 
     def list(
         self,
@@ -306,7 +314,7 @@ class SyncQueue(Queue):
 
     def stats(self) -> _Record:
         """Numbers of jobs, ages, rates and times, as `leafpress queue stats --json` shows them."""
-        return _json(self._native.stats())
+        return _record(self._native.stats())
 
     def prometheus(self) -> str:
         """The same for Prometheus."""
@@ -398,9 +406,26 @@ class AsyncQueue(Queue):
         native = self._native or await self._open()
         return _json(await in_thread(getattr(native, method), *arguments))
 
-    async def push(self, payload: Any, **options: Unpack[JobOptions]) -> Pushed:
-        """As `SyncQueue.push`."""
-        return Pushed(*await self._call("push", native_job(payload, options)))
+    async def push(
+        self, payload: Any, *, in_: AsyncTransaction | None = None, **options: Unpack[JobOptions]
+    ) -> Pushed:
+        """As `SyncQueue.push`. The queue must be open (by any call before) for a push in a
+        transaction, which would wait for itself."""
+        job = native_job(payload, options)
+        if in_ is None:
+            return Pushed(*await self._call("push", job))
+        if self._native is None:
+            raise misuse(
+                "the queue is not open, and cannot be opened in the middle of a transaction",
+                "await q.open() before the transaction",
+            )
+        return Pushed(*await start(in_._opened().push, self._native, job))
+
+    async def open(self) -> Self:
+        """Opens the queue, which the first call does otherwise."""
+        self._writer._not_inside()
+        await self._open()
+        return self
 
     async def push_many(self, payloads: Iterable[Any], **options: Unpack[JobOptions]) -> _Pushes:
         """As `SyncQueue.push_many`."""
@@ -508,11 +533,11 @@ class AsyncQueue(Queue):
 
     async def settings(self) -> _Record:
         """As `SyncQueue.settings`."""
-        return _json(await self._call("settings"))
+        return _record(await self._call("settings"))
 
     async def configure(self, **settings: Any) -> _Record:
         """As `SyncQueue.configure`."""
-        return _json(await self._call("configure", _native_settings(settings)))
+        return _record(await self._call("configure", _native_settings(settings)))
 
     async def schedule(
         self,
@@ -535,11 +560,12 @@ class AsyncQueue(Queue):
 
     async def schedules(self) -> _Records:
         """As `SyncQueue.schedules`."""
-        return _json(await self._call("schedules"))
+        return _records(await self._call("schedules"))
 
     async def job(self, id: int) -> _Record | None:
         """As `SyncQueue.job`."""
-        return _job(await self._read("job", id))
+        found: _Record | None = await self._read("job", id)
+        return None if found is None else _job(found)
 
     async def history(self, id: int) -> _Records:
         """As `SyncQueue.history`."""
@@ -594,17 +620,26 @@ def _json(text: str) -> Any:
     return json.loads(text)
 
 
-def _job(job: Any) -> Any:
+def _record(text: str) -> _Record:
+    record: _Record = json.loads(text)
+    return record
+
+
+def _records(text: str) -> _Records:
+    records: _Records = json.loads(text)
+    return records
+
+
+def _job(job: _Record) -> _Record:
     """A job of the native module, with its payload and its result as they were given."""
-    if job is not None:
-        for name in ("payload", "result"):
-            match job[name]:
-                case {"bytes": bytes_}:
-                    job[name] = bytes(bytes_)
-                case {"json": text}:
-                    job[name] = json.loads(text)
-        if job["metadata"] is not None:
-            job["metadata"] = json.loads(job["metadata"])
+    for name in ("payload", "result"):
+        match job[name]:
+            case {"bytes": bytes_}:
+                job[name] = bytes(bytes_)
+            case {"json": text}:
+                job[name] = json.loads(text)
+    if job["metadata"] is not None:
+        job["metadata"] = json.loads(job["metadata"])
     return job
 
 

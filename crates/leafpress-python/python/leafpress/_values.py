@@ -67,7 +67,8 @@ def adapt(value: Any) -> None | int | float | str | bytes:
     value = _unwrapped(value)
     for known, write in _KINDS:
         if isinstance(value, known):
-            return write(value)
+            written: None | int | float | str | bytes = write(value)
+            return written
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
         return _numpy_scalar(value, numpy)

@@ -158,8 +158,8 @@ class _Loop:
         # The loop was left: no one waits, but all is handed in before the writer can be closed.
         job, feed = self.__dict__.get("_job"), self.__dict__.get("_feed")
         if feed is not None and self.report is None:
-            is_open = job is not None and not job.is_settled
-            feed.abandon(job.token if is_open else None, _LEFT)
+            token = None if job is None or job.is_settled else job.token
+            feed.abandon(token, _LEFT)
 
 
 class Work(_Loop):

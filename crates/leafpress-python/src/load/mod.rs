@@ -14,6 +14,7 @@ mod rows;
 
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leafpress::load::{CancelToken, Loader, Progress};
 use pyo3::prelude::*;
@@ -88,14 +89,27 @@ fn input_of(kind: &str, source: &Bound<'_, PyAny>, options: &Options) -> PyResul
     })
 }
 
-/// The loader with progress, which the caller's thread hands to `callback`.
+/// The loader with progress, which the caller's thread hands to `callback`. A slow callback gets
+/// the newest only.
 fn telling(loader: Loader, caller: Caller, callback: Py<PyAny>) -> Loader {
-    let callback = std::sync::Arc::new(callback);
+    let callback = Arc::new(callback);
+    let newest = Arc::new(Mutex::new(None));
     loader.progress(move |progress: &Progress| {
-        let Progress { bytes_read, bytes_total, rows, stage, .. } = *progress;
-        let callback = std::sync::Arc::clone(&callback);
-        caller.tell(move |py| callback.call1(py, (stage, rows, bytes_read, bytes_total)).map(drop));
+        if lock(&newest).replace(*progress).is_some() {
+            // The callback is still to be called.
+            return;
+        }
+        let (callback, newest) = (Arc::clone(&callback), Arc::clone(&newest));
+        caller.tell(move |py| {
+            let Some(progress) = lock(&newest).take() else { return Ok(()) };
+            let Progress { bytes_read, bytes_total, rows, stage, .. } = progress;
+            callback.call1(py, (stage, rows, bytes_read, bytes_total)).map(drop)
+        });
     })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<String> {

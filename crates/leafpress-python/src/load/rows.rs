@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use leafpress::load::{Value, ValueBatch, ValueRows};
 use pyo3::exceptions::PyException;
@@ -20,6 +20,7 @@ use pyo3::types::{
 };
 
 use super::caller::Caller;
+use super::lock;
 use crate::errors::misuse;
 
 /// Largest number of rows in a batch.
@@ -41,14 +42,14 @@ impl PythonRows {
 
 impl ValueRows for PythonRows {
     fn columns(&self) -> Vec<String> {
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner).names.clone()
+        lock(&self.rows).names.clone()
     }
 
     fn fill(&mut self, batch: &mut ValueBatch) -> Result<(), Box<dyn StdError + Send + Sync>> {
         let rows = Arc::clone(&self.rows);
         let mut filled = std::mem::take(batch);
         *batch = self.caller.ask(move |py| {
-            rows.lock().unwrap_or_else(PoisonError::into_inner).fill(py, &mut filled)?;
+            lock(&rows).fill(py, &mut filled)?;
             Ok(filled)
         })?;
         Ok(())

@@ -35,7 +35,7 @@ where
 /// As [`answer`], for a future that may wait long: Ctrl-C drops it.
 ///
 /// # Errors
-/// As [`answer`], and KeyboardInterrupt.
+/// As [`answer`], and `KeyboardInterrupt`.
 pub fn answer_of<T, F, C>(py: Python<'_>, future: F, to: To, convert: C) -> PyResult<Py<PyAny>>
 where
     T: Send + 'static,

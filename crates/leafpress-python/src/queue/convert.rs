@@ -41,9 +41,9 @@ impl NewJob<'_> {
     ///
     /// # Errors
     /// If a duration or the scope of the key is none, or the metadata are no JSON.
-    pub fn job(&self, py: Python<'_>) -> PyResult<Job> {
+    pub fn job(self, py: Python<'_>) -> PyResult<Job> {
         let job = Job::new(payload_of(&self.0)?);
-        match &self.1 {
+        match self.1 {
             None => Ok(job),
             Some(options) => options.apply(py, job),
         }
@@ -51,7 +51,7 @@ impl NewJob<'_> {
 }
 
 impl JobOptions<'_> {
-    fn apply(&self, py: Python<'_>, job: Job) -> PyResult<Job> {
+    fn apply(self, py: Python<'_>, job: Job) -> PyResult<Job> {
         let mut job = job.priority(self.priority);
         if let Some(delay) = self.delay {
             job = job.delay(duration(py, "delay", delay)?);
@@ -59,10 +59,10 @@ impl JobOptions<'_> {
         if let Some(at_ms) = self.due_ms {
             job = job.due(time_of(at_ms));
         }
-        if let Some(group) = &self.group {
+        if let Some(group) = self.group {
             job = job.group(group);
         }
-        if let Some(key) = &self.unique {
+        if let Some(key) = self.unique {
             job = job.unique(key, scope(&self.unique_for)?);
         }
         if let Some(attempts) = self.attempts_max {
@@ -74,10 +74,10 @@ impl JobOptions<'_> {
         if let Some(at_ms) = self.expires_ms {
             job = job.expires(time_of(at_ms));
         }
-        if let Some(id) = &self.correlation_id {
+        if let Some(id) = self.correlation_id {
             job = job.correlation_id(id);
         }
-        if let Some(json) = &self.metadata {
+        if let Some(json) = self.metadata {
             job = job.metadata_json(json).map_err(|error| crate::errors::exception(py, &error))?;
         }
         Ok(job)

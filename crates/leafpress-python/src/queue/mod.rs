@@ -13,16 +13,17 @@ use std::time::Duration;
 
 use leafpress::queue::{
     Claim, ClaimOptions, JobState, ListOptions, Missed, Nack, Purge, Pushed, Queue, Retry,
-    Schedule, Token,
+    Schedule, Settings, Token,
 };
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+pub use self::convert::NewJob;
 pub use self::feed::NativeFeed;
 
 use self::answer::{To, answer, answer_of};
-use self::convert::{NewJob, changes_of, claim_object, duration, json_object, payload_of};
+use self::convert::{Change, changes_of, claim_object, duration, json_object, payload_of};
 use crate::errors::{Raise, exception};
 use crate::writer::NativeWriter;
 
@@ -30,7 +31,7 @@ use crate::writer::NativeWriter;
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeQueue {
     writer: Py<NativeWriter>,
-    queue: Queue,
+    pub queue: Queue,
 }
 
 impl NativeQueue {
@@ -69,7 +70,7 @@ impl NativeQueue {
             let mut builder = Queue::builder(opened, name);
             if !changes.is_empty() {
                 builder = builder.settings(move |settings| {
-                    changes.iter().for_each(|change| change(settings));
+                    apply(&changes, settings);
                 });
             }
             if must_exist {
@@ -86,7 +87,7 @@ impl NativeQueue {
     }
 
     fn push_many(&self, py: Python<'_>, to: To, jobs: Vec<NewJob<'_>>) -> PyResult<Py<PyAny>> {
-        let jobs = jobs.iter().map(|job| job.job(py)).collect::<PyResult<Vec<_>>>()?;
+        let jobs = jobs.into_iter().map(|job| job.job(py)).collect::<PyResult<Vec<_>>>()?;
         answer(py, self.to(py, &to)?.push_many_async(jobs), to, |py, all| {
             let all = all.into_iter().map(|one| (one.id, one.is_new));
             all.collect::<Vec<_>>().into_py_any(py)
@@ -138,7 +139,7 @@ impl NativeQueue {
 
     fn ack_many(&self, py: Python<'_>, to: To, tokens: Vec<String>) -> PyResult<Py<PyAny>> {
         let tokens =
-            tokens.iter().map(|token| token_of(py, token)).collect::<PyResult<Vec<_>>>()?;
+            tokens.into_iter().map(|token| token_of(py, &token)).collect::<PyResult<Vec<_>>>()?;
         answer(py, self.to(py, &to)?.ack_many_async(&tokens), to, |py, answers| {
             let each = answers.into_iter().map(|answer| match answer {
                 Ok(()) => py.None(),
@@ -253,7 +254,7 @@ impl NativeQueue {
     ) -> PyResult<Py<PyAny>> {
         let changes = changes_of(settings)?;
         let call = self.to(py, &to)?.configure_async(move |settings| {
-            changes.iter().for_each(|change| change(settings));
+            apply(&changes, settings);
         });
         answer(py, call, to, |py, settings| json_object(py, &settings))
     }
@@ -347,8 +348,15 @@ impl NativeQueue {
     }
 }
 
+/// Makes the changes, in order.
+fn apply(changes: &[Change], settings: &mut Settings) {
+    for change in changes {
+        change(settings);
+    }
+}
+
 fn nothing(py: Python<'_>, (): ()) -> PyResult<Py<PyAny>> {
-    Ok(py.None())
+    py.None().into_py_any(py)
 }
 
 fn pushed(py: Python<'_>, pushed: Pushed) -> PyResult<Py<PyAny>> {

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use leafpress::writer::{Executed, Ticket};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 
 use super::wait::wait_answered;
 use super::{rows, transaction};
@@ -40,7 +41,9 @@ impl NativeTicket {
 
     /// The answer, which must be there.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        // Python code runs under this lock, so who waits for it must not hold the interpreter.
+        let answer = self.answer.lock_py_attached(py);
+        let mut answer = answer.unwrap_or_else(PoisonError::into_inner);
         if answer.is_none() {
             *answer = self.ticket.fetch().map(|it| rows::executed(py, it.raise(py)?));
         }

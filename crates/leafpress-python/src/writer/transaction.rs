@@ -22,10 +22,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use leafpress::queue::{Job, Queue};
 use leafpress::rusqlite::ffi;
 use leafpress::rusqlite::types::Value;
 use leafpress::writer::{Executed, Parameters, PendingCall, Transaction};
 use leafpress::{Error, ErrorKind, Result};
+use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 
 use super::parameters::parameters_of;
@@ -34,12 +36,14 @@ use super::wait::block_on;
 use super::{NativeWriter, rows};
 use crate::bridge::{self, Loop, Task};
 use crate::errors::{Raise, exception, misuse};
+use crate::queue::{NativeQueue, NewJob};
 
 /// A step of the transaction.
 enum Step {
     Statement { sql: String, parameters: Parameters },
     Script(String),
     Rows { table: String, columns: Vec<String>, rows: Vec<Vec<Value>> },
+    Push(Box<(Queue, Job)>),
 }
 
 /// Result of a step.
@@ -237,6 +241,26 @@ impl NativeTransaction {
         self.block_on(py, outcome).map(|outcome| outcome.done.0)
     }
 
+    /// Pushes a job to a queue of the same writer.
+    fn push(
+        &self,
+        py: Python<'_>,
+        to: Option<(Py<Loop>, Py<PyAny>)>,
+        queue: &NativeQueue,
+        job: NewJob<'_>,
+    ) -> PyResult<Py<PyAny>> {
+        let outcome = self.step(py, Step::Push(Box::new((queue.queue.clone(), job.job(py)?))))?;
+        match to {
+            None => as_pushed(py, self.block_on(py, outcome)?.done),
+            Some((to, answered)) => {
+                bridge::start(py, to.get(), answered, outcome, |py, outcome| {
+                    as_pushed(py, outcome.done)
+                })?
+                .into_py_any(py)
+            }
+        }
+    }
+
     /// Commits it, and waits until that is done.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         if !self.shared.send(Request::Commit) && !self.shared.is_open() {
@@ -328,6 +352,10 @@ impl NativeTransaction {
     fn is_open(&self) -> bool {
         self.shared.is_open()
     }
+}
+
+fn as_pushed(py: Python<'_>, (is_new, id): (u64, i64)) -> PyResult<Py<PyAny>> {
+    (id, is_new == 1).into_py_any(py)
 }
 
 fn as_result(py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
@@ -495,6 +523,11 @@ fn carry_out(transaction: &Transaction<'_>, step: &Step) -> Result<Outcome> {
             let rows = rows.iter().map(Vec::as_slice);
             let inserted = transaction.insert_many(table, &columns, rows)?;
             Ok(Outcome { done: (inserted, 0), ..Outcome::default() })
+        }
+        Step::Push(push) => {
+            let (queue, job) = &**push;
+            let pushed = queue.push_in(transaction, job.clone())?;
+            Ok(Outcome { done: (pushed.is_new.into(), pushed.id), ..Outcome::default() })
         }
     }
 }

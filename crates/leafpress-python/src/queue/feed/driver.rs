@@ -16,7 +16,7 @@ use leafpress::writer::PendingCall;
 use leafpress::{Error, ErrorKind, Result};
 
 use super::Tokens;
-use super::state::{Outcome, Shared, State};
+use super::state::{Outcome, Phase, Shared, State};
 
 /// Most jobs that it holds ready. More would only make others wait for them.
 const AHEAD_MAX: f64 = 1_000.0;
@@ -95,7 +95,7 @@ struct Over(Arc<Shared>);
 impl Drop for Over {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.is_over = true;
+        state.move_on(Phase::Over);
         let mut wakers = state.wake_takers();
         wakers.append(&mut state.enders);
         let outcomes = std::mem::take(&mut state.to_settle);
@@ -133,7 +133,8 @@ impl Driver {
             let shared = Arc::clone(&self.shared);
             let mut state = shared.lock();
             self.begin(&mut state);
-            let is_over = state.is_closing && state.to_settle.is_empty() && !self.is_settling();
+            let is_over =
+                state.phase >= Phase::Closing && state.to_settle.is_empty() && !self.is_settling();
             drop(state);
             if is_over {
                 return;
@@ -147,7 +148,7 @@ impl Driver {
 
     /// At the end a busy database is not asked for ever: its jobs come again after their leases.
     fn is_closing(&self) -> bool {
-        self.shared.lock().is_closing
+        self.shared.lock().phase >= Phase::Closing
     }
 
     fn is_settling(&self) -> bool {
@@ -168,7 +169,7 @@ impl Driver {
         if now >= self.extend_at && self.extending.is_none() {
             self.begin_to_extend(state, now);
         }
-        if state.is_stopped {
+        if state.phase >= Phase::Stopped {
             // A job that was claimed for it is given back, by a call that its answer hands in. The
             // first of two calls from now on is answered with that answer or later, so the second
             // one comes after the call that gives it back.
@@ -178,7 +179,10 @@ impl Driver {
             if self.barriers > 0 && self.barrier.is_none() {
                 self.barrier = Some(self.shared.queue.settings_async());
             }
-        } else if self.claiming.is_none() && !state.is_drained && now >= self.claim_not_before {
+        } else if self.claiming.is_none()
+            && state.phase == Phase::Open
+            && now >= self.claim_not_before
+        {
             self.begin_to_claim(state, now);
         }
     }
@@ -217,9 +221,6 @@ impl Driver {
                     Retry::At { .. } => Became::Retried,
                     Retry::Dead => Became::Dead,
                 },
-                Outcome::Dead(reason) => {
-                    queue.fail_async(token, &reason).await.map(|()| Became::Dead)?
-                }
                 Outcome::Release => queue.release_async(token).await.map(|()| Became::Released)?,
             })
         })
@@ -340,7 +341,9 @@ impl Driver {
             }
         };
         if claims.is_empty() && self.shared.options.until_empty {
-            state.is_drained = held_none;
+            if held_none {
+                state.move_on(Phase::Drained);
+            }
             self.has_found_none = !held_none;
         } else {
             // A claim that waited for a job says nothing about the time that one takes.
@@ -348,17 +351,17 @@ impl Driver {
         }
         state.counts.claimed += claims.len() as u64;
         if self.shared.options.jobs_max.is_some_and(|max| state.counts.claimed >= max) {
-            state.is_drained = true;
+            state.move_on(Phase::Drained);
         }
         for claim in claims {
             state.held.insert(claim.token, now);
-            if state.is_stopped {
+            if state.phase >= Phase::Stopped {
                 state.to_settle.push((claim.token, Outcome::Release));
             } else {
                 state.ready.push_back(claim);
             }
         }
-        let takers = if state.is_drained {
+        let takers = if state.phase >= Phase::Drained {
             state.wake_takers()
         } else {
             let jobs = state.ready.len().min(state.takers.len());
@@ -387,7 +390,7 @@ impl Driver {
     fn settled(&mut self, token: Token, outcome: Outcome, answer: Result<Became>) {
         let mut state = self.shared.lock();
         match answer {
-            Err(error) if is_busy(&error) && !state.is_closing => {
+            Err(error) if is_busy(&error) && state.phase < Phase::Closing => {
                 state.to_settle.push((token, outcome));
                 return;
             }
@@ -416,18 +419,13 @@ impl Driver {
         };
         let mut state = self.shared.lock();
         for (token, answer) in tokens.iter().zip(answers) {
-            match answer {
-                Ok(_) => {
-                    if let Some(since) = state.held.get_mut(token) {
-                        *since = now;
-                    }
-                }
-                Err(_) => {
-                    state.held.remove(token);
-                    let before = state.ready.len();
-                    state.ready.retain(|claim| claim.token != *token);
-                    state.counts.lease_lost += (before - state.ready.len()) as u64;
-                }
+            if answer.is_err() {
+                state.held.remove(token);
+                let before = state.ready.len();
+                state.ready.retain(|claim| claim.token != *token);
+                state.counts.lease_lost += (before - state.ready.len()) as u64;
+            } else if let Some(since) = state.held.get_mut(token) {
+                *since = now;
             }
         }
     }

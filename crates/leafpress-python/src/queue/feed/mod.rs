@@ -21,7 +21,7 @@ use std::task::{Context, Poll};
 use leafpress::queue::{Claim, Nack, Token};
 use pyo3::prelude::*;
 
-use self::state::{Counts, Options, Outcome, Shared, State};
+use self::state::{Counts, Options, Outcome, Phase, Shared, State};
 use super::answer::{To, answer_of};
 use super::convert::{claim_object, duration, json_object, payload_of};
 use super::{NativeQueue, token_of};
@@ -86,11 +86,6 @@ impl NativeFeed {
     /// The attempt failed.
     fn retry(&self, py: Python<'_>, token: &str, error: &str) -> PyResult<()> {
         self.settle(py, token, Outcome::Retry(Nack::new().error(error)))
-    }
-
-    /// The job can never be done.
-    fn fail(&self, py: Python<'_>, token: &str, reason: &str) -> PyResult<()> {
-        self.settle(py, token, Outcome::Dead(reason.to_owned()))
     }
 
     /// Nothing was done.
@@ -160,7 +155,7 @@ impl NativeFeed {
 
 impl Drop for NativeFeed {
     fn drop(&mut self) {
-        if self.shared.check_process().is_ok() && !self.shared.lock().is_over {
+        if self.shared.check_process().is_ok() && self.shared.lock().phase != Phase::Over {
             self.shared.abandon();
         }
     }
@@ -195,19 +190,19 @@ impl Future for Next {
         if let Some(failure) = state.failure.take() {
             return Poll::Ready(Err(failure));
         }
-        if state.has_ended() {
+        if state.phase >= Phase::Drained {
             return Poll::Ready(Ok(None));
         }
         let waker = context.waker().clone();
-        match state.takers.iter_mut().find(|(id, _)| Some(*id) == self.taker) {
-            Some((_, place)) => *place = waker,
-            None => {
-                state.last_taker += 1;
-                self.taker = Some(state.last_taker);
-                let taker = (state.last_taker, waker);
-                state.takers.push(taker);
-                state.unpark();
-            }
+        let known = state.takers.iter_mut().find(|(id, _)| Some(*id) == self.taker);
+        if let Some((_, place)) = known {
+            *place = waker;
+        } else {
+            state.last_taker += 1;
+            self.taker = Some(state.last_taker);
+            let taker = (state.last_taker, waker);
+            state.takers.push(taker);
+            state.unpark();
         }
         Poll::Pending
     }
@@ -252,7 +247,7 @@ impl Future for End {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.shared.lock();
-        if !state.is_over {
+        if state.phase != Phase::Over {
             state.enders.push(context.waker().clone());
             return Poll::Pending;
         }

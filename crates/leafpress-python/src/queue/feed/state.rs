@@ -26,8 +26,6 @@ pub enum Outcome {
     Done(Option<Payload>),
     /// The attempt failed.
     Retry(Nack),
-    /// The job can never be done.
-    Dead(String),
     /// Nothing was done.
     Release,
 }
@@ -68,6 +66,22 @@ pub struct Shared {
     pub over: Condvar,
 }
 
+/// How far a feed has come. It only moves on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Jobs are claimed and given out.
+    #[default]
+    Open,
+    /// No job is claimed any more; those that are ready are still given out.
+    Drained,
+    /// No job is given out any more.
+    Stopped,
+    /// The thread ends as soon as all is settled.
+    Closing,
+    /// The thread has ended.
+    Over,
+}
+
 #[derive(Default)]
 pub struct State {
     /// Claimed jobs that no consumer has yet.
@@ -84,14 +98,7 @@ pub struct State {
     pub refill_below: usize,
     /// Jobs that consumers have finished since the last claim began.
     pub finished: usize,
-    /// No job is claimed any more; those that are ready are still given out.
-    pub is_drained: bool,
-    /// No job is claimed or given out any more.
-    pub is_stopped: bool,
-    /// The thread ends as soon as all is settled.
-    pub is_closing: bool,
-    /// The thread has ended.
-    pub is_over: bool,
+    pub phase: Phase,
     pub failure: Option<Error>,
     pub counts: Counts,
     pub thread: Option<Thread>,
@@ -122,7 +129,7 @@ impl Shared {
     pub fn settle(&self, token: Token, outcome: Outcome) {
         let mut state = self.lock();
         state.finished += 1;
-        if state.is_over {
+        if state.phase == Phase::Over {
             drop(state);
             self.settle_without_thread(vec![(token, outcome)]);
         } else {
@@ -139,7 +146,6 @@ impl Shared {
                 Outcome::Done(None) => acked.push(token),
                 Outcome::Done(Some(result)) => self.queue.ack_with_async(token, result).leave(),
                 Outcome::Retry(nack) => self.queue.nack_async(token, nack).leave(),
-                Outcome::Dead(reason) => self.queue.fail_async(token, &reason).leave(),
                 Outcome::Release => self.queue.release_async(token).leave(),
             }
         }
@@ -151,7 +157,7 @@ impl Shared {
     /// Takes no more jobs, and gives those back that no consumer has.
     pub fn stop(&self) {
         let mut state = self.lock();
-        state.is_stopped = true;
+        state.move_on(Phase::Stopped);
         let ready = std::mem::take(&mut state.ready);
         state.to_settle.extend(ready.into_iter().map(|claim| (claim.token, Outcome::Release)));
         state.unpark();
@@ -164,7 +170,7 @@ impl Shared {
     pub fn close(&self) {
         self.stop();
         let mut state = self.lock();
-        state.is_closing = true;
+        state.move_on(Phase::Closing);
         state.unpark();
     }
 
@@ -173,7 +179,7 @@ impl Shared {
     pub fn abandon(&self) {
         self.stop();
         let mut state = self.lock();
-        state.is_closing = true;
+        state.move_on(Phase::Closing);
         let outcomes = std::mem::take(&mut state.to_settle);
         for (token, _) in &outcomes {
             state.held.remove(token);
@@ -192,7 +198,7 @@ impl EndsBefore for Shared {
         self.close();
         let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.lock();
-        while !state.is_over {
+        while state.phase != Phase::Over {
             let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
             match left {
                 Some(Duration::ZERO) => return,
@@ -218,8 +224,8 @@ impl State {
         std::mem::take(&mut self.takers).into_iter().map(|(_, waker)| waker).collect()
     }
 
-    /// Returns true if a consumer is to get no more jobs, once none is ready.
-    pub fn has_ended(&self) -> bool {
-        self.is_drained || self.is_stopped || self.is_over
+    /// Comes to this phase, unless it is further already.
+    pub fn move_on(&mut self, to: Phase) {
+        self.phase = self.phase.max(to);
     }
 }
