@@ -90,7 +90,7 @@ class Rung:
             "per_second": statistics.median(self.per_second()),
             "rows": round(median("rows")),
         }
-        for name in ("cpu_s", "extra_mb", "cpu_us_per_call"):
+        for name in ("cpu_s", "peak_mb", "extra_mb", "cpu_us_per_call"):
             if name in last:
                 report[name] = median(name)
         for name in ("latency_us", "error_count"):
@@ -385,6 +385,7 @@ def run_all(options: argparse.Namespace) -> dict:
             "quick": options.quick,
             "order": "interleaved: each round runs every way once",
             "time": "of the work alone; packages are imported and the frame is in memory before",
+            "peak_mb": "with the frame, the interpreter and the packages",
             "extra_mb": "peak memory of the process during the load, beyond what it had before it",
             "cpu_us_per_call": "processor time of the event loop's thread, with the loop of the task",
             "python": sys.version.split()[0],

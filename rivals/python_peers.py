@@ -55,7 +55,7 @@ class Measured:
         self.wall_s = time.perf_counter() - self.wall_s
         self.thread_s = time.thread_time() - self.thread_s
         self.cpu_s = time.process_time() - self.cpu_s
-        self.extra_mb = memory_mb("VmHWM") - self.before_mb
+        self.peak_mb = memory_mb("VmHWM")
 
     def result(self, rows: int) -> dict:
         """What bench_python.py reads."""
@@ -64,7 +64,8 @@ class Measured:
             "wall_s": self.wall_s,
             "cpu_s": self.cpu_s,
             "main_thread_cpu_s": self.thread_s,
-            "extra_mb": self.extra_mb,
+            "peak_mb": self.peak_mb,
+            "extra_mb": self.peak_mb - self.before_mb,
         }
 
 
