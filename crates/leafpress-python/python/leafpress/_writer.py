@@ -149,6 +149,8 @@ class Writer:
     def query(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query, by a read-only connection: of committed data, beside the calls.
 
+        Ctrl-C is seen when SQLite has all rows, as with `sqlite3`.
+
         Raises `OperationalError` if SQLite refuses it or it would write, and `TimedOut` if no
         connection comes back in time.
         """
