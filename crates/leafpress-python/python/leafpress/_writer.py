@@ -107,7 +107,8 @@ class Writer:
         """Submits a statement as `execute` does, and does not wait for the commit. It waits for
         room if the queue is full.
 
-        Raises `ProgrammingError` for wrong parameters, or if the writer is closed.
+        Raises `ProgrammingError` for wrong parameters, or if the writer is closed; `QueueFull` in
+        a transaction of this thread, where there would never be room.
         """
         return Ticket(self._native.submit(sql, parameters, call_limit))
 
