@@ -33,8 +33,8 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 	$(CARGO) install --locked --root $(TOOLS) $(2) $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test test-rust test-python test-large test-tools lint package archives deny semver ci \
-	crash neighbours shared-kills tested bench bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
+.PHONY: help build quick wheel test test-rust test-python test-package test-large test-tools lint package archives deny semver ci \
+	crash neighbours shared-kills tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -53,9 +53,20 @@ profiling: ## Build the command, optimised, with what perf and flame graphs need
 	$(CARGO) build --profile profiling --locked -p leafpress-cli
 	@echo "built $(TARGET_DIR)/profiling/leafpress"
 
+# maturin is in an environment of its own, whose interpreter says for which ones the wheel is.
+WHEELS := $(TARGET_DIR)/wheels
+MATURIN := $(WHEELS)/.venv
+wheel: $(MATURIN)/installed ## Build the Python package, optimised, into target/wheels
+	$(MATURIN)/bin/python crates/leafpress-python/wheels.py $(WHEELS)
+
+$(MATURIN)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+	touch $@
+
 # --- right ---
 
-test: test-rust test-python ## Run all tests but the large ones
+test: test-rust test-python test-package ## Run all tests but the large ones
 
 test-rust:
 	$(CARGO) test --locked --workspace
@@ -86,7 +97,21 @@ LEAFPRESS_CAPI := $(TARGET_DIR)/debug/examples/libleafpress_capi.$(CAPI_SUFFIX)
 PYTHON_TESTS_GIVEN = LEAFPRESS="$(abspath $(TARGET_DIR))/debug/leafpress" LEAFPRESS_CAPI="$(abspath $(LEAFPRESS_CAPI))"
 
 tested:
-	$(CARGO) build --locked --workspace --bin leafpress --example leafpress_capi
+	$(CARGO) build --locked --workspace --lib --bin leafpress --example leafpress_capi
+
+# The Python package of the debug build, laid out as it is installed.
+PACKAGE_TESTS := crates/leafpress-python/tests
+PACKAGE_TESTS_VENV := $(PACKAGE_TESTS)/.venv
+PACKAGE_TESTED := $(TARGET_DIR)/python
+package-tested: tested
+	mkdir -p $(PACKAGE_TESTED)
+	rm -rf $(PACKAGE_TESTED)/leafpress
+	cp -r crates/leafpress-python/python/leafpress $(PACKAGE_TESTED)/
+	cp $(TARGET_DIR)/debug/lib_leafpress.$(CAPI_SUFFIX) $(PACKAGE_TESTED)/leafpress/_leafpress.abi3.so
+
+test-package: package-tested $(PACKAGE_TESTS_VENV)/installed
+	$(PYTHON_TESTS_GIVEN) PYTHONPATH="$(abspath $(PACKAGE_TESTED))" \
+		$(PACKAGE_TESTS_VENV)/bin/python -m pytest -q -rs $(PACKAGE_TESTS)
 
 ifneq ($(PYTHON_TESTS),)
 test-python: tested $(PYTHON_TESTS_WITH)
@@ -167,7 +192,7 @@ lint: ## Check formatting, lints and documentation
 
 # CI makes the archives; `make package` also builds each of them, as a stranger gets it.
 PACKAGE := package --locked --allow-dirty --workspace \
-	--exclude leafpress-testing --exclude leafpress-neighbour
+	--exclude leafpress-testing --exclude leafpress-neighbour --exclude leafpress-python
 package: ## Make and build the packages that are to be published
 	$(CARGO) $(PACKAGE)
 
@@ -227,6 +252,12 @@ bench-queue-rivals: release $(RIVALS_VENV)/installed ## Measure jobs of a queue 
 	$(RIVALS_VENV)/bin/python rivals/bench_queue.py --leafpress $(abspath $(LEAFPRESS)) \
 		--dir $(BENCH_DIR) --json bench-queue-rivals.json $(BENCH_RIVALS_FLAGS)
 
+bench-python: wheel $(RIVALS_VENV)/installed ## Measure the Python package beside what people use there
+	$(RIVALS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+		$(WHEELS)/leafpress-*-cp310-abi3-*.whl
+	$(RIVALS_VENV)/bin/python rivals/bench_python.py \
+		--dir $(BENCH_DIR) --json bench-python.json $(BENCH_RIVALS_FLAGS)
+
 # --- shared ---
 
 # A virtual environment with the packages of the requirements.txt beside it.
@@ -254,4 +285,4 @@ docs: ## Make a site of the documents in target/book, and check its links
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf $(RIVALS_VENV) $(PYTHON_TESTS_VENV) fuzz/target
+	rm -rf $(RIVALS_VENV) $(PYTHON_TESTS_VENV) $(PACKAGE_TESTS_VENV) fuzz/target

@@ -4,7 +4,6 @@
 //! scripts read it as "failed, and nothing changed".
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 
 use leafpress::ErrorKind;
 
@@ -139,12 +138,6 @@ pub fn statuses_of_kinds() -> String {
         text.truncate(text.trim_end().len());
     }
     text
-}
-
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
-        Self::from(status as u8)
-    }
 }
 
 #[cfg(test)]

@@ -1,107 +1,11 @@
-//! `leafpress`, the command: reads the flags, runs one command, sets the exit status.
-//!
-//! The map: [`flags`] is the one definition of the command line; each file in
-//! [`commands`] runs one command; [`io_report`] does the work of `leafpress io`;
-//! [`summary`] turns a command's result into text with the shapes of [`human`];
-//! [`output`] writes results and messages; [`progress`] draws on a terminal;
-//! [`interrupt`] and [`stdin`] let ctrl-C stop the work; [`exit`] knows what the
-//! exit statuses mean.
-//!
-//! Must never: do what a user of the library needs too (that is the library's), panic on bad
-//! input or on a closed pipe, or write anything but results to stdout.
+//! The executable `leafpress`: the command of the library beside it.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
-
-mod commands;
-mod exit;
-mod flags;
-mod human;
-mod interrupt;
-mod io_report;
-mod output;
-mod progress;
-mod stdin;
-mod summary;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::exit::Status;
-use crate::flags::{Command, Flags};
-
 fn main() -> ExitCode {
-    // Before the first connection, also of the rivals that a benchmark plays. What is refused
-    // leaves SQLite as it is.
-    let _ = leafpress::vfs::locks::install();
-    leafpress::spell_options(flags::as_flag);
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let status = match Flags::try_parse_from(&arguments) {
-        Ok(flags) => run(&flags.command),
-        Err(error) => Err(error),
-    };
-    status.unwrap_or_else(|error| refuse(&error, &arguments)).into()
-}
-
-fn run(command: &Command) -> Result<Status, clap::Error> {
-    match command {
-        Command::Load(flags) => commands::load::run(flags),
-        Command::Bench(flags) => Ok(commands::bench::run(flags)),
-        Command::Index(flags) => Ok(commands::index::run(flags)),
-        Command::Verify(flags) => Ok(commands::verify::run(flags)),
-        Command::Doctor(flags) => Ok(commands::doctor::run(flags)),
-        Command::Storage(flags) => Ok(commands::storage::run(flags)),
-        Command::Advise(flags) => commands::advise::run(flags),
-        Command::Io(flags) => Ok(commands::io::run(flags)),
-        Command::Queue(flags) => commands::queue::run(flags),
-        Command::Completions(flags) => Ok(commands::completions::run(flags)),
-        Command::Man(flags) => Ok(commands::man::run(flags)),
-    }
-}
-
-/// Shows help and versions, which arrive as errors too, or what is wrong with the flags.
-fn refuse(error: &clap::Error, arguments: &[OsString]) -> Status {
-    if !error.use_stderr() {
-        return output::print_result(&error.render().ansi().to_string());
-    }
-    // The flags could not be read, so whether an object is awaited on stdout
-    // has to be read off the words themselves.
-    if awaits_json(arguments) {
-        output::print_usage_json(error);
-    }
-    output::print_message(&without_raw_words(error.render().ansi().to_string(), arguments));
-    Status::Usage
-}
-
-/// The message with the words of the command line that it quotes made printable.
-fn without_raw_words(mut message: String, arguments: &[OsString]) -> String {
-    for word in arguments {
-        let bytes = word.as_encoded_bytes();
-        let value = bytes.iter().position(|&byte| byte == b'=').map(|at| &bytes[at + 1..]);
-        for part in [Some(bytes), value].into_iter().flatten() {
-            // As it stands in the message.
-            let raw = String::from_utf8_lossy(part);
-            let clean = human::printable(&leafpress::bytes_text(part));
-            if clean != raw {
-                message = message.replace(&*raw, &clean);
-            }
-        }
-    }
-    message
-}
-
-/// Returns true if the arguments ask for a JSON object on stdout. `--json FILE`
-/// of `bench` asks for a file instead.
-fn awaits_json(arguments: &[OsString]) -> bool {
-    let is_bench = arguments.get(1).is_some_and(|word| word == "bench");
-    let mut words = arguments.iter().take_while(|word| *word != "--").peekable();
-    while let Some(word) = words.next() {
-        let is_to_stdout = !is_bench || words.peek().is_some_and(|word| *word == "-");
-        if word == "--json=-" || (word == "--json" && is_to_stdout) {
-            return true;
-        }
-    }
-    false
+    leafpress_cli::run(&arguments).into()
 }

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use leafpress::writer::after_answers;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::{PyTraverseError, PyVisit, intern};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -79,15 +79,19 @@ impl Loop {
     }
 
     /// Polls all tasks that were woken, and gives the answers to their futures.
-    fn drain(&self, py: Python<'_>) -> PyResult<()> {
-        self.drains.fetch_add(1, Ordering::Relaxed);
+    fn drain(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        this.drains.fetch_add(1, Ordering::Relaxed);
         let mut bytes = [0; 16];
         // The loop calls this when there is a byte, so it does not wait.
-        let _ = (&self.pipe).read(&mut bytes)?;
-        self.mailbox.is_signalled.store(false, Ordering::SeqCst);
-        let woken = std::mem::take(&mut *lock(&self.mailbox.woken));
+        let _ = (&this.pipe).read(&mut bytes)?;
+        this.mailbox.is_signalled.store(false, Ordering::SeqCst);
+        let woken = std::mem::take(&mut *lock(&this.mailbox.woken));
         for task in woken {
-            task.poll(py)?;
+            // The others must have their answers all the same.
+            if let Err(error) = task.poll(py) {
+                error.write_unraisable(py, Some(slf.as_any()));
+            }
         }
         Ok(())
     }
@@ -97,14 +101,21 @@ impl Loop {
 trait Polled: Send + Sync {
     fn poll(self: Arc<Self>, py: Python<'_>) -> PyResult<()>;
     fn drop_future(&self);
-    fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError>;
 }
 
-/// A future of Rust, and the future of asyncio that gets its output.
+/// A future of Rust, and what is done with its output.
 struct Call<F, C> {
-    future: Mutex<Option<(Pin<Box<F>>, C)>>,
-    answered: Py<PyAny>,
+    /// None once it is answered or dropped. The future of asyncio refers to the task, so both would
+    /// refer to each other for ever.
+    parts: Mutex<Option<Parts<F, C>>>,
     mailbox: Weak<Mailbox>,
+}
+
+struct Parts<F, C> {
+    future: Pin<Box<F>>,
+    convert: C,
+    /// The future of asyncio that gets the output.
+    answered: Py<PyAny>,
 }
 
 impl<F, C, T> Polled for Call<F, C>
@@ -115,35 +126,33 @@ where
 {
     fn poll(self: Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let waker = Waker::from(Arc::clone(&self));
-        let mut place = lock(&self.future);
-        let Some((future, _)) = place.as_mut() else { return Ok(()) };
-        let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) else {
+        let mut place = lock(&self.parts);
+        let Some(parts) = place.as_mut() else { return Ok(()) };
+        let Poll::Ready(output) = parts.future.as_mut().poll(&mut Context::from_waker(&waker))
+        else {
             return Ok(());
         };
-        let Some((_, convert)) = place.take() else { return Ok(()) };
+        let Some(Parts { convert, answered, .. }) = place.take() else { return Ok(()) };
         drop(place);
-        let answered = self.answered.bind(py);
-        if answered.call_method0(intern!(py, "done"))?.is_truthy()? {
-            return Ok(());
-        }
+        let answered = answered.bind(py);
         let output = match output {
             Ok(output) => convert(py, output),
             Err(error) => Err(crate::errors::exception(py, &error)),
         };
-        match output {
-            Ok(value) => answered.call_method1(intern!(py, "set_result"), (value,))?,
-            Err(error) => answered.call_method1(intern!(py, "set_exception"), (error,))?,
+        let given = match output {
+            Ok(value) => answered.call_method1(intern!(py, "set_result"), (value,)),
+            Err(error) => answered.call_method1(intern!(py, "set_exception"), (error,)),
         };
-        Ok(())
+        match given {
+            // It was cancelled before it had its task.
+            Err(_) if answered.call_method0(intern!(py, "done"))?.is_truthy()? => Ok(()),
+            given => given.map(drop),
+        }
     }
 
     fn drop_future(&self) {
-        let future = lock(&self.future).take();
-        drop(future);
-    }
-
-    fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.answered)
+        let parts = lock(&self.parts).take();
+        drop(parts);
     }
 }
 
@@ -161,6 +170,9 @@ where
 }
 
 /// A future of Rust that an event loop carries out.
+///
+/// The collector of cycles is not told of the future of asyncio: until that has its answer, the
+/// writer refers to it too, which the collector cannot see.
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct Task(Arc<dyn Polled>);
 
@@ -169,10 +181,6 @@ impl Task {
     /// Drops the future: a call that has not begun is taken back.
     fn cancel(&self) {
         self.0.drop_future();
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.0.visit(&visit)
     }
 }
 
@@ -193,8 +201,8 @@ where
     C: FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     T: 'static,
 {
-    let future = Mutex::new(Some((Box::pin(future), convert)));
-    let call = Arc::new(Call { future, answered, mailbox: Arc::downgrade(&to.mailbox) });
+    let parts = Mutex::new(Some(Parts { future: Box::pin(future), convert, answered }));
+    let call = Arc::new(Call { parts, mailbox: Arc::downgrade(&to.mailbox) });
     Arc::clone(&call).poll(py)?;
     Ok(Task(call))
 }

@@ -49,7 +49,8 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     let make = MAKE.import(py, "leafpress._errors", "make")?;
     let parts = PyDict::new(py);
     parts.set_item("message", error.to_string())?;
-    parts.set_item("kind", error.kind().name())?;
+    let kind = if has_wrong_parameters(error) { "misuse" } else { error.kind().name() };
+    parts.set_item("kind", kind)?;
     parts.set_item("code", error.sqlite_code())?;
     parts.set_item("on_disk", error.state_on_disk())?;
     parts.set_item("to_do", error.advice())?;
@@ -59,4 +60,14 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
         parts.set_item("column", row.column)?;
     }
     make.call((), Some(&parts))
+}
+
+/// Returns true for a call whose parameters do not fit its statement.
+fn has_wrong_parameters(error: &Error) -> bool {
+    let first = std::error::Error::source(error);
+    std::iter::successors(first, |cause| cause.source()).any(|cause| {
+        use leafpress::rusqlite::Error::{InvalidParameterCount, InvalidParameterName};
+        let cause = cause.downcast_ref();
+        matches!(cause, Some(InvalidParameterCount(..) | InvalidParameterName(_)))
+    })
 }

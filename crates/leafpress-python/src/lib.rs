@@ -3,19 +3,25 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | `arrow` | record batches of other libraries |
 //! | `errors` | errors of the library as Python's exceptions |
 //! | `spelling` | options in advice, as keywords of Python |
 //! | `values` | values of Python as SQLite's, and back |
 //! | `bridge` | futures of Rust for an event loop of asyncio |
+//! | `load` | files, streams, frames and rows into a table |
 //! | `writer` | the Writer |
 //! | `queue` | durable jobs |
+//! | `command` | the command `leafpress` |
 //!
 //! Must never: hold the interpreter while it waits or presses, or panic whatever the objects.
 
 use pyo3::prelude::*;
 
+mod arrow;
 mod bridge;
+mod command;
 mod errors;
+mod load;
 mod queue;
 mod spelling;
 mod values;
@@ -28,6 +34,10 @@ mod _leafpress {
 
     #[pymodule_export]
     use crate::bridge::{Loop, Task};
+    #[pymodule_export]
+    use crate::command::main;
+    #[pymodule_export]
+    use crate::load::load;
     #[pymodule_export]
     use crate::queue::{NativeFeed, NativeQueue};
     #[pymodule_export]

@@ -20,13 +20,29 @@ pub fn value_of(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Some(value) = plain(object)? {
         return Ok(value);
     }
-    let py = object.py();
+    plain(&adapted(object)?)?.ok_or_else(|| not_plain(object.py()))
+}
+
+/// A plain object for one of another type.
+///
+/// # Errors
+/// `leafpress.DataError` for a type that SQLite has no value for.
+pub fn adapted<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     static ADAPT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let adapted = ADAPT.import(py, "leafpress._values", "adapt")?.call1((object,))?;
-    match plain(&adapted)? {
-        Some(value) => Ok(value),
-        None => Err(data_error(py, "adapt gave no value of SQLite")),
-    }
+    ADAPT.import(object.py(), "leafpress._values", "adapt")?.call1((object,))
+}
+
+/// The error of an object that was adapted, and is not plain still.
+pub fn not_plain(py: Python<'_>) -> PyErr {
+    data_error(py, "adapt gave no value of SQLite")
+}
+
+/// The number of an integer.
+///
+/// # Errors
+/// `leafpress.DataError` if it needs more than 64 bits.
+pub fn integer(integer: &Bound<'_, PyInt>) -> PyResult<i64> {
+    integer.extract().map_err(|error| beyond_64_bits(integer, error))
 }
 
 /// The value of an object of one of the types that SQLite has; `None` for another type.
@@ -36,7 +52,7 @@ fn plain(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     } else if let Ok(text) = object.cast_exact::<PyString>() {
         Value::Text(text.to_str()?.to_owned())
     } else if let Ok(integer) = object.cast_exact::<PyInt>() {
-        Value::Integer(integer.extract().map_err(|error| beyond_64_bits(integer, error))?)
+        Value::Integer(self::integer(integer)?)
     } else if let Ok(real) = object.cast_exact::<PyFloat>() {
         Value::Real(real.value())
     } else if let Ok(bytes) = object.cast::<PyBytes>() {
@@ -50,12 +66,12 @@ fn plain(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     }))
 }
 
+/// The exception for an integer that is too large; `adapt` words it.
 fn beyond_64_bits(integer: &Bound<'_, PyInt>, error: PyErr) -> PyErr {
-    let py = integer.py();
-    if !error.is_instance_of::<PyOverflowError>(py) {
+    if !error.is_instance_of::<PyOverflowError>(integer.py()) {
         return error;
     }
-    data_error(py, &format!("the integer {integer} does not fit in the 64 bits of SQLite"))
+    adapted(integer.as_any()).err().unwrap_or(error)
 }
 
 /// An exception for a value that cannot be stored.

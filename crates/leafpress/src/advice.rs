@@ -13,7 +13,7 @@
 //!
 //! Must never: name a flag of the command.
 
-use std::sync::OnceLock;
+use std::sync::{PoisonError, RwLock};
 
 /// Options that an advice may name, and their words in Rust.
 const OPTIONS: [(&str, &str); 45] = [
@@ -67,14 +67,14 @@ const OPTIONS: [(&str, &str); 45] = [
 /// Writes an option, of its name and its value, in the words of an interface.
 pub type Spelling = fn(&str, Option<&str>) -> String;
 
-static SPELLING: OnceLock<Spelling> = OnceLock::new();
+static SPELLING: RwLock<Spelling> = RwLock::new(in_rust);
 
 /// Sets how advice spells the options of this library, from now on and in this process: for
-/// programs whose users do not write Rust. The first call counts.
+/// programs whose users do not write Rust. The last call counts.
 ///
 /// `spelling` gets one of [`option_names`], and the value that the advice gives the option.
 pub fn spell_options(spelling: Spelling) {
-    let _ = SPELLING.set(spelling);
+    *SPELLING.write().unwrap_or_else(PoisonError::into_inner) = spelling;
 }
 
 /// Names of all options that an advice may name.
@@ -84,7 +84,8 @@ pub fn option_names() -> impl Iterator<Item = &'static str> {
 
 /// A text with its options in the words of this process's interface.
 pub(crate) fn spelled(text: &str) -> String {
-    spelled_as(text, SPELLING.get().copied().unwrap_or(in_rust))
+    let spelling = *SPELLING.read().unwrap_or_else(PoisonError::into_inner);
+    spelled_as(text, spelling)
 }
 
 fn spelled_as(text: &str, spelling: Spelling) -> String {

@@ -15,4 +15,4 @@ pub(crate) mod request;
 pub(crate) mod result;
 
 pub use self::process::run_rung_line;
-pub use self::request::RUNG_FLAG;
+pub use self::request::{RUNG_FLAG, start_by};

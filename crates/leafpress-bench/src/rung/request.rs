@@ -1,14 +1,18 @@
-//! Request to a rung's process, and the process itself: this executable again, started as
+//! Request to a rung's process, and the process itself: the command again, started as
 //!
 //! ```text
 //! leafpress bench --rung '{"kind":{"ladder":{…}},"database":"…"}'
 //! ```
 //!
+//! That is this executable, unless [`start_by`] names another program.
+//!
 //! Below the families: one of them starts a second process of its own. So the kind of a rung is
 //! whatever type it is written from.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use leafpress::vfs;
 use serde::{Deserialize, Serialize};
@@ -18,6 +22,32 @@ use crate::error::{Error, Result};
 
 /// Hidden flag of `leafpress bench` that makes it a rung's process.
 pub const RUNG_FLAG: &str = "--rung";
+
+/// Program and first arguments by which the command is started again.
+static STARTED_BY: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
+
+/// Names the program, and its first arguments, that start the command again for each rung. Without
+/// it that is the executable of this process. Only the first call counts.
+///
+/// An interpreter that runs the command needs this: `start_by("python3", ["-m", "leafpress"])`.
+pub fn start_by<A: Into<OsString>>(
+    program: impl Into<PathBuf>,
+    first_arguments: impl IntoIterator<Item = A>,
+) {
+    let first_arguments = first_arguments.into_iter().map(Into::into).collect();
+    let _ = STARTED_BY.set((program.into(), first_arguments));
+}
+
+/// The command, ready for its arguments.
+fn command_again() -> Result<Command> {
+    if let Some((program, first_arguments)) = STARTED_BY.get() {
+        let mut command = Command::new(program);
+        command.args(first_arguments);
+        return Ok(command);
+    }
+    let program = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
+    Ok(Command::new(program))
+}
 
 /// Request to a rung's process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,9 +82,7 @@ impl<K: Serialize> Request<K> {
     pub(crate) fn command(&self, name: &str) -> Result<Command> {
         let text =
             serde_json::to_string(self).map_err(|error| Error::rung(name, error.to_string()))?;
-        let program =
-            std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
-        let mut command = Command::new(program);
+        let mut command = command_again()?;
         // SQLite's sorter writes to the disk that is measured, as ours does.
         let folder = self.database.parent().unwrap_or(Path::new("."));
         command.args(["bench", RUNG_FLAG, &text]).env("SQLITE_TMPDIR", folder);

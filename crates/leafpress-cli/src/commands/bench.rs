@@ -1,6 +1,6 @@
 //! `leafpress bench`: runs an experiment and prints what came out.
 //!
-//! This executable is also the child that does one rung (`bench --rung`,
+//! The command is also the child that does one rung (`bench --rung`,
 //! hidden) and the maker of the inputs (`bench generate`, hidden).
 //!
 //! Must never: measure anything itself, or handle ctrl-C in a rung's process:
@@ -29,8 +29,8 @@ use crate::{interrupt, output, summary};
 const DISK_BYTES: u64 = 2_000_000_000;
 const LARGE_DISK_BYTES: u64 = 25_000_000_000;
 
-/// Runs experiments, or a part of one.
-pub fn run(flags: &BenchFlags) -> Status {
+/// Runs experiments, or a part of one. The report names the arguments that repeat it.
+pub fn run(flags: &BenchFlags, arguments: &[OsString]) -> Status {
     if let Some(request) = &flags.rung {
         return match rung::run_rung_line(request) {
             Ok(line) => output::print_result(&format!("{line}\n")),
@@ -39,11 +39,11 @@ pub fn run(flags: &BenchFlags) -> Status {
     }
     match &flags.part {
         Some(BenchPart::Generate(flags)) => run_generate(flags),
-        None => run_experiments(flags),
+        None => run_experiments(flags, arguments),
     }
 }
 
-fn run_experiments(flags: &BenchFlags) -> Status {
+fn run_experiments(flags: &BenchFlags, arguments: &[OsString]) -> Status {
     let to_stdout = is_stdout(flags.json.as_deref());
     let csv_to_stdout = is_stdout(flags.csv.as_deref());
     if to_stdout && csv_to_stdout {
@@ -71,7 +71,7 @@ fn run_experiments(flags: &BenchFlags) -> Status {
             }
         }
     }
-    let report = match report(flags, json.clone()) {
+    let report = match report(flags, json.clone(), arguments) {
         Ok(report) => report,
         Err(error) => return fail(&error, to_stdout),
     };
@@ -109,7 +109,11 @@ fn write_files(
 }
 
 /// The report of this run, or of an earlier one.
-fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport, Error> {
+fn report(
+    flags: &BenchFlags,
+    json: Option<PathBuf>,
+    arguments: &[OsString],
+) -> Result<ExperimentReport, Error> {
     if let Some(path) = &flags.from {
         let mut report = if is_stdout(Some(path)) {
             ExperimentReport::read_from(STDIN_NAME, std::io::stdin().lock())?
@@ -122,7 +126,8 @@ fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport,
         }
         return Ok(report);
     }
-    let options = bench_options(flags, json);
+    let options =
+        BenchOptions { command: Some(command_to_repeat(arguments)), ..bench_options(flags, json) };
     let mut shown = BenchProgress::new(progress::is_wanted(false));
     let report = experiment::run(&options, &mut |event| shown.update(&event))?;
     drop(shown);
@@ -149,9 +154,9 @@ fn write_file(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 /// The command that repeats a run: this one without the files that it writes.
-fn command_to_repeat(arguments: impl Iterator<Item = OsString>) -> String {
+fn command_to_repeat(arguments: &[OsString]) -> String {
     let mut words = vec!["leafpress".to_owned()];
-    let mut arguments = arguments.skip(1).map(path_text);
+    let mut arguments = arguments.iter().skip(1).map(path_text);
     while let Some(word) = arguments.next() {
         let name = word.split('=').next().unwrap_or_default();
         if ["--json", "--html", "--csv"].contains(&name) {
@@ -208,7 +213,7 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         simulate: flags.simulate.clone(),
         json,
         keeps_cache: flags.keep_cache,
-        command: Some(command_to_repeat(std::env::args_os())),
+        command: None,
         cancel: interrupt::flag(),
     }
 }
@@ -313,7 +318,8 @@ mod tests {
 
     #[test]
     fn the_command_to_repeat_writes_no_files() {
-        let repeated = |words: &[&str]| command_to_repeat(words.iter().map(OsString::from));
+        let repeated =
+            |words: &[&str]| command_to_repeat(&Vec::from_iter(words.iter().map(OsString::from)));
         let words =
             ["/x/leafpress", "bench", "ladder", "--json", "r.json", "--html=a.html", "--quick"];
         assert_eq!(repeated(&words), "leafpress bench ladder --quick");

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ._async import AsyncTransaction, AsyncWriter
+from ._bench import BenchReport, bench
+from ._command import advise, doctor, index, storage, verify
 from ._errors import (
     Cancelled,
     DatabaseError,
@@ -18,9 +20,12 @@ from ._errors import (
     QueueFull,
     TimedOut,
 )
+from ._frames import register as _register
 from ._jobs import AsyncJob, Job, JobOptions, NewJob, Pushed
 from ._leafpress import __version__
+from ._load import LoadOptions, Progress, load
 from ._queue import AsyncQueue, Queue, SyncQueue
+from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
 from ._result import Executed, Result
 from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport
 from ._writer import Reader, Ticket, Transaction, Writer
@@ -31,9 +36,15 @@ __all__ = [
     "AsyncTransaction",
     "AsyncWork",
     "AsyncWriter",
+    "BadRow",
+    "BenchReport",
     "Cancelled",
+    "ChangedForm",
+    "Column",
     "DataError",
     "DatabaseError",
+    "DecidedBy",
+    "DryRun",
     "Error",
     "Executed",
     "IntegrityError",
@@ -41,16 +52,21 @@ __all__ = [
     "Job",
     "JobOptions",
     "LeaseLost",
+    "LoadOptions",
     "NewJob",
     "NotSupportedError",
     "OperationalError",
     "OutcomeUnknown",
     "ProgrammingError",
+    "Progress",
     "Pushed",
     "Queue",
     "QueueFull",
     "Reader",
+    "RejectReason",
+    "Report",
     "Result",
+    "Stage",
     "Stop",
     "SyncQueue",
     "Ticket",
@@ -61,4 +77,13 @@ __all__ = [
     "WorkReport",
     "Writer",
     "__version__",
+    "advise",
+    "bench",
+    "doctor",
+    "index",
+    "load",
+    "storage",
+    "verify",
 ]
+
+_register()

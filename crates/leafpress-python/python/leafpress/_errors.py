@@ -25,9 +25,9 @@ class Error(Exception):
     """State of the database after the failure."""
     to_do: str | None = None
     """Advice."""
-    sqlite_errorcode: int | None = None  # type: ignore[assignment]
+    sqlite_errorcode: int | None = None
     """Extended result code of SQLite, if SQLite has refused the operation."""
-    sqlite_errorname: str | None = None  # type: ignore[assignment]
+    sqlite_errorname: str | None = None
     """Name of that code."""
 
 
@@ -103,6 +103,9 @@ _BY_KIND: dict[str, type[Error]] = {
     "transaction_expired": LeaseLost,
 }
 
+# Kinds that are not SQLite's own, and yet may come with its code.
+_BY_BOTH = frozenset({"constraint", "not_found"})
+
 # As the module sqlite3 chooses, by SQLite's primary result code.
 _BY_CODE: dict[int, type[Error]] = {
     2: InternalError,
@@ -128,8 +131,8 @@ def make(
 ) -> Error:
     """The exception for an error of the native module."""
     made = _BY_KIND.get(kind)
-    if made is None and code is not None:
-        made = _BY_CODE.get(code & 0xFF)
+    if code is not None and (made is None or kind in _BY_BOTH):
+        made = _BY_CODE.get(code & 0xFF, OperationalError)
     error = (made or OperationalError)(message)
     error.kind = kind
     error.on_disk = on_disk

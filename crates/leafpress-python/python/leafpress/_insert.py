@@ -11,7 +11,12 @@ from ._errors import DataError, misuse
 
 def listed(rows: Any) -> Any:
     """The rows so that the first one can be looked at: an iterator becomes a list."""
-    return rows if isinstance(rows, Sequence) or _frame(rows) is not None else list(rows)
+    return rows if isinstance(rows, Sequence) or _is_frame(rows) else list(rows)
+
+
+def _is_frame(rows: Any) -> bool:
+    kinds = ("__arrow_c_stream__", "itertuples", "to_batches", "read_next_batch", "to_pylist")
+    return any(hasattr(rows, kind) for kind in kinds)
 
 
 def needs_columns(rows: Any) -> bool:
@@ -56,7 +61,21 @@ def _frame(rows: Any) -> tuple[list[str], Iterable[Sequence[Any]]] | None:
         return list(rows.schema.names), _of_batches(rows)
     if hasattr(rows, "to_pylist") and hasattr(rows, "schema"):  # a record batch
         return list(rows.schema.names), _of_batches([rows])
+    if hasattr(rows, "__arrow_c_stream__"):  # DuckDB, DataFusion, Ibis, …
+        reader = _pyarrow().RecordBatchReader.from_stream(rows)
+        return list(reader.schema.names), _of_batches(reader)
     return None
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise misuse(
+            "a frame of this kind is read by pyarrow, which is not installed",
+            "install pyarrow, or use leafpress.load, which does not need it",
+        ) from None
+    return pyarrow
 
 
 def _of_batches(batches: Iterable[Any]) -> Iterator[Sequence[Any]]:

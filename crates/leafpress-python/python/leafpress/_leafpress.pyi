@@ -1,13 +1,25 @@
 """The native module."""
 
 from asyncio import Future
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 from ._jobs import ClaimFields, NativeOptions
 from ._result import Executed, Result
 
 __version__: str
+
+def main(arguments: list[str], again: list[str]) -> int: ...
+def load(
+    database: str,
+    kind: str,
+    name: str,
+    source: Any,
+    options: dict[str, Any],
+    dry_run: bool,
+    progress: Callable[..., object] | None,
+) -> str:
+    """Loads an input, or only looks at it. Returns the report as JSON."""
 
 @final
 class Loop:
@@ -35,7 +47,9 @@ class NativeWriter:
 
     def __new__(cls, path: str, options: dict[str, Any] | None = None) -> NativeWriter: ...
     def execute(self, sql: str, parameters: Any, call_limit: float | None = None) -> Executed: ...
-    def submit(self, sql: str, parameters: Any, call_limit: float | None = None) -> NativeTicket: ...
+    def submit(
+        self, sql: str, parameters: Any, call_limit: float | None = None
+    ) -> NativeTicket: ...
     def execute_batch(self, sql: str) -> None: ...
     def insert_many(
         self, table: str, columns: Sequence[str], given: Iterable[Iterable[Any]]
@@ -60,6 +74,7 @@ class NativeWriter:
     def interrupt(self) -> bool: ...
     def backup(self, path: str) -> None: ...
     def maintain(self, work: str) -> None: ...
+    def close_at_exit(self) -> None: ...
     def close(self, timeout: float | None = None) -> None: ...
 
 @final

@@ -29,7 +29,7 @@ import reprlib
 import sqlite3
 import sys
 from collections import deque
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -319,7 +319,7 @@ def _shown(value: Any) -> str:
 
 
 # In this order: an Enum of integers is no integer, and each datetime is a date.
-_KINDS: tuple[tuple[Any, Any], ...] = (
+_KINDS: tuple[tuple[Any, Callable[[Any], int | float | str | bytes | None]], ...] = (
     (str, str.__str__),
     (int, _integer),
     (float, float.__float__),

@@ -26,9 +26,6 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 """Values for `?` in order, or for `:name`, `@name` and `$name` by name without the sign. A mapping
 may have more keys."""
 
-# Seconds for accepted calls at the end of the program.
-_EXIT_S = 30.0
-
 _open_writers: weakref.WeakSet[NativeWriter] = weakref.WeakSet()
 
 
@@ -44,7 +41,7 @@ def _close_all() -> None:
     for native in list(_open_writers):
         # An error has no caller left. In a child of fork each is the parent's.
         with contextlib.suppress(Error):
-            native.close(_EXIT_S)
+            native.close_at_exit()
 
 
 class Writer:

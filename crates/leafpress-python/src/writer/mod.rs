@@ -13,7 +13,7 @@ pub mod wait;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use leafpress::Writer;
@@ -33,6 +33,8 @@ use crate::errors::{Raise, misuse};
 pub struct NativeWriter {
     writer: Writer,
     is_closed: AtomicBool,
+    /// Its transactions, for the end of the program.
+    transactions: Mutex<Vec<Weak<transaction::Shared>>>,
     work: Mutex<Vec<Weak<dyn EndsBefore>>>,
 }
 
@@ -43,13 +45,25 @@ pub trait EndsBefore: Send + Sync {
 }
 
 impl NativeWriter {
+    /// The address of the object, which is not moved.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Remembers a transaction, to end it with the program.
+    fn watch(&self, transaction: &Arc<transaction::Shared>) {
+        let mut all = self.transactions.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|it| it.strong_count() > 0);
+        all.push(Arc::downgrade(transaction));
+    }
+
     /// The writer, for a call that this thread waits for.
     ///
     /// # Errors
     /// If it is closed, and inside of a transaction of this thread: the call would wait for the
     /// transaction's end, and the thread for the call.
     pub fn get(&self, py: Python<'_>) -> PyResult<&Writer> {
-        if transaction::is_open_here(self) {
+        if transaction::is_open_here(self.address()) {
             return Err(transaction::waits_for_itself(py));
         }
         self.get_to_submit(py)
@@ -107,10 +121,11 @@ impl Drop for NativeWriter {
 impl NativeWriter {
     #[new]
     #[pyo3(signature = (path, options=None))]
-    fn open(py: Python<'_>, path: PathBuf, options: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
-        let builder = options::builder(py, path, options.as_ref())?;
+    fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let builder = options::builder(py, path, options)?;
         let writer = py.detach(|| builder.open()).raise(py)?;
-        Ok(Self { writer, is_closed: AtomicBool::new(false), work: Mutex::default() })
+        let (is_closed, transactions) = (AtomicBool::new(false), Mutex::default());
+        Ok(Self { writer, is_closed, transactions, work: Mutex::default() })
     }
 
     /// Carries out one statement, and waits until it is committed.
@@ -148,7 +163,7 @@ impl NativeWriter {
             writer = writer.with_call_limit(Some(options::duration("call_limit", &seconds)?));
         }
         let ticket = py.detach(|| writer.submit(sql, parameters)).raise(py)?;
-        Ok(NativeTicket::new(ticket))
+        Ok(NativeTicket::new(ticket, self.address()))
     }
 
     /// Carries out a script as one transaction, and waits until it is committed.
@@ -159,6 +174,7 @@ impl NativeWriter {
     }
 
     /// Inserts rows as one transaction, and waits until it is committed.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 gives it so")]
     fn insert_many(
         &self,
         py: Python<'_>,
@@ -200,6 +216,7 @@ impl NativeWriter {
     }
 
     /// As `insert_many`, for a future of asyncio.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 gives it so")]
     fn insert_many_async(
         &self,
         py: Python<'_>,
@@ -271,11 +288,21 @@ impl NativeWriter {
         py.detach(|| writer.maintain(work)).raise(py)
     }
 
+    /// Closes it at the end of the program: transactions that are open are rolled back.
+    fn close_at_exit(&self, py: Python<'_>) -> PyResult<()> {
+        for transaction in self.transactions.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if let Some(transaction) = transaction.upgrade() {
+                transaction.abandon();
+            }
+        }
+        self.close(py, None)
+    }
+
     /// Waits until all accepted calls are committed, at most for `timeout` seconds, and closes
     /// the database.
     #[pyo3(signature = (timeout=None))]
     fn close(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<()> {
-        if transaction::is_open_here(self) {
+        if transaction::is_open_here(self.address()) {
             return Err(transaction::waits_for_itself(py));
         }
         let limit = timeout.map(|it| options::duration("timeout", &it)).transpose()?;

@@ -56,7 +56,7 @@ pub fn all_rows(
     parameters: &Parameters,
 ) -> leafpress::Result<(Vec<String>, Vec<Vec<Value>>)> {
     bind(statement, parameters)?;
-    let columns = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns = statement.column_names().map(str::to_owned).collect();
     let rows = statement.raw_query().mapped(values_of).collect::<rusqlite::Result<_>>()?;
     Ok((columns, rows))
 }

@@ -7,20 +7,22 @@ use std::sync::{Mutex, PoisonError};
 use leafpress::writer::{Executed, Ticket};
 use pyo3::prelude::*;
 
-use super::rows;
 use super::wait::wait_answered;
+use super::{rows, transaction};
 use crate::errors::{Raise, misuse};
 
 /// A ticket, and the answer once it was fetched.
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeTicket {
     ticket: Ticket<Executed>,
+    /// The writer, by the address of its object.
+    writer: usize,
     answer: Mutex<Option<PyResult<Py<PyAny>>>>,
 }
 
 impl NativeTicket {
-    pub fn new(ticket: Ticket<Executed>) -> Self {
-        Self { ticket, answer: Mutex::new(None) }
+    pub fn new(ticket: Ticket<Executed>, writer: usize) -> Self {
+        Self { ticket, writer, answer: Mutex::new(None) }
     }
 }
 
@@ -30,6 +32,9 @@ impl NativeTicket {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
         let limit = timeout.map(|it| super::options::duration("timeout", &it)).transpose()?;
+        if !self.ticket.is_answered() && transaction::is_open_here(self.writer) {
+            return Err(transaction::waits_for_itself(py));
+        }
         wait_answered(py, &self.ticket, limit)
     }
 

@@ -23,6 +23,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use leafpress::queue::{Job, Queue};
+use leafpress::rusqlite::ffi;
 use leafpress::rusqlite::types::Value;
 use leafpress::writer::{Executed, Parameters, PendingCall, Transaction};
 use leafpress::{Error, ErrorKind, Result};
@@ -59,7 +60,7 @@ enum Request {
 }
 
 /// State shared by the object of Python and the thread that began the transaction.
-struct Shared {
+pub struct Shared {
     /// The writer, by the address of its object.
     writer: usize,
     requests: Mutex<Option<mpsc::Sender<Request>>>,
@@ -76,7 +77,7 @@ impl Shared {
     }
 
     /// Has the closure end with a rollback.
-    fn abandon(&self) {
+    pub fn abandon(&self) {
         drop(lock(&self.requests).take());
     }
 
@@ -100,9 +101,8 @@ thread_local! {
     static BEGUN_HERE: RefCell<Vec<BegunHere>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns true if this thread has a transaction of the writer open.
-pub fn is_open_here(writer: &NativeWriter) -> bool {
-    let writer = std::ptr::from_ref(writer).addr();
+/// Returns true if this thread has a transaction of the writer of this address open.
+pub fn is_open_here(writer: usize) -> bool {
     BEGUN_HERE.with_borrow(|begun| {
         begun.iter().any(|it| {
             it.0.upgrade().is_some_and(|shared| shared.writer == writer && shared.is_open())
@@ -136,9 +136,11 @@ impl Drop for NativeTransaction {
 
 impl NativeTransaction {
     pub fn new(writer: Py<NativeWriter>, limit: Option<Duration>) -> Self {
-        let address = std::ptr::from_ref(writer.get()).addr();
         let (requests, call) = (Mutex::new(None), Mutex::new(None));
-        Self { writer, limit, shared: Arc::new(Shared { writer: address, requests, call }) }
+        let shared = Shared { writer: writer.get().address(), requests, call };
+        let shared = Arc::new(shared);
+        writer.get().watch(&shared);
+        Self { writer, limit, shared }
     }
 
     /// Hands in the closure, which waits for requests once its turn has come.
@@ -172,15 +174,16 @@ impl NativeTransaction {
         Ok(Stepped { shared: Arc::clone(&self.shared), outcome })
     }
 
+    /// The outcome of a step, for which this thread waits.
     fn block_on<T: Send>(
         &self,
         py: Python<'_>,
         future: impl Future<Output = Result<T>> + Send,
     ) -> PyResult<T> {
         let writer = self.writer.get().get_to_submit(py)?;
-        // Once it has begun, the call that the writer carries out is this transaction.
         let stop = || {
             if self.shared.is_open() {
+                // The call that the writer carries out is this transaction.
                 writer.interrupt();
             }
         };
@@ -194,7 +197,8 @@ impl NativeTransaction {
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         self.writer.get().get(py)?;
         let begin = self.submit(py)?;
-        if let Err(error) = self.block_on(py, begin) {
+        // The call that the writer carries out now is another one: it is not to be stopped.
+        if let Err(error) = block_on(py, begin, || ()).and_then(|begun| begun.raise(py)) {
             self.shared.abandon();
             lock(&self.shared.call).take();
             return Err(error);
@@ -262,10 +266,15 @@ impl NativeTransaction {
         if !self.shared.send(Request::Commit) && !self.shared.is_open() {
             return Err(misuse(py, "the transaction is not open"));
         }
-        let end = End(Arc::clone(&self.shared));
-        let ended = self.block_on(py, end);
-        self.shared.abandon();
-        ended
+        let end = || block_on(py, End(Arc::clone(&self.shared)), || ());
+        match end() {
+            Ok(ended) => ended.raise(py),
+            Err(signal) => {
+                // The commit comes to its end; the caller shall find it done.
+                drop(end()?);
+                Err(signal)
+            }
+        }
     }
 
     /// Rolls it back, and waits until that is done.
@@ -453,6 +462,12 @@ impl Steps {
                 Request::Commit => self.is_to_commit = true,
                 Request::Step(step, reply) => {
                     let outcome = carry_out(transaction, &step);
+                    if let Err(error) = &outcome
+                        && error.sqlite_code() == Some(ffi::SQLITE_INTERRUPT)
+                    {
+                        // Without a reply the caller gets the call's own error, which says why.
+                        return outcome.map(drop);
+                    }
                     self.past.push((step, digest(&outcome)));
                     reply.send(outcome);
                 }

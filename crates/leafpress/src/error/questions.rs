@@ -34,9 +34,10 @@ impl Error {
     pub fn sqlite_code(&self) -> Option<i32> {
         let first = std::error::Error::source(self);
         let mut causes = std::iter::successors(first, |cause| cause.source());
-        causes.find_map(|cause| {
-            let answer = cause.downcast_ref::<rusqlite::Error>()?.sqlite_error()?;
-            Some(answer.extended_code)
+        causes.find_map(|cause| match cause.downcast_ref::<rusqlite::Error>()? {
+            rusqlite::Error::SqliteFailure(answer, _)
+            | rusqlite::Error::SqlInputError { error: answer, .. } => Some(answer.extended_code),
+            _ => None,
         })
     }
 
@@ -185,6 +186,13 @@ mod tests {
             assert_eq!(answers(&error), expected, "{error}");
             assert_eq!(error.sqlite_code(), None);
         }
+    }
+
+    #[test]
+    fn a_statement_that_cannot_be_compiled_has_a_code() {
+        let connection = rusqlite::Connection::open_in_memory().expect("a database");
+        let source = connection.execute("INSRT", ()).expect_err("no SQL");
+        assert_eq!(Error::from(source).sqlite_code(), Some(ffi::SQLITE_ERROR));
     }
 
     #[test]

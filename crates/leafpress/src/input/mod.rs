@@ -9,6 +9,7 @@
 //! csv/        one block to field and record ends, and to values
 //! json/       objects to typed rows, from lines or from an array
 //! rows.rs     what inputs of typed rows have in common
+//! values.rs   rows of values that a program makes
 //! kind.rs     formats that are not text, by their first bytes
 //! stored.rs   a file that is read at any place
 //! as_json.rs  values and rows as JSON
@@ -32,6 +33,7 @@ pub mod rows;
 pub mod source;
 #[cfg(feature = "arrow")]
 pub mod stored;
+pub mod values;
 
 #[cfg(test)]
 mod tests;

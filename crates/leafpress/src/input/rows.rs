@@ -1,5 +1,5 @@
 //! The traits of all inputs of typed rows: JSON, Arrow and Parquet, the tables of another
-//! database, iterators.
+//! database, rows of values.
 //!
 //! ```text
 //! RowSource ──open──► RowReader ──claim──► raw ──RowDecoder::decode──► RowBatch

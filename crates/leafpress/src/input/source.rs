@@ -77,7 +77,7 @@ pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
 }
 
 /// The error of a folder that an input cannot be copied to.
-fn no_copy(folder: &Path, source: io::Error) -> Error {
+pub(super) fn no_copy(folder: &Path, source: io::Error) -> Error {
     Error::io("write a temporary file in", folder, source)
         .to_do("name a folder with room that you may write to with ⟦tmpdir⟧")
 }

@@ -47,6 +47,9 @@ pub use self::options::{
 };
 pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReason, Report, Stage};
 pub use self::rows::row::{Field, Row, TypedRecord};
+#[cfg(feature = "arrow")]
+pub use crate::input::arrow::Batched;
+pub use crate::input::values::{ValueBatch, ValueRows};
 #[doc(hidden)]
 pub use crate::new_file::{disk, make_new};
 pub use crate::schema::{Column, ColumnType};
@@ -61,8 +64,11 @@ use self::rows::fallible::{Fallible, Fault};
 use self::rows::parts::PartsFeed;
 use self::rows::sqlite_source::{SqliteSource, tables_of_inputs};
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "arrow")]
+use crate::input::arrow::{ArrowSource, OpenBatches};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
+use crate::input::values::ValuesSource;
 use crate::new_file::refuse_unless_folder;
 use crate::words::{counted, path_text};
 
@@ -346,11 +352,15 @@ impl Loader {
 
     /// Returns true if there may be a second pass over the input.
     fn may_read_again(&self) -> bool {
-        let LoadOptions { all_text, csv, primary_key, declaration, into, indexes, .. } =
-            &self.options;
-        !all_text
-            || is_auto(csv.encoding.as_deref())
-            || !primary_key.is_empty()
+        let LoadOptions { all_text, csv, .. } = &self.options;
+        !all_text || is_auto(csv.encoding.as_deref()) || self.has_rules()
+    }
+
+    /// Returns true if the table has keys or other rules that a row may break, which is found only
+    /// when all rows are known.
+    fn has_rules(&self) -> bool {
+        let LoadOptions { primary_key, declaration, into, indexes, .. } = &self.options;
+        !primary_key.is_empty()
             || declaration.is_some()
             || into.is_some()
             || indexes.iter().any(|(_, unique)| *unique)
@@ -561,9 +571,74 @@ impl Loader {
         monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
     }
 
-    /// Loads record batches of Arrow. `name` is their name in messages and that of the table. They
-    /// can be read only once: a column whose values must all be read before its type is known
-    /// (unsigned 64-bit integers, decimals without decimals) may make that an error.
+    /// Loads rows of values whose types are not declared. Types are found from the values, as for
+    /// JSON. `name` is the rows' name in messages and that of the table.
+    ///
+    /// The rows are read once and kept in an anonymous temporary file beside the database, for a
+    /// second pass over them.
+    ///
+    /// ```
+    /// use leafpress::load::{Loader, Value, ValueBatch, ValueRows};
+    ///
+    /// struct Words(std::vec::IntoIter<(&'static str, i64)>);
+    ///
+    /// impl ValueRows for Words {
+    ///     fn columns(&self) -> Vec<String> {
+    ///         vec!["word".to_owned(), "count".to_owned()]
+    ///     }
+    ///
+    ///     fn fill(
+    ///         &mut self,
+    ///         batch: &mut ValueBatch,
+    ///     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ///         for (word, count) in self.0.by_ref().take(1000) {
+    ///             batch.put(Value::Text(word.as_bytes()));
+    ///             batch.put(Value::Integer(count));
+    ///             batch.end_row();
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let database = folder.path().join("words.db");
+    /// let words = Words(vec![("to", 2), ("be", 2), ("or", 1)].into_iter());
+    /// let report = Loader::new(database).unique("word").load_values("words", words)?;
+    /// assert_eq!(report.rows_loaded, 3);
+    /// # Ok::<(), leafpress::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`load_file`](Self::load_file); [`ErrorKind::Aborted`] with the error of
+    /// [`fill`](ValueRows::fill).
+    pub fn load_values(self, name: &str, rows: impl ValueRows) -> Result<Report> {
+        self.run_values(name, rows, flow::load)
+    }
+
+    /// As [`dry_run_file`](Self::dry_run_file), for rows of values.
+    ///
+    /// # Errors
+    ///
+    /// As [`load_values`](Self::load_values).
+    pub fn dry_run_values(self, name: &str, rows: impl ValueRows) -> Result<DryRun> {
+        self.counting()?.run_values(name, rows, flow::dry_run)
+    }
+
+    fn run_values<R>(&self, name: &str, rows: impl ValueRows, goal: Goal<R>) -> Result<R> {
+        let (options, monitor) = (&self.options, &Monitor::default());
+        self.run(monitor, goal, || {
+            let folder = options.folder_beside(&options.database);
+            let open = |rows| ValuesSource::new(name, rows, folder.clone());
+            typed(options, monitor, vec![Box::new(rows) as Box<dyn ValueRows>], open)
+        })
+    }
+
+    /// Loads record batches of Arrow. `name` is their name in messages and that of the table.
+    ///
+    /// They are read once. Where a second pass may be needed (keys, unique indexes, an existing
+    /// table, columns whose values tell the type) they are kept in an anonymous temporary file
+    /// beside the database.
     ///
     /// # Errors
     ///
@@ -574,10 +649,90 @@ impl Loader {
         name: &str,
         reader: impl arrow_array::RecordBatchReader + Send,
     ) -> Result<Report> {
+        let may_read_again = self.has_rules();
+        self.run_batches(name, reader, may_read_again, flow::load)
+    }
+
+    /// As [`dry_run_file`](Self::dry_run_file), for record batches.
+    ///
+    /// # Errors
+    ///
+    /// As [`dry_run_file`](Self::dry_run_file).
+    #[cfg(feature = "arrow")]
+    pub fn dry_run_record_batches(
+        self,
+        name: &str,
+        reader: impl arrow_array::RecordBatchReader + Send,
+    ) -> Result<DryRun> {
+        self.counting()?.run_batches(name, reader, true, flow::dry_run)
+    }
+
+    #[cfg(feature = "arrow")]
+    fn run_batches<R>(
+        &self,
+        name: &str,
+        reader: impl arrow_array::RecordBatchReader + Send,
+        may_read_again: bool,
+        goal: Goal<R>,
+    ) -> Result<R> {
         let (options, monitor) = (&self.options, &Monitor::default());
-        self.run(monitor, flow::load, || {
-            let open = |reader| Ok(crate::input::arrow::ArrowSource::from_reader(name, reader));
-            typed(options, monitor, vec![reader], open)
+        self.run(monitor, goal, || {
+            let folder = options.folder_beside(&options.database);
+            let open = |reader| Ok(ArrowSource::once(name, reader, &folder, may_read_again));
+            typed(options, monitor, vec![Box::new(reader) as Batched<'_>], open)
+        })
+    }
+
+    /// As [`load_record_batches`](Self::load_record_batches), for record batches that `open` gives
+    /// anew for each pass, in the same order: nothing is copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`load_file`](Self::load_file); [`ErrorKind::Aborted`] with an error of `open`.
+    #[cfg(feature = "arrow")]
+    pub fn load_record_batch_source<'b, E>(
+        self,
+        name: &str,
+        open: impl FnMut() -> std::result::Result<Batched<'b>, E>,
+    ) -> Result<Report>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.run_batch_source(name, open, flow::load)
+    }
+
+    /// As [`dry_run_file`](Self::dry_run_file), for record batches that `open` gives anew for each
+    /// pass.
+    ///
+    /// # Errors
+    ///
+    /// As [`load_record_batch_source`](Self::load_record_batch_source).
+    #[cfg(feature = "arrow")]
+    pub fn dry_run_record_batch_source<'b, E>(
+        self,
+        name: &str,
+        open: impl FnMut() -> std::result::Result<Batched<'b>, E>,
+    ) -> Result<DryRun>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.counting()?.run_batch_source(name, open, flow::dry_run)
+    }
+
+    #[cfg(feature = "arrow")]
+    fn run_batch_source<'b, R, E>(
+        &self,
+        name: &str,
+        mut open: impl FnMut() -> std::result::Result<Batched<'b>, E>,
+        goal: Goal<R>,
+    ) -> Result<R>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (options, monitor) = (&self.options, &Monitor::default());
+        let again: OpenBatches<'_> = Box::new(move || open().map_err(Error::aborted));
+        self.run(monitor, goal, || {
+            typed(options, monitor, vec![again], |again| ArrowSource::again(name, again))
         })
     }
 

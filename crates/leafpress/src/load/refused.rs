@@ -16,6 +16,7 @@ use crate::load::passes::feed::Feed;
 use crate::load::passes::locate::Wanted;
 use crate::load::passes::rejects::{Rejects, Words};
 use crate::schema::shape::TableShape;
+use crate::sqlite_error::broken_rule;
 use crate::sync::lock;
 
 /// Decision about the rows that a table refused.
@@ -89,6 +90,7 @@ impl RefusedRows<'_> {
             })?;
         }
         let error = Error::from(kind)
+            .caused_by(broken_rule(row.code))
             .on_disk("the database is as it was")
             .to_do(advice(row.code, self.is_append));
         Ok(match found {

@@ -135,7 +135,7 @@ impl<'c> Transaction<'c> {
             let before = connection.total_changes();
             let (columns, rows) = statement::prepare(connection, sql, |compiled| {
                 statement::bind(compiled, &parameters)?;
-                let columns = compiled.column_names().into_iter().map(str::to_owned).collect();
+                let columns = compiled.column_names().map(str::to_owned).collect();
                 let rows = compiled.raw_query().mapped(read).collect::<rusqlite::Result<_>>()?;
                 Ok((columns, rows))
             })?;

@@ -18,3 +18,4 @@ mod inputs;
 mod number_forms;
 mod reference;
 mod rows_oracle;
+mod values_oracle;

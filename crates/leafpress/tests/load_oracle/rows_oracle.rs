@@ -14,7 +14,7 @@ use crate::expected::{assert_same_rows, type_name};
 
 /// A value that owns what it holds.
 #[derive(Debug, Clone, PartialEq)]
-enum Owned {
+pub enum Owned {
     Null,
     Integer(i64),
     Real(f64),
@@ -23,7 +23,7 @@ enum Owned {
 }
 
 impl Owned {
-    fn borrow(&self) -> Value<'_> {
+    pub fn borrow(&self) -> Value<'_> {
         match self {
             Self::Null => Value::Null,
             Self::Integer(integer) => Value::Integer(*integer),
@@ -46,7 +46,7 @@ impl ToSql for Owned {
     }
 }
 
-fn value() -> impl Strategy<Value = Owned> {
+pub fn value() -> impl Strategy<Value = Owned> {
     prop_oneof![
         Just(Owned::Null),
         any::<i64>().prop_map(Owned::Integer),

@@ -291,3 +291,23 @@ fn a_reason_to_give_up_is_the_source_of_the_error() {
     assert_eq!(source.to_string(), "no room on the shelf");
     assert!(source.downcast_ref::<std::io::Error>().is_some());
 }
+
+#[test]
+fn a_statement_of_a_closure_gives_its_rows_with_their_columns() {
+    let (writer, _folder) = open();
+    let (rows, none, changed) = writer
+        .transaction(|tx| {
+            let text = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+            let rows = tx.run("INSERT INTO t VALUES ('a'), ('b') RETURNING what AS w", (), text)?;
+            let none = tx.run("SELECT what FROM t WHERE what > ?1", ["z"], text)?;
+            Ok((rows, none, tx.run("DELETE FROM t WHERE what = 'a'", (), text)?))
+        })
+        .expect("three statements");
+    assert_eq!((rows.columns, rows.rows), (vec!["w".to_owned()], vec!["a".into(), "b".into()]));
+    assert_eq!((rows.executed.rows_changed, rows.executed.last_insert_rowid), (2, 2));
+    assert_eq!((none.columns, none.rows.len()), (vec!["what".to_owned()], 0));
+    assert_eq!(none.executed.rows_changed, 0);
+    assert!(changed.columns.is_empty());
+    assert_eq!(changed.executed.rows_changed, 1);
+    assert_eq!(whats(&writer), ["b"]);
+}

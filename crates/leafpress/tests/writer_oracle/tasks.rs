@@ -2,9 +2,11 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
-use leafpress::writer::{Batch, PendingCall};
+use leafpress::writer::{Batch, PendingCall, after_answers};
 use leafpress::{Error, ErrorKind};
 
 use super::oracle::hold;
@@ -149,4 +151,62 @@ fn closing_refuses_the_calls_that_have_no_room_yet() {
         assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
     }
     assert_eq!(rows(&folder), [(1, 0)]);
+}
+
+/// A runtime that wakes its thread once for a group.
+#[derive(Default)]
+struct Runtime {
+    woken: AtomicUsize,
+    /// Tasks that were woken, at each wake-up of the thread.
+    wake_ups: Mutex<Vec<usize>>,
+}
+
+impl Wake for Runtime {
+    fn wake(self: Arc<Self>) {
+        if self.woken.fetch_add(1, Ordering::Relaxed) == 0 {
+            after_answers(move || {
+                let woken = self.woken.swap(0, Ordering::Relaxed);
+                self.wake_ups.lock().unwrap_or_else(PoisonError::into_inner).push(woken);
+            });
+        }
+    }
+}
+
+#[test]
+fn code_after_the_answers_runs_once_for_a_group() {
+    let (writer, folder) = small(100);
+    let runtime = Arc::new(Runtime::default());
+    let waker = Waker::from(Arc::clone(&runtime));
+    let held = hold(&writer);
+    let mut calls: Vec<_> = (0..50_i64).map(|at| writer.execute_async(INSERT, [1, at])).collect();
+    for call in &mut calls {
+        assert!(Pin::new(call).poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    held.release();
+    writer.execute(INSERT, [2, 1]).expect("it comes after them");
+    for call in &mut calls {
+        assert!(matches!(poll(call), Poll::Ready(Ok(_))));
+    }
+    // Closing waits for the thread that has answered them.
+    writer.close().expect("it closes");
+    assert_eq!(*runtime.wake_ups.lock().expect("no panic"), [50]);
+    assert_eq!(rows(&folder).len(), 51);
+}
+
+#[test]
+fn code_after_the_answers_runs_at_once_elsewhere() {
+    let (writer, _folder) = small(1);
+    let count = Arc::new(AtomicUsize::new(0));
+    let add = |count: &Arc<AtomicUsize>| {
+        let count = Arc::clone(count);
+        after_answers(move || drop(count.fetch_add(1, Ordering::Relaxed)));
+    };
+    add(&count);
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+    let inside = Arc::clone(&count);
+    let seen = writer.transaction(move |_| {
+        add(&inside);
+        Ok(inside.load(Ordering::Relaxed))
+    });
+    assert_eq!(seen.expect("a closure"), 2);
 }

@@ -325,3 +325,16 @@ fn check_error(error: &Error, taken_back: bool, is_there_already: bool) {
         _ => unreachable!("{error}"),
     }
 }
+
+#[test]
+fn a_ticket_is_waited_for_and_its_answer_fetched_without_giving_it_away() {
+    let (writer, _folder) = small(10);
+    let held = hold(&writer);
+    let ticket = writer.submit(INSERT, [1, 1]).expect("there is room");
+    assert!(!ticket.wait_answered(Some(Duration::from_millis(10))).expect("it waits"));
+    assert!(ticket.fetch().is_none());
+    held.release();
+    assert!(ticket.wait_answered(None).expect("it waits"));
+    assert_eq!(ticket.fetch().expect("an answer").expect("a row").rows_changed, 1);
+    assert!(ticket.fetch().is_none(), "it can be fetched once");
+}

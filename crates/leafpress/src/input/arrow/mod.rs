@@ -4,7 +4,7 @@
 //! parquet.rs            row groups ─┐                      types.rs   what Arrow's types become
 //! ipc.rs, message.rs    messages ──┐│                      column.rs  one column, read by row
 //! a RecordBatchReader   batches ──►├┴► pieces ─► batch.rs  times.rs, text.rs  dates and the like
-//!                       pieces.rs ─┘                       nested.rs  lists and the like, as JSON
+//!   copy.rs             pieces.rs ─┘                       nested.rs  lists and the like, as JSON
 //!                                                          guard.rs   panics of others
 //! ```
 //!
@@ -15,6 +15,7 @@
 
 mod batch;
 mod column;
+mod copy;
 mod guard;
 mod ipc;
 mod message;
@@ -38,10 +39,11 @@ use arrow_schema::SchemaRef;
 
 pub use self::batch::ArrowBatch;
 
+use self::copy::Copy;
 use self::ipc::{IpcFile, Stream};
 #[cfg(feature = "parquet")]
 use self::parquet::{ParquetFile, ParquetPiece, ParquetReader};
-use self::pieces::{Batches, Piece, PieceReader};
+use self::pieces::{Batches, Piece, PieceReader, Reading};
 use super::kind::Kind;
 use super::rows::{DecodeHalt, RowDecoder, RowReader, RowSource, SourceColumn};
 use super::source::Source;
@@ -65,8 +67,22 @@ enum Origin<'a> {
         source: Box<Source<'a>>,
         opened: Option<Box<Stream<'a>>>,
     },
-    Reader(Option<Box<dyn RecordBatchReader + Send + 'a>>),
+    /// Record batches that can be read only once, and their copy where a second pass may follow.
+    Once {
+        reader: Option<Batched<'a>>,
+        copy: Option<Copy>,
+    },
+    /// Record batches that can be had anew, with the reader that showed the columns.
+    Again {
+        open: OpenBatches<'a>,
+        opened: Option<Batched<'a>>,
+    },
 }
+
+/// A reader of record batches.
+pub type Batched<'a> = Box<dyn RecordBatchReader + Send + 'a>;
+/// Opens record batches at their start.
+pub type OpenBatches<'a> = Box<dyn FnMut() -> Result<Batched<'a>> + 'a>;
 
 impl<'a> ArrowSource<'a> {
     /// An input that is of this kind, as [`kind_of`](super::kind::kind_of) says. What is not a
@@ -95,16 +111,26 @@ impl<'a> ArrowSource<'a> {
         }
     }
 
-    /// Any reader of record batches, named `name` in messages.
-    ///
-    /// The reader can be read once. Columns whose types must be looked at
-    /// ([`SourceColumn::declared`] is `None`) may need a second pass, which is an error.
-    pub fn from_reader(
-        name: impl Into<String>,
-        reader: impl RecordBatchReader + Send + 'a,
-    ) -> Self {
+    /// Any reader of record batches, named `name` in messages, which can be read once. It is copied
+    /// to `folder` as it is read if there may be a second pass: if the caller says so, or for
+    /// columns whose types must be looked at ([`SourceColumn::declared`] is `None`).
+    pub fn once(name: &str, reader: Batched<'a>, folder: &Path, may_read_again: bool) -> Self {
         let schema = reader.schema();
-        Self::of(&name.into(), &schema, Origin::Reader(Some(Box::new(reader))))
+        let mut source = Self::of(name, &schema, Origin::Once { reader: None, copy: None });
+        let copies = may_read_again || source.columns.iter().any(|it| it.declared.is_none());
+        let copy = copies.then(|| Copy::new(folder));
+        source.origin = Origin::Once { reader: Some(reader), copy };
+        source
+    }
+
+    /// Record batches that can be had anew for each pass, named `name` in messages.
+    ///
+    /// # Errors
+    /// Fails if they cannot be opened.
+    pub fn again(name: &str, mut open: OpenBatches<'a>) -> Result<Self> {
+        let opened = open()?;
+        let schema = opened.schema();
+        Ok(Self::of(name, &schema, Origin::Again { open, opened: Some(opened) }))
     }
 
     fn of(name: &str, schema: &SchemaRef, origin: Origin<'a>) -> Self {
@@ -132,7 +158,7 @@ impl<'a> RowSource for ArrowSource<'a> {
     }
 
     fn opens_again(&self) -> bool {
-        !matches!(self.origin, Origin::Reader(_))
+        !matches!(self.origin, Origin::Once { copy: None, .. })
     }
 
     fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(ArrowReader<'a>, ArrowDecoder)> {
@@ -168,16 +194,37 @@ impl<'a> RowSource for ArrowSource<'a> {
                 let bytes_total = stream.bytes_total();
                 (pieces(Batches::Stream(stream)), bytes_total)
             }
-            Origin::Reader(reader) => {
-                let reader = reader.take().ok_or_else(|| read_once(&self.name))?;
-                (pieces(Batches::Reader(reader, 0, Arc::clone(bytes_read))), None)
+            Origin::Once { reader, copy } => match reader.take() {
+                Some(reader) => {
+                    let copying = copy.as_mut().map(|copy| copy.begin(&self.schema)).transpose()?;
+                    let reader = Reading::new(reader, copying, bytes_read);
+                    (pieces(Batches::Reader(Box::new(reader))), None)
+                }
+                None => {
+                    let opened = copy.as_ref().map(|copy| copy.open(&self.name)).transpose()?;
+                    let opened = opened.flatten().ok_or_else(|| read_once(&self.name));
+                    let mut stream = opened?;
+                    stream.count_in(bytes_read);
+                    (pieces(Batches::Stream(stream)), None)
+                }
+            },
+            Origin::Again { open, opened } => {
+                let reader = opened.take().map_or_else(open, Ok)?;
+                if reader.schema() != self.schema {
+                    return Err(super::source::Fingerprint::changed(&self.name));
+                }
+                (pieces(Batches::Reader(Box::new(Reading::new(reader, None, bytes_read)))), None)
             }
         };
         Ok((ArrowReader { pieces, bytes_total }, decoder))
     }
 
     fn is_stream(&self) -> bool {
-        matches!(&self.origin, Origin::Stream { source, .. } if source.is_stream())
+        match &self.origin {
+            Origin::Stream { source, .. } => source.is_stream(),
+            Origin::Once { .. } => true,
+            _ => false,
+        }
     }
 
     /// All columns are known from the schema.
@@ -188,8 +235,7 @@ impl<'a> RowSource for ArrowSource<'a> {
 
 fn read_once(name: &str) -> Error {
     let reason = "cannot be read a second time".to_owned();
-    Error::from(ErrorKind::Input { file: name.to_owned(), reason })
-        .to_do("name the types of its columns, so that one pass is enough")
+    ErrorKind::Input { file: name.to_owned(), reason }.into()
 }
 
 /// Claims pieces of an Arrow or Parquet input.

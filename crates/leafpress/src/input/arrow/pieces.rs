@@ -10,17 +10,19 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
 
+use super::Batched;
 use super::batch::ArrowBatch;
+use super::copy::Copying;
 use super::guard::guarded;
 use super::ipc::{IpcFile, Stream, batch_name};
 use super::message::Pending;
 use super::types::has_any;
 use crate::input::stored::damaged;
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Largest number of rows of a piece.
 const PIECE_ROWS_MAX: usize = 128 << 10;
@@ -125,8 +127,50 @@ pub(super) enum Batches<'a> {
     Stream(Box<Stream<'a>>),
     /// Needs the next block, and the counter.
     File(Arc<IpcFile>, usize, Arc<AtomicU64>),
-    /// Needs the number of batches so far, and the counter.
-    Reader(Box<dyn RecordBatchReader + Send + 'a>, u64, Arc<AtomicU64>),
+    Reader(Box<Reading<'a>>),
+}
+
+/// A caller's record batches, as they are read.
+pub(super) struct Reading<'a> {
+    reader: Batched<'a>,
+    copying: Option<Copying>,
+    /// Number of record batches so far.
+    batches: u64,
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads from the start, and copies if asked to.
+    pub fn new(reader: Batched<'a>, copying: Option<Copying>, bytes_read: &Arc<AtomicU64>) -> Self {
+        Self { reader, copying, batches: 0, bytes_read: Arc::clone(bytes_read) }
+    }
+
+    fn next(&mut self, name: &str) -> Result<Option<Part>> {
+        let Some(batch) = self.reader.next() else {
+            self.copying.take().map_or(Ok(()), |mut copying| copying.finish())?;
+            return Ok(None);
+        };
+        self.batches += 1;
+        let batch = batch.map_err(|error| not_read(name, self.batches, error))?;
+        let bytes = batch.get_array_memory_size() as u64;
+        self.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(copying) = &mut self.copying {
+            copying.add(&batch)?;
+        }
+        Ok(Some(Part::Ready(batch, self.batches)))
+    }
+}
+
+/// The error of a record batch that its reader does not give. A cause that the caller's code gave
+/// is kept.
+fn not_read(name: &str, number: u64, error: ArrowError) -> Error {
+    match error {
+        ArrowError::ExternalError(cause) => Error::aborted(cause),
+        error => {
+            let reason = format!("{} cannot be read: {error}", batch_name(number));
+            ErrorKind::Input { file: name.to_owned(), reason }.into()
+        }
+    }
 }
 
 impl Batches<'_> {
@@ -141,17 +185,7 @@ impl Batches<'_> {
                 *next += 1;
                 Ok(pending(batch))
             }
-            Self::Reader(reader, batches, bytes_read) => {
-                let Some(batch) = reader.next() else { return Ok(None) };
-                *batches += 1;
-                let batch = batch.map_err(|error| {
-                    let reason = format!("{} cannot be read: {error}", batch_name(*batches));
-                    ErrorKind::Input { file: name.to_owned(), reason }
-                })?;
-                let bytes = batch.get_array_memory_size() as u64;
-                bytes_read.fetch_add(bytes, Ordering::Relaxed);
-                Ok(Some(Part::Ready(batch, *batches)))
-            }
+            Self::Reader(reading) => reading.next(name),
         }
     }
 }

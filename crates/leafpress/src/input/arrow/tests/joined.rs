@@ -1,5 +1,6 @@
 //! Pieces: small batches joined, large ones and row groups cut; passes.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator};
@@ -7,6 +8,7 @@ use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
 
 use super::{ArrowSource, Owned, batch_of, file_of, piped, read, stored, stream_of};
+use crate::input::arrow::Batched;
 use crate::input::kind::Kind;
 use crate::input::rows::RowSource;
 
@@ -50,7 +52,10 @@ fn batches_of_any_size_come_in_pieces() {
         assert!(read(&mut file.open().unwrap()).unwrap() == wanted, "{sizes:?}");
         let schema = batches[0].schema();
         let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
-        assert!(read(&mut ArrowSource::from_reader("rows", reader)).unwrap() == wanted);
+        assert!(
+            read(&mut ArrowSource::once("rows", Box::new(reader), Path::new("."), false)).unwrap()
+                == wanted
+        );
     }
 }
 
@@ -91,10 +96,55 @@ fn a_second_pass_reads_the_same() {
 fn a_reader_of_batches_is_read_once() {
     let batch = numbers(0, 3);
     let reader = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
-    let mut source = ArrowSource::from_reader("rows", reader);
+    let mut source = ArrowSource::once("rows", Box::new(reader), Path::new("."), false);
     assert_eq!(read(&mut source).unwrap().0, expected(3));
     let error = read(&mut source).unwrap_err();
     assert!(error.to_string().starts_with("rows: cannot be read a second time"), "{error}");
+}
+
+#[test]
+fn a_reader_that_is_copied_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (batches, end) = batches(&[3, 50_000, 1, 20_000]);
+    let schema = batches[0].schema();
+    let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
+    let mut source = ArrowSource::once("rows", Box::new(reader), folder.path(), true);
+    assert!(source.is_stream() && source.opens_again());
+    for _ in 0..3 {
+        assert!(read(&mut source).unwrap().0 == expected(end));
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it has no name");
+}
+
+#[test]
+fn a_copy_that_is_not_whole_is_not_read() {
+    let batch = numbers(0, 3);
+    let reader = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = ArrowSource::once("rows", Box::new(reader), folder.path(), true);
+    drop(source.open(&Arc::default()).unwrap());
+    let error = read(&mut source).unwrap_err();
+    assert!(error.to_string().starts_with("rows: cannot be read a second time"), "{error}");
+}
+
+#[test]
+fn batches_that_can_be_had_anew_are_not_copied() {
+    let mut times = 0;
+    {
+        let open = Box::new(|| {
+            times += 1;
+            let batch = numbers(0, 3);
+            let rows = if times < 3 { batch } else { batch_of(vec![Arc::new(Int64Array::from(vec![1])), Arc::new(Int64Array::from(vec![1]))]) };
+            let schema = rows.schema();
+            Ok(Box::new(RecordBatchIterator::new([Ok(rows)], schema)) as Batched<'_>)
+        });
+        let mut source = ArrowSource::again("rows", open).unwrap();
+        assert_eq!(read(&mut source).unwrap().0, expected(3));
+        assert_eq!(read(&mut source).unwrap().0, expected(3));
+        let changed = read(&mut source).unwrap_err();
+        assert!(changed.to_string().contains("has changed"), "{changed}");
+    }
+    assert_eq!(times, 3);
 }
 
 #[test]
@@ -102,7 +152,8 @@ fn an_error_of_a_reader_names_the_batch() {
     let batch = numbers(0, 3);
     let failed = arrow_schema::ArrowError::ComputeError("no more".to_owned());
     let reader = RecordBatchIterator::new([Ok(batch.clone()), Err(failed)], batch.schema());
-    let error = read(&mut ArrowSource::from_reader("rows", reader)).unwrap_err();
+    let error =
+        read(&mut ArrowSource::once("rows", Box::new(reader), Path::new("."), false)).unwrap_err();
     assert_eq!(error.to_string(), "rows: record batch 2 cannot be read: Compute error: no more");
 }
 

@@ -1,5 +1,6 @@
 //! Random rows, which are equal after each format.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder, StringDictionaryBuilder};
@@ -114,7 +115,7 @@ proptest! {
         let batches = [whole.slice(0, cut), whole.slice(cut, seeds.len() - cut)];
         let schema = whole.schema();
         let reader = arrow_array::RecordBatchIterator::new(batches.clone().map(Ok), schema);
-        let (rows, _) = read(&mut super::ArrowSource::from_reader("rows", reader)).unwrap();
+        let (rows, _) = read(&mut super::ArrowSource::once("rows", Box::new(reader), Path::new("."), false)).unwrap();
         check_seeds(&seeds, &rows);
         for options in [
             IpcWriteOptions::default(),

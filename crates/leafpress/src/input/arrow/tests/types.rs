@@ -1,6 +1,7 @@
 //! Values that each of Arrow's types becomes, through an Arrow stream and, where the format has the
 //! type, through Parquet.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -79,7 +80,9 @@ fn column(rows: &[Vec<Owned>]) -> Vec<Owned> {
 fn read_batches(batches: Vec<RecordBatch>) -> Vec<Vec<Owned>> {
     let schema = batches[0].schema();
     let reader = arrow_array::RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
-    read(&mut super::ArrowSource::from_reader("batches", reader)).unwrap().0
+    read(&mut super::ArrowSource::once("batches", Box::new(reader), Path::new("."), false))
+        .unwrap()
+        .0
 }
 
 #[test]

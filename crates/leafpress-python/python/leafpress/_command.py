@@ -1,0 +1,190 @@
+"""Commands of `leafpress` as functions: each runs the command in a process of its own, and gives
+the object that it prints with `--json`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from ._errors import make
+
+PathLike: TypeAlias = "str | os.PathLike[str]"
+
+# Exit statuses of a command that has printed its result.
+_DONE, _DONE_WITH_PROBLEMS = 0, 1
+
+
+def run_json(words: Sequence[PathLike]) -> dict[str, Any]:
+    """Runs a command whose words ask for JSON on stdout; the object.
+
+    Ctrl-C stops the command, which cleans up, before KeyboardInterrupt is raised.
+
+    Raises the exception for the error that the command tells, or OSError if it cannot be started.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "leafpress", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(),
+        # A terminal's ctrl-C is for this process alone, so the command gets it once.
+        start_new_session=True,
+    )
+    try:
+        printed, said = process.communicate()
+    except BaseException:
+        _stop(process)
+        raise
+    return _object(process.returncode, printed, said.decode(errors="replace"))
+
+
+def _environment() -> dict[str, str]:
+    """The environment in which the new process finds this very package."""
+    folders = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(folder for folder in folders if folder)
+    return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Asks the command and its children to stop, and waits until they have cleaned up."""
+    if process.poll() is None:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.terminate()
+        process.communicate()
+
+
+def _object(status: int, printed: bytes, said: str) -> dict[str, Any]:
+    """What the command printed, or the exception for its failure."""
+    try:
+        found = json.loads(printed)
+    except ValueError:
+        text = f"the command ended with {status} and without a result: {said.strip()}"
+        raise make(text, "bug", to_do="report it, with the words above") from None
+    if "error" in found:
+        raise _error(found["error"])
+    if status not in (_DONE, _DONE_WITH_PROBLEMS):
+        raise make(f"the command ended with {status}: {said.strip()}", "bug")
+    return cast("dict[str, Any]", found)
+
+
+def _error(told: dict[str, Any]) -> Exception:
+    """The exception for an error that a command tells in JSON."""
+    text = str(told["message"])
+    for heading, name in (("on disk", "on_disk"), ("now", "held_by"), ("to do", "to_do")):
+        if told.get(name):
+            text += f"\n{heading}: {told[name]}"
+    attributes = {name: told.get(name) for name in ("on_disk", "to_do", "file", "line", "column")}
+    return make(text, str(told["kind"]), **attributes)
+
+
+def flags(**options: object) -> list[str]:
+    """Options as flags: True is the flag alone, None and False are none, a list is repeated."""
+    words = []
+    for name, value in options.items():
+        flag = "--" + name.rstrip("_").replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif isinstance(value, (list, tuple)):
+            words += [f"{flag}={one}" for one in value]
+        elif value is not None and value is not False:
+            text = os.fspath(value) if isinstance(value, os.PathLike) else value
+            words.append(f"{flag}={text}")
+    return words
+
+
+def _positional(*words: PathLike) -> list[str]:
+    """Words that are no flags, whatever they begin with."""
+    return ["--", *(os.fspath(word) for word in words)]
+
+
+def verify(db: PathLike, *, quick: bool = False) -> dict[str, Any]:
+    """Checks that a database is sound, without changing it, by the `integrity_check` and
+    `foreign_key_check` of the SQLite that is built in.
+
+    `quick` leaves out whether indexes agree with their tables. The result has `sound` (bool) and
+    the problems. A database that needs recovery is refused (`DatabaseError`).
+    """
+    return run_json(["verify", *flags(quick=quick, json=True), *_positional(db)])
+
+
+def doctor(db: PathLike, *, busy_timeout: int | None = None) -> dict[str, Any]:
+    """Tells who is at a database, and whether that is safe. Nothing is changed.
+
+    `busy_timeout`: milliseconds to watch a lock that is held, 5,000 if None. The result has
+    `healthy` (bool) and `checks`, each with its verdict and advice.
+    """
+    return run_json(["doctor", *flags(busy_timeout=busy_timeout, json=True), *_positional(db)])
+
+
+def storage(
+    path: PathLike = ".", *, seconds: float | None = None, quick: bool = False
+) -> dict[str, Any]:
+    """Measures what the disk under a folder or a database can do, and which profile fits.
+
+    Takes about `seconds`, 2 if None, and less than one if `quick`. Up to 256 MB are written into a
+    hidden file and removed again; no database is touched.
+    """
+    words = flags(seconds=seconds, quick=quick, json=True)
+    return run_json(["storage", *words, *_positional(path)])
+
+
+def advise(
+    path: PathLike = ".",
+    *,
+    rows: int | None = None,
+    size: int | None = None,
+    power_cut: str | None = None,
+    writers: int | None = None,
+    attached: bool = False,
+) -> dict[str, Any]:
+    """Says which profile and which way in fit a program, with the figures of the last `bench`.
+
+    `rows`: rows that come at once; `size`: their bytes; `power_cut`: the effect that it may have,
+    "survives" (if None), "may-lose-last" or "rebuildable"; `writers`: threads or processes that
+    write; `attached`: transactions span attached databases.
+    """
+    words = flags(rows=rows, size=size, power_cut=power_cut, writers=writers, attached=attached)
+    return run_json(["advise", *words, "--json", *_positional(path)])
+
+
+def index(
+    db: PathLike,
+    table: str,
+    columns: str | Sequence[str],
+    *,
+    unique: bool = False,
+    name: str | None = None,
+    if_not_exists: bool = False,
+    analyze: bool = False,
+    memory: str | int | None = None,
+    tmpdir: PathLike | None = None,
+    busy_timeout: int | None = None,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """Makes an index on a table, with the database in use.
+
+    `columns` are names, each with a collation and ASC or DESC after it if wanted: "name NOCASE".
+    `memory`: bytes for the sort, also as "512M"; `busy_timeout`: milliseconds to wait for other
+    programs that write. After an error the database is as it was.
+    """
+    words = flags(
+        unique=unique,
+        name=name,
+        if_not_exists=if_not_exists,
+        analyze=analyze,
+        memory=memory,
+        tmpdir=tmpdir,
+        busy_timeout=busy_timeout,
+        threads=threads,
+        json=True,
+    )
+    text = columns if isinstance(columns, str) else ",".join(columns)
+    return run_json(["index", *words, *_positional(db, table, text)])

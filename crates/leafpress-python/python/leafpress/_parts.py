@@ -1,0 +1,99 @@
+"""Parts of one table, written by many tasks and processes of one machine, each part once.
+
+A table of its own, `_leafpress_part`, says which parts are in: a part's row there and its rows in
+the table are one transaction. So a task that is tried again writes nothing twice.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from ._errors import misuse
+from ._load import load
+from ._sources import Path
+from ._writer import Writer
+
+_LEDGER = "_leafpress_part"
+# The part that stands for the whole write, so that the ledger is not empty while one runs.
+_WHOLE = -1
+
+
+class Parts:
+    """One write of many parts. Processes get copies of it."""
+
+    def __init__(self, db: Path, table: str, if_exists: str) -> None:
+        if if_exists not in ("fail", "append"):
+            raise misuse(f"if_exists={if_exists!r}", 'give "fail" or "append"')
+        # Tasks may have another working directory.
+        self.path = os.path.abspath(os.fspath(db))
+        self.table = table
+        self.if_exists = if_exists
+        self.id = uuid.uuid4().hex
+        self.made_table = False
+
+    def begin(self, empty_frame: Any) -> None:
+        """Makes the table with the columns of a frame without rows.
+
+        Raises `OperationalError` if the table is there and must not be.
+        """
+        was_there = self._is_there()
+        load(self.path, empty_frame, table=self.table, if_exists=self.if_exists)
+        self.made_table = not was_there
+        with Writer(self.path, shared=True) as writer, writer.transaction() as tx:
+            tx.execute(
+                f"CREATE TABLE IF NOT EXISTS {_LEDGER}"
+                "(id TEXT, part INTEGER, PRIMARY KEY (id, part)) WITHOUT ROWID"
+            )
+            tx.execute(f"INSERT INTO {_LEDGER} VALUES (?, ?)", (self.id, _WHOLE))
+
+    def write(self, part: int, frames: Iterable[Any]) -> int:
+        """Writes the rows of one part as one transaction; returns their number.
+
+        That is 0 for a part that is in already. After an exception nothing of the part is in.
+        """
+        given = list(frames)
+        count = 0
+        with Writer(self.path, shared=True) as writer, writer.transaction() as tx:
+            is_in = tx.execute(
+                f"SELECT 1 FROM {_LEDGER} WHERE id = ? AND part = ?", (self.id, part)
+            ).fetchone()
+            if is_in is None:
+                tx.execute(f"INSERT INTO {_LEDGER} VALUES (?, ?)", (self.id, part))
+                count = sum(tx.insert_many(self.table, frame) for frame in given)
+        return count
+
+    def end(self) -> None:
+        """Forgets which parts are in."""
+        with Writer(self.path, shared=True) as writer, writer.transaction() as tx:
+            self._forget(tx)
+
+    def abandon(self) -> None:
+        """Drops the table if this write has made it. Rows in a table that was there stay."""
+        if not self._is_there(_LEDGER):
+            return
+        with Writer(self.path, shared=True) as writer, writer.transaction() as tx:
+            if self.made_table:
+                tx.execute(f"DROP TABLE IF EXISTS {_quoted(self.table)}")
+            self._forget(tx)
+
+    def _forget(self, tx: Any) -> None:
+        tx.execute(f"DELETE FROM {_LEDGER} WHERE id = ?", (self.id,))
+        if tx.execute(f"SELECT 1 FROM {_LEDGER} LIMIT 1").fetchone() is None:
+            tx.execute(f"DROP TABLE {_LEDGER}")
+
+    def _is_there(self, table: str | None = None) -> bool:
+        if not os.path.exists(self.path):
+            return False
+        with Writer(self.path, shared=True) as writer:
+            found = writer.query(
+                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE",
+                (table or self.table,),
+            )
+            return found.fetchone() is not None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,109 @@
+"""Rows of Python, by their types."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import operator
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union
+
+from ._values import adapt
+
+Shape = tuple[str, Sequence[str], Union[Callable[[Any], Any], None]]
+
+
+def shape_of(row: Any, has_columns: bool = False) -> Shape:
+    """The way to the values of a row, which holds for all rows of its type.
+
+    Returns a kind, names and a function. "fields": the function gives a tuple of values for these
+    names, or the row is such a tuple. "dict": the function gives a dict, or the row is one.
+    "positions": the row is a tuple or a list of values without names.
+
+    Raises TypeError for an object that is no row.
+    """
+    kind = type(row)
+    fields = getattr(row, "_fields", None)
+    if isinstance(fields, tuple) and isinstance(row, Sequence):
+        if not isinstance(row, tuple):
+            return "fields", fields, tuple
+        return ("positions", (), None) if has_columns else ("fields", fields, None)
+    if isinstance(row, (tuple, list)):
+        return "positions", (), None
+    if isinstance(row, dict):
+        return "dict", (), None
+    if isinstance(row, Mapping):
+        return "dict", (), dict
+    names = _field_names(kind)
+    if names is not None:
+        return ("dict", (), dict) if names == ["*"] else ("fields", names, _getter(names))
+    names = getattr(getattr(row, "dtype", None), "names", None)
+    if names:
+        return "fields", names, operator.methodcaller("item")
+    if hasattr(row, "keys") and hasattr(row, "__getitem__"):
+        return "dict", (), lambda row: {key: row[key] for key in row.keys()}
+    raise TypeError(
+        f"a row of type {kind.__module__}.{kind.__qualname__}: rows are dicts, tuples, named "
+        "tuples, dataclasses or models"
+    )
+
+
+def _field_names(kind: type) -> list[str] | None:
+    """Names of the fields of a dataclass or a model; ["*"] if each object may have its own."""
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    models = getattr(kind, "model_fields", None)
+    if isinstance(models, Mapping):
+        config = getattr(kind, "model_config", {})
+        return ["*"] if config.get("extra") == "allow" else list(models)
+    attributes = getattr(kind, "__attrs_attrs__", None)
+    if attributes is not None:
+        return [attribute.name for attribute in attributes]
+    structure = getattr(kind, "__struct_fields__", None)
+    return None if structure is None else list(structure)
+
+
+def _getter(names: list[str]) -> Callable[[Any], Any]:
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return lambda row: tuple(getattr(row, name) for name in names)
+
+
+def row_as_json(row: Any, names: Sequence[str]) -> str:
+    """A row as a person would look it up, whatever is wrong with it."""
+    try:
+        kind, own, get = shape_of(row)
+        values = get(row) if get else row
+        if kind == "positions":
+            extra = (f"value {at}" for at in range(len(names) + 1, len(values) + 1))
+            values = dict(zip([*names, *extra], values))
+        elif kind == "fields":
+            values = dict(zip(own, values))
+        shown = {str(key): _shown(value) for key, value in values.items()}
+        text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+    except Exception:
+        text = _repr(row)
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _shown(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if type(value) is int and value.bit_length() <= 256:
+        return value
+    try:
+        plain = adapt(value)
+    except Exception:
+        return _repr(value)
+    if isinstance(plain, bytes):
+        return plain.hex()
+    return repr(plain) if isinstance(plain, float) and not math.isfinite(plain) else plain
+
+
+def _repr(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except Exception:
+        return f"an object of type {type(value).__qualname__}"

@@ -1,0 +1,140 @@
+"""Sources of `load`: paths, files, frames and rows."""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from ._errors import misuse
+
+Path: TypeAlias = "str | os.PathLike[str]"
+# Kind, name in messages, and the object that the native module reads.
+Input = tuple[str, str, Any]
+
+
+def input_of(source: Any) -> Input:
+    """Kind, name in messages, and object of an input."""
+    if isinstance(source, (str, os.PathLike)):
+        return "files", "", _files([source])
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return "bytes", "<bytes>", bytes(source)
+    frame = _frame_of(source)
+    if frame is not None:
+        return frame
+    if callable(getattr(source, "read", None)):
+        name = getattr(source, "name", None)
+        return "stream", name if isinstance(name, str) and name else "<file>", source.read
+    if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
+        return "files", "", _files(source)
+    if isinstance(source, Mapping):
+        raise misuse("a dict is one row", "give a list of such rows, or a data frame")
+    if hasattr(source, "__aiter__"):
+        raise misuse("rows come from an iterable, and this one is asynchronous")
+    if not isinstance(source, Iterable):
+        kind = type(source)
+        raise misuse(
+            f"an object of type {kind.__module__}.{kind.__qualname__} gives no rows",
+            "give a path, a file, bytes, a data frame or an iterable of rows",
+        )
+    return "rows", "<rows>", source
+
+
+def _files(paths: Iterable[Path]) -> list[str]:
+    """Files, with each pattern that names no file replaced by those that fit it."""
+    files = []
+    for path in paths:
+        if not isinstance(path, (str, os.PathLike)):
+            raise misuse(f"{path!r} is no path", "a list holds paths, or it holds rows")
+        name = os.fspath(path)
+        if "::" in name or not glob.has_magic(name) or os.path.lexists(name):
+            files.append(name)
+            continue
+        found = sorted(it for it in glob.glob(name, recursive=True) if not os.path.isdir(it))
+        if not found:
+            raise misuse(f"no file fits {name}", "check the pattern and the folder")
+        files.extend(found)
+    return files
+
+
+def _frame_of(source: Any) -> Input | None:
+    """A source that exports Arrow. "frame" is one that exports the same rows each time."""
+    if _is(source, "pandas", "DataFrame"):
+        return _pandas(source)
+    if _is(source, "polars", "DataFrame") or _is(source, "polars", "LazyFrame"):
+        return "frame", "<frame>", _polars(source)
+    if _is(source, "pyarrow", "Table") or _is(source, "pyarrow", "RecordBatch"):
+        return "frame", "<frame>", source
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        return "batches", "<frame>", source
+    return None
+
+
+def _is(source: Any, library: str, name: str) -> bool:
+    """Whether an object is of a class of a library, which is loaded if there are such objects."""
+    kind = getattr(sys.modules.get(library), name, None)
+    return isinstance(kind, type) and isinstance(source, kind)
+
+
+def _polars(frame: Any) -> Any:
+    """A frame of polars whose columns all have a type of Arrow."""
+    polars: Any = sys.modules["polars"]
+    if isinstance(frame, polars.LazyFrame):
+        frame = frame.collect()
+    types = {name: _arrow_type(name, kind, polars) for name, kind in frame.schema.items()}
+    other = {name: kind for name, kind in types.items() if kind != frame.schema[name]}
+    return frame.cast(other) if other else frame
+
+
+def _arrow_type(name: str, kind: Any, polars: Any) -> Any:
+    """The type of polars that can be exported, for one that cannot, or not without harm."""
+    if kind == polars.Object:
+        # It would be exported as addresses in memory.
+        raise misuse(
+            f"column {name!r} holds objects of Python, which polars does not export",
+            "cast it to a type of values, or load its rows: frame.iter_rows(named=True)",
+        )
+    if kind == polars.Null:
+        return polars.String
+    if kind in (getattr(polars, "Int128", None), getattr(polars, "UInt128", None)):
+        return polars.Decimal(38, 0)
+    if isinstance(kind, polars.List):
+        return polars.List(_arrow_type(name, kind.inner, polars))
+    if isinstance(kind, polars.Array):
+        return polars.Array(_arrow_type(name, kind.inner, polars), kind.size)
+    if isinstance(kind, polars.Struct):
+        fields = {field.name: _arrow_type(name, field.dtype, polars) for field in kind.fields}
+        return polars.Struct(fields)
+    return kind
+
+
+def _pandas(frame: Any) -> Input:
+    """A frame of pandas: as Arrow where pyarrow is there and takes it, else as rows."""
+    named = [level for level in frame.index.names if level is not None]
+    if named:
+        unnamed = [at for at, level in enumerate(frame.index.names) if level is None]
+        frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
+        frame = frame.reset_index()
+    if _is(frame, "geopandas", "GeoDataFrame"):
+        return "frame", "<frame>", frame.to_arrow(index=False)
+    names = [str(name) for name in frame.columns]
+    table = _pandas_as_arrow(frame.set_axis(names, axis=1))
+    if table is not None:
+        return "frame", "<frame>", table
+    rows = frame.itertuples(index=False, name=None)
+    return "rows", "<frame>", (dict(zip(names, row)) for row in rows)
+
+
+def _pandas_as_arrow(frame: Any) -> Any:
+    """A table of pyarrow; None without pyarrow, or for objects of several types in a column."""
+    try:
+        pyarrow = importlib.import_module("pyarrow")
+    except ImportError:
+        return None
+    try:
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    except (pyarrow.ArrowException, TypeError, ValueError):
+        return None

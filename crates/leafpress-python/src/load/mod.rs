@@ -1,0 +1,209 @@
+//! `load`: files, streams, frames and rows of Python into a table.
+//!
+//! | module | is |
+//! |---|---|
+//! | `options` | keywords to a `Loader` |
+//! | `caller` | the caller's thread, which runs its code while others load |
+//! | `rows` | dicts, tuples and objects as rows of values |
+//!
+//! Must never: hold the interpreter while pages are pressed.
+
+mod caller;
+mod options;
+mod rows;
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use leafpress::load::{CancelToken, Loader, Progress};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyString};
+
+use self::caller::{Caller, serve};
+use self::options::Options;
+use self::rows::{PythonRows, Rows};
+use crate::arrow::{Exported, batches_of};
+use crate::errors::{Raise, misuse};
+
+/// The input of a load.
+enum Input {
+    Files(Vec<PathBuf>),
+    Bytes(PyBackedBytes),
+    /// The method that reads.
+    Stream(Py<PyAny>),
+    /// An object that exports record batches, and whether it does so again.
+    Arrow(Py<PyAny>, bool),
+    Rows(Box<Rows>),
+}
+
+/// Loads an input, or only looks at it. Returns the report as JSON.
+///
+/// # Errors
+/// The library's error, or the exception of the caller's own code.
+#[pyfunction]
+#[pyo3(signature = (database, kind, name, source, options, dry_run, progress))]
+#[expect(clippy::too_many_arguments, reason = "one call of one Python function")]
+#[expect(clippy::needless_pass_by_value, reason = "as pyo3 gives them")]
+pub fn load(
+    py: Python<'_>,
+    database: PathBuf,
+    kind: &str,
+    name: &str,
+    source: Bound<'_, PyAny>,
+    options: Options,
+    dry_run: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let input = input_of(kind, &source, &options)?;
+    let token = CancelToken::new();
+    let loader = options.loader(database, &token).raise(py)?;
+    let name = name.to_owned();
+    let (loaded, fault) = serve(py, &token, move |caller| {
+        let loader = match progress {
+            Some(callback) => telling(loader, caller.clone(), callback),
+            None => loader,
+        };
+        if dry_run {
+            tried(loader, &name, input, &caller)
+        } else {
+            loaded(loader, &name, input, &caller)
+        }
+    })?;
+    match fault {
+        Some(fault) => Err(with_note(py, fault, &loaded)),
+        None => loaded.raise(py),
+    }
+}
+
+fn input_of(kind: &str, source: &Bound<'_, PyAny>, options: &Options) -> PyResult<Input> {
+    Ok(match kind {
+        "files" => Input::Files(source.extract()?),
+        "bytes" => Input::Bytes(source.extract()?),
+        "stream" => Input::Stream(source.clone().unbind()),
+        "frame" => Input::Arrow(source.clone().unbind(), true),
+        "batches" => Input::Arrow(source.clone().unbind(), false),
+        "rows" => Input::Rows(Box::new(Rows::new(source, options.columns())?)),
+        other => return Err(misuse(source.py(), format!("there is no kind of input '{other}'"))),
+    })
+}
+
+/// The loader with progress, which the caller's thread hands to `callback`.
+fn telling(loader: Loader, caller: Caller, callback: Py<PyAny>) -> Loader {
+    let callback = std::sync::Arc::new(callback);
+    loader.progress(move |progress: &Progress| {
+        let Progress { bytes_read, bytes_total, rows, stage, .. } = *progress;
+        let callback = std::sync::Arc::clone(&callback);
+        caller.tell(move |py| callback.call1(py, (stage, rows, bytes_read, bytes_total)).map(drop));
+    })
+}
+
+fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<String> {
+    let report = match input {
+        Input::Files(paths) => loader.load_files(&paths),
+        Input::Bytes(bytes) => loader.load_reader(name, &bytes[..]),
+        Input::Stream(read) => loader.load_reader(name, Stream::new(caller, read)),
+        Input::Arrow(object, true) => {
+            loader.load_record_batch_source(name, || exported(caller, &object))
+        }
+        Input::Arrow(object, false) => exported(caller, &object)
+            .map_err(leafpress::Error::aborted)
+            .and_then(|batches| loader.load_record_batches(name, batches)),
+        Input::Rows(rows) => loader.load_values(name, PythonRows::new(caller.clone(), *rows)),
+    };
+    report.map(|report| as_json(&report))
+}
+
+fn tried(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<String> {
+    let report = match input {
+        Input::Files(paths) => loader.dry_run_files(&paths),
+        Input::Bytes(bytes) => loader.dry_run_reader(name, &bytes[..]),
+        Input::Stream(read) => loader.dry_run_reader(name, Stream::new(caller, read)),
+        Input::Arrow(object, true) => {
+            loader.dry_run_record_batch_source(name, || exported(caller, &object))
+        }
+        Input::Arrow(object, false) => exported(caller, &object)
+            .map_err(leafpress::Error::aborted)
+            .and_then(|batches| loader.dry_run_record_batches(name, batches)),
+        Input::Rows(rows) => loader.dry_run_values(name, PythonRows::new(caller.clone(), *rows)),
+    };
+    report.map(|report| as_json(&report))
+}
+
+/// The record batches of an object, exported by the caller's thread.
+fn exported(caller: &Caller, object: &Py<PyAny>) -> Result<Exported, caller::Gone> {
+    let object = Python::attach(|py| object.clone_ref(py));
+    caller.ask(move |py| batches_of(object.bind(py)))
+}
+
+fn as_json(report: &impl serde::Serialize) -> String {
+    // A report has no value that JSON has not.
+    serde_json::to_string(report).unwrap_or_default()
+}
+
+/// The exception of the caller's own code, with a note on what is on disk.
+fn with_note(py: Python<'_>, fault: PyErr, loaded: &leafpress::Result<String>) -> PyErr {
+    let note = match loaded {
+        Ok(_) => "leafpress: the load was complete before that, and stays".to_owned(),
+        Err(error) => match error.state_on_disk() {
+            Some(state) => format!("leafpress: {state}"),
+            None => return fault,
+        },
+    };
+    // Python 3.10 has no notes.
+    let _ = fault.value(py).call_method1("add_note", (note,));
+    fault
+}
+
+/// A file of Python, read by the caller's thread.
+struct Stream {
+    caller: Caller,
+    read: Py<PyAny>,
+    /// Bytes that were read and not yet taken, from `taken` on.
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 20;
+
+impl Stream {
+    fn new(caller: &Caller, read: Py<PyAny>) -> Self {
+        Self { caller: caller.clone(), read, bytes: Vec::new(), taken: 0 }
+    }
+
+    /// Reads on; no bytes at the end.
+    fn read_on(&mut self) -> io::Result<()> {
+        let read = Python::attach(|py| self.read.clone_ref(py));
+        let bytes = self.caller.ask(move |py| {
+            let read = read.call1(py, (READ_BYTES,))?;
+            let read = read.bind(py);
+            if let Ok(text) = read.cast::<PyString>() {
+                return Ok(text.to_str()?.as_bytes().to_vec());
+            }
+            match read.cast::<PyBytes>() {
+                Ok(bytes) => Ok(bytes.as_bytes().to_vec()),
+                Err(_) => {
+                    let found = read.get_type().to_string();
+                    Err(misuse(py, format!("the file gives neither bytes nor text but {found}")))
+                }
+            }
+        });
+        self.bytes = bytes.map_err(io::Error::other)?;
+        self.taken = 0;
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.bytes.len() {
+            self.read_on()?;
+        }
+        let left = &self.bytes[self.taken..];
+        let count = left.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&left[..count]);
+        self.taken += count;
+        Ok(count)
+    }
+}

@@ -1,0 +1,340 @@
+"""The Writer from tasks of asyncio. The judge is Python's sqlite3."""
+
+import asyncio
+import contextlib
+import gc
+import sqlite3
+import sys
+import threading
+import time
+import warnings
+from contextlib import closing
+
+import anyio
+import pytest
+
+import leafpress as lp
+from leafpress import _async
+
+uvloop = pytest.importorskip("uvloop") if sys.platform != "win32" else None
+
+LIMIT_S = 20
+TABLE = "CREATE TABLE t(a INTEGER PRIMARY KEY, b)"
+INSERT = "INSERT INTO t(b) VALUES (?)"
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request):
+    """Runs a coroutine in an event loop, within the limit."""
+    make = asyncio.new_event_loop if request.param == "asyncio" else uvloop.new_event_loop
+
+    def run(coroutine):
+        loop = make()
+        try:
+            return loop.run_until_complete(asyncio.wait_for(coroutine, LIMIT_S))
+        finally:
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+    return run
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "a.db"
+    with lp.Writer(path) as writer:
+        writer.execute_batch(TABLE)
+    return path
+
+
+def rows_in(path, sql="SELECT * FROM t ORDER BY 1"):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_calls_are_answered(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            done = await writer.execute(INSERT, ("x",))
+            assert done == (1, 1) and rows_in(path) == [(1, "x")]
+            await writer.execute_batch("INSERT INTO t(b) VALUES (1); INSERT INTO t(b) VALUES (2)")
+            assert await writer.insert_many("t", ({"b": n} for n in (3, 4))) == 2
+            assert await writer.insert_many("t", [(9, 5)]) == 1
+            found = await writer.query("SELECT b FROM t WHERE a > :a", {"a": 1})
+            assert found.fetchall() == [(1,), (2,), (3,), (4,), (5,)]
+            await writer.maintain("optimize")
+            await writer.backup(path.with_name("copy.db"))
+            assert writer.in_force()["profile"] == "durable"
+        assert "closed" in writer.stopped
+        with pytest.raises(lp.ProgrammingError, match="closed"):
+            await writer.execute(INSERT, ("x",))
+
+    run(main())
+    assert rows_in(path) == rows_in(path.with_name("copy.db"))
+
+
+def test_it_opens_at_the_first_call(run, path):
+    async def main():
+        writer = lp.AsyncWriter(path, profile="relaxed")
+        assert writer.stopped is None
+        done = await asyncio.gather(*(writer.execute(INSERT, (n,)) for n in range(50)))
+        assert sorted(rowid for _, rowid in done) == list(range(1, 51))
+        assert writer.in_force()["profile"] == "relaxed"
+        await writer.close()
+        wrong = lp.AsyncWriter(path, profile="fast")
+        for _ in range(2):
+            with pytest.raises(lp.ProgrammingError, match="no profile"):
+                await wrong.execute(INSERT, (1,))
+
+    run(main())
+    assert sorted(b for _, b in rows_in(path)) == list(range(50))
+
+
+def test_errors_reach_their_own_task(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            calls = [writer.execute("INSERT INTO t VALUES (?, 1)", (n // 2,)) for n in range(100)]
+            done = await asyncio.gather(*calls, return_exceptions=True)
+            assert [isinstance(it, lp.IntegrityError) for it in done] == [False, True] * 50
+            for wrong in ((), (1, 2), {"x": 1}):
+                with pytest.raises(lp.ProgrammingError):
+                    await writer.execute(INSERT, wrong)
+
+    run(main())
+    assert len(rows_in(path)) == 50
+
+
+def test_one_wake_up_for_each_commit(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            await writer.execute(INSERT, (0,))
+            side = _async.side_of(asyncio.get_running_loop())
+            drains, before = side.drains(), writer.stats()["commits"]
+
+            async def insert():
+                for number in range(20):
+                    await writer.execute(INSERT, (number,))
+
+            await asyncio.gather(*(insert() for _ in range(500)))
+            commits = writer.stats()["commits"] - before
+            return side.drains() - drains, commits
+
+    drains, commits = run(main())
+    print(f"{drains} wake-ups for {commits} commits of 10,000 calls")
+    assert len(rows_in(path)) == 10_001
+    assert 0 < drains <= commits <= 1_000
+
+
+def test_a_call_that_has_not_begun_is_taken_back(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            async with writer.transaction() as tx:
+                await tx.execute(INSERT, ("inside",))
+                # A task of its own: one of this task would wait for the transaction.
+                calls = []
+
+                async def outside():
+                    calls.extend(writer.execute(INSERT, (n,)) for n in range(10))
+
+                _async._around.set(())
+                await outside()
+                assert all(call.cancel() for call in calls[::2])
+                assert not calls[0].cancel()
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(writer.execute(INSERT, ("late",)), 0.05)
+            done = await asyncio.gather(*calls, return_exceptions=True)
+            assert [isinstance(it, asyncio.CancelledError) for it in done] == [True, False] * 5
+            assert writer.stats()["calls_cancelled"] == 6
+
+    run(main())
+    assert [b for _, b in rows_in(path)] == ["inside", 1, 3, 5, 7, 9]
+
+
+def test_a_transaction_is_all_or_nothing(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            async with writer.transaction() as tx:
+                done = await tx.execute("INSERT INTO t(b) VALUES (1), (2) RETURNING a")
+                assert done.fetchall() == [(1,), (2,)]
+                await tx.execute_batch("DELETE FROM t WHERE a = 1")
+                assert await tx.insert_many("t", [{"b": 3}]) == 1
+                assert await tx.insert_many("t", [(9, 4)]) == 1
+                with pytest.raises(lp.IntegrityError):
+                    await tx.execute("INSERT INTO t VALUES (9, 9)")
+                assert rows_in(path) == []
+            with pytest.raises(KeyError):
+                async with writer.transaction() as tx:
+                    await tx.execute("DELETE FROM t")
+                    raise KeyError
+            with pytest.raises(lp.Error):
+                await tx.execute("SELECT 1")
+
+            async def waits():
+                async with writer.transaction() as tx:
+                    await tx.execute("DELETE FROM t")
+                    await asyncio.sleep(LIMIT_S)
+
+            for wait_s in (0.1, 0.0):
+                task = asyncio.create_task(waits())
+                await asyncio.sleep(wait_s)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            await writer.execute("INSERT INTO t VALUES (10, 5)")
+
+    run(main())
+    assert rows_in(path) == [(2, 2), (3, 3), (9, 4), (10, 5)]
+
+
+def test_calls_that_would_wait_for_themselves_are_refused(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer, lp.AsyncWriter(path.with_name("b.db")) as other:
+            await other.execute_batch(TABLE)
+            async with writer.transaction() as tx:
+                for call in (
+                    lambda: writer.execute("SELECT 1"),
+                    lambda: writer.execute_batch("SELECT 1"),
+                    lambda: writer.insert_many("t", [{"b": 1}]),
+                    lambda: writer.transaction().__aenter__(),
+                    writer.close,
+                    lambda: asyncio.create_task(writer.insert_many("t", [{"b": 1}])),
+                ):
+                    with pytest.raises(lp.ProgrammingError, match="for ever"):
+                        await call()
+                await tx.execute(INSERT, ("inside",))
+                await other.execute(INSERT, ("other",))
+            await writer.execute(INSERT, ("after",))
+
+    run(main())
+    assert [b for _, b in rows_in(path)] == ["inside", "after"]
+
+
+def test_other_tasks_wait_for_a_transaction(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+
+            async def add():
+                async with writer.transaction() as tx:
+                    found = await tx.execute("SELECT count(*) FROM t")
+                    await asyncio.sleep(0)
+                    await tx.execute(INSERT, found.fetchone())
+
+            await asyncio.gather(*(add() for _ in range(50)))
+
+    run(main())
+    assert [b for _, b in rows_in(path)] == list(range(50))
+
+
+def test_a_forgotten_transaction_is_rolled_back(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            tx = writer.transaction()
+            await tx.__aenter__()
+            await tx.execute(INSERT, ("never",))
+            _async._around.set(())
+            del tx
+            await writer.execute(INSERT, ("after",))
+
+    run(main())
+    assert [b for _, b in rows_in(path)] == ["after"]
+
+
+def test_event_loops_of_several_threads_use_one_writer(path):
+    writer = lp.AsyncWriter(path)
+    failed = []
+
+    def thread(number):
+        async def main():
+            await asyncio.gather(
+                *(writer.execute(INSERT, (number * 1000 + step,)) for step in range(200))
+            )
+
+        try:
+            for make in (asyncio.new_event_loop, uvloop.new_event_loop):
+                loop = make()
+                with closing(loop):
+                    loop.run_until_complete(asyncio.wait_for(main(), LIMIT_S))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=thread, args=[number]) for number in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(LIMIT_S)
+    assert failed == []
+    asyncio.run(writer.close())
+    assert len(rows_in(path)) == 1600
+
+
+def test_anyio_runs_it(path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer, anyio.create_task_group() as group:
+            for number in range(20):
+                group.start_soon(lambda n=number: awaited(writer.execute(INSERT, (n,))))
+            with anyio.move_on_after(0.05):
+                async with writer.transaction() as tx:
+                    await tx.execute(INSERT, ("never",))
+                    await anyio.sleep(LIMIT_S)
+
+    async def awaited(call):
+        await call
+
+    for use_uvloop in (False, True):
+        anyio.run(main, backend="asyncio", backend_options={"use_uvloop": use_uvloop})
+    assert len(rows_in(path)) == 40
+
+
+def test_a_loop_that_ends_early_harms_nothing(path):
+    """Calls are under way when their loop is closed; another loop uses the writer after it."""
+    writer = lp.AsyncWriter(path)
+
+    async def leave():
+        return [writer.execute(INSERT, (n,)) for n in range(200)]
+
+    async def stay():
+        await writer.execute(INSERT, ("last",))
+        await writer.close()
+
+    with warnings.catch_warnings(), contextlib.suppress(asyncio.CancelledError):
+        warnings.simplefilter("error")
+        asyncio.run(writer.open())
+        left = asyncio.run(leave())
+        asyncio.run(asyncio.wait_for(stay(), LIMIT_S))
+    assert len(left) == 200 and "last" in [b for _, b in rows_in(path)]
+
+
+def test_calls_leave_nothing_for_the_collector(path):
+    """A call and its future do not refer to each other once it is answered."""
+
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            await writer.execute(INSERT, (0,))
+            gc.collect()
+            gc.disable()
+            try:
+                await asyncio.gather(*(writer.execute(INSERT, (n,)) for n in range(1000)))
+                cancelled = [writer.execute(INSERT, (n,)) for n in range(100)]
+                assert any([call.cancel() for call in cancelled])
+                await asyncio.wait(cancelled)
+                del cancelled
+                await asyncio.sleep(0)
+                return gc.collect()
+            finally:
+                gc.enable()
+
+    assert asyncio.run(main()) < 100
+
+
+def test_the_event_loop_goes_on_while_calls_wait(path):
+
+    async def main():
+        async with lp.AsyncWriter(path, max_delay=0.05) as writer:
+            calls = [writer.execute(INSERT, (n,)) for n in range(512)]
+            ticks, end = 0, time.monotonic() + LIMIT_S
+            while not all(call.done() for call in calls) and time.monotonic() < end:
+                await asyncio.sleep(0.001)
+                ticks += 1
+            return ticks
+
+    assert asyncio.run(main()) > 5

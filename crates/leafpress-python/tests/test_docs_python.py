@@ -1,0 +1,106 @@
+"""The examples of the chapter about Python: each is run, in order, in one folder.
+
+Examples share their names, as in one session. A recipe for a program says which one it is for
+(`<!-- python: django -->`), and is run by a part of this file that plays that program.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHAPTER = Path(__file__).resolve().parents[3] / "docs" / "python.md"
+BLOCK = re.compile(r"(?:<!-- python: (\w+) -->\n)?```python\n(.*?)\n```", re.DOTALL)
+SECONDS_MAX = 120
+
+EVENTS = "CREATE TABLE IF NOT EXISTS event(id INTEGER PRIMARY KEY, what TEXT UNIQUE)"
+
+# What stands before and after a recipe, and has to hold.
+PROGRAMS = {
+    "fastapi": (
+        "",
+        """
+from fastapi.testclient import TestClient
+with TestClient(app) as client:
+    answer = client.post("/events/by a request")
+    assert answer.status_code == 200 and answer.json()["id"] > 0, answer.text
+""",
+    ),
+    "django": (
+        """
+import django
+from django.conf import settings
+database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "app.db"}
+settings.configure(DATABASES={"default": database}, INSTALLED_APPS=[])
+django.setup()
+""",
+        """
+from django.db import connection
+log("by Django")
+with connection.cursor() as cursor:
+    assert cursor.execute("SELECT what FROM event WHERE what = 'by Django'").fetchone()
+    cursor.execute("INSERT INTO event(what) VALUES ('by the ORM')")
+child = os.fork()
+if child == 0:
+    log("by a child")
+    writer().close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert writer().query("SELECT count(*) FROM event WHERE what IN ('by the ORM', 'by a child')").fetchone()[0] == 2
+""",
+    ),
+    "sqlalchemy": ("", ""),
+    "dask": ("", "import leafpress\nassert leafpress.verify('app.db')['sound']"),
+    "ray": (
+        "import ray, os\n"
+        "ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False,"
+        " runtime_env={'env_vars': {'PYTHONPATH': os.environ.get('PYTHONPATH', '')}})",
+        "import sqlite3\n"
+        "assert sqlite3.connect('app.db').execute('SELECT count(*) FROM from_ray').fetchone() == (1000,)",
+    ),
+}
+MODULES = {"fastapi": ["fastapi", "httpx"], "django": ["django"], "dask": ["dask.dataframe"]}
+
+
+def examples() -> list[tuple[str | None, str]]:
+    """The program and the text of each example."""
+    return [(program or None, text) for program, text in BLOCK.findall(CHAPTER.read_text())]
+
+
+def run(script: str, folder: Path) -> None:
+    """Runs a script in the folder, in an interpreter of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error::SyntaxWarning", "-c", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+    )
+    assert done.returncode == 0, f"{script}\n---\n{done.stdout}{done.stderr}"
+
+
+def test_the_examples_run_in_order(tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    texts = [text for program, text in examples() if program is None]
+    assert len(texts) > 5, "they were not found"
+    assert "lp.bench(" in texts[-1]
+    run("\n".join(texts), tmp_path)
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_recipe_runs(program: str, tmp_path: Path) -> None:
+    for module in MODULES.get(program, [program]):
+        pytest.importorskip(module, reason=f"{module} is not installed: its recipe is not tested")
+    [text] = [text for name, text in examples() if name == program]
+    before, after = PROGRAMS[program]
+    made = f"import sqlite3\nsqlite3.connect('app.db').execute('{EVENTS}').connection.close()\n"
+    run(f"{made}{before}\n{text}\n{after}", tmp_path)
+
+
+def test_each_recipe_has_a_program() -> None:
+    assert {name for name, _ in examples() if name} == set(PROGRAMS)

@@ -1,0 +1,332 @@
+"""Errors of `load`: what they say, and that they leave nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+
+import leafpress as lp
+import polars
+import pyarrow
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path):
+    """Whatever happens, there is the database or nothing."""
+    yield
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left <= {"app.db", "bad.json", "bad.json.log", "script.py"}
+
+
+@pytest.fixture
+def db(tmp_path):
+    return tmp_path / "app.db"
+
+
+@pytest.fixture
+def old(db):
+    """A database with a table that must stay as it is."""
+    with sqlite3.connect(db) as connection:
+        connection.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v)")
+        connection.execute("INSERT INTO t VALUES (1, 'old')")
+    before = db.read_bytes()
+    yield db
+    assert db.read_bytes() == before
+
+
+def bad(k: object) -> list[object]:
+    return [{"n": 1}, {"n": 2}, {"n": k}, {"n": 4}]
+
+
+class Own:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (2**63, "column \"n\": the integer 9223372036854775808 does not fit in the 64 bits"),
+        (-(2**63) - 1, "does not fit in the 64 bits"),
+        (10**5000, "64 bits"),
+        (Own(), "of type Own"),
+        (1j, "of type complex"),
+        ([Own()], "of type Own"),
+        ("\ud800", "surrogates not allowed"),
+    ],
+    ids=["large", "small", "huge", "object", "complex", "nested", "surrogate"],
+)  # fmt: skip
+def test_a_value_that_cannot_be_stored_names_row_and_column(db, value, says):
+    with pytest.raises(lp.DataError) as caught:
+        lp.load(db, bad(value), table="t")
+    error = caught.value
+    assert says in str(error)
+    assert (error.kind, error.file, error.line) == ("bad_row", "<rows>", 3)
+    assert error.on_disk == f"nothing was written to {db}"
+    assert 'on_error="skip"' in error.to_do
+    assert isinstance(error, sqlite3.DataError)
+    assert not db.exists()
+
+
+def test_bad_rows_are_skipped_and_kept(db, tmp_path):
+    rows = [(1, "a"), (2**64, "b"), (3,), (4, "d", "e"), 5, (6, Own()), (7, "g")]
+    rejects = tmp_path / "bad.json"
+    report = lp.load(db, rows, table="t", columns=["n", "s"], on_error="skip", rejects=rejects)
+    assert (report.rows_read, report.rows_loaded, report.rows_rejected) == (7, 2, 5)
+    assert sqlite3.connect(db).execute("SELECT * FROM t").fetchall() == [(1, "a"), (7, "g")]
+    assert [row.line for row in report.rejects] == [2, 3, 4, 5, 6]
+    assert rejects.read_text().splitlines()[:3] == [
+        '{"n":18446744073709551616,"s":"b"}',
+        '{"n":3}',
+        '{"n":4,"s":"d","value 3":"e"}',
+    ]
+    log = (tmp_path / "bad.json.log").read_text()
+    assert "the row has 1 values, and there are 2 columns" in log
+    assert "a row of type builtins.int" in log
+
+
+def test_too_many_bad_rows(db):
+    with pytest.raises(lp.DataError) as caught:
+        lp.load(db, [{"n": 1}, *[{"n": 2**70}] * 5], table="t", on_error="skip", max_rejects=3)
+    assert caught.value.kind == "too_many_rejects"
+    assert not db.exists()
+
+
+def test_a_bad_row_brings_no_column(db):
+    rows = [{"a": 1}, {"a": 2, "b": 2**70}, {"a": 3}]
+    report = lp.load(db, rows, table="t", on_error="skip")
+    assert [column.name for column in report.columns] == ["a"]
+
+
+def test_ragged_tuples(db):
+    with pytest.raises(lp.DataError, match="the row has 3 values, and there are 2 columns"):
+        lp.load(db, [(1, 2), (3, 4, 5)], table="t", columns=["a", "b"])
+    with pytest.raises(lp.ProgrammingError, match=r"columns=\[…\]"):
+        lp.load(db, [(1, 2)], table="t")
+    with pytest.raises(lp.DataError, match='the key "c" is none of the columns'):
+        lp.load(db, [{"a": 1, "c": 2}], table="t", columns=["a", "b"])
+    with pytest.raises(lp.DataError, match="a key is no text but int"):
+        lp.load(db, [{1: 2}], table="t")
+
+
+def test_a_missing_file(db, tmp_path):
+    with pytest.raises(lp.ProgrammingError) as caught:
+        lp.load(db, tmp_path / "none.csv")
+    assert caught.value.kind == "not_found"
+    assert caught.value.on_disk.startswith("nothing was written")
+
+
+def test_a_table_that_is_there(old):
+    with pytest.raises(lp.OperationalError) as caught:
+        lp.load(old, [{"k": 2}], table="t")
+    assert caught.value.kind == "table_exists"
+    assert 'if_exists="append"' in caught.value.to_do
+
+
+@pytest.mark.parametrize("kind", ["rows", "frame", "batches"])
+def test_a_key_that_is_taken(old, kind):
+    rows = [{"k": k, "v": "new"} for k in (3, 2, 1)]
+    batch = pyarrow.RecordBatch.from_pylist(rows)
+    source = {
+        "rows": rows,
+        "frame": polars.DataFrame(rows),
+        "batches": pyarrow.RecordBatchReader.from_batches(batch.schema, [batch]),
+    }[kind]
+    with pytest.raises(lp.IntegrityError) as caught:
+        lp.load(old, source, table="t", if_exists="append")
+    error = caught.value
+    assert (error.kind, error.line) == ("constraint", 3)
+    assert error.sqlite_errorname == "SQLITE_CONSTRAINT_PRIMARYKEY"
+    assert isinstance(error, sqlite3.IntegrityError)
+
+
+@pytest.mark.parametrize("kind", ["rows", "frame", "batches"])
+def test_two_rows_with_one_key(db, kind):
+    rows = [{"k": 2}, {"k": 1}, {"k": 2}]
+    batch = pyarrow.RecordBatch.from_pylist(rows)
+    source = {
+        "rows": iter(rows),
+        "frame": polars.DataFrame(rows),
+        "batches": pyarrow.RecordBatchReader.from_batches(batch.schema, [batch]),
+    }[kind]
+    with pytest.raises(lp.IntegrityError, match="line 1 has its primary key already") as caught:
+        lp.load(db, source, table="t", pk="k")
+    assert caught.value.line == 3
+
+
+class OwnError(Exception):
+    pass
+
+
+def noted(error: BaseException) -> str:
+    return "\n".join(getattr(error, "__notes__", ["nothing was written"]))
+
+
+@pytest.mark.parametrize("at", [0, 1, 50_000])
+def test_an_iterable_that_raises(db, old, at):
+    def rows():
+        for n in range(100_000):
+            if n == at:
+                raise OwnError("the sensor is gone")
+            yield {"k": n, "v": None}
+
+    for options in ({"table": "new"}, {"table": "t", "if_exists": "replace"}):
+        with pytest.raises(OwnError, match="the sensor is gone") as caught:
+            lp.load(db, rows(), **options)
+        assert "nothing was written" in noted(caught.value)
+
+
+def test_a_file_that_raises(db):
+    class Broken:
+        name = "x.csv"
+        reads = 0
+
+        def read(self, size):
+            self.reads += 1
+            if self.reads > 2:
+                raise OwnError("unplugged")
+            return b"n\n1\n" if self.reads == 1 else b"2\n"
+
+    with pytest.raises(OwnError, match="unplugged"):
+        lp.load(db, Broken())
+
+    class Wrong:
+        def read(self, size):
+            return 7
+
+    with pytest.raises(lp.ProgrammingError, match="neither bytes nor text but <class 'int'>"):
+        lp.load(db, Wrong(), table="t")
+    assert not db.exists()
+
+
+def test_record_batches_that_fail(db):
+    schema = pyarrow.schema([("n", pyarrow.int64())])
+
+    def batches():
+        yield pyarrow.record_batch([[1]], schema=schema)
+        raise OwnError("no more")
+
+    reader = pyarrow.RecordBatchReader.from_batches(schema, batches())
+    with pytest.raises(lp.DataError, match="record batch 2 cannot be read.*no more"):
+        lp.load(db, reader, table="t")
+
+    class Refuses:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise OwnError("not today")
+
+    with pytest.raises(OwnError, match="not today"):
+        lp.load(db, Refuses(), table="t")
+    assert not db.exists()
+
+
+def test_a_callback_that_raises(db):
+    def tell(progress):
+        raise OwnError(progress.stage)
+
+    with pytest.raises(OwnError):
+        lp.load(db, ({"n": n} for n in range(10**9)), table="t", progress=tell)
+    assert not db.exists()
+
+
+def test_progress(db):
+    seen = []
+    lp.load(db, ({"n": n} for n in range(100_000)), table="t", progress=seen.append)
+    assert seen[-1].rows == 100_000
+    assert {progress.stage for progress in seen} <= {"", "detecting types", "pressing", "syncing"}
+    assert all(isinstance(progress, lp.Progress) for progress in seen)
+
+
+def test_a_bar(db, capfd, monkeypatch):
+    lp.load(db, [{"n": 1}], table="t", progress=True)
+    assert "1 rows" in capfd.readouterr().err
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    lp.load(db, [{"n": 1}], table="u", progress=True)
+    assert "1 rows" in capfd.readouterr().err
+
+
+SCRIPT = """
+import sys, threading, time
+import leafpress as lp
+
+db, kind = sys.argv[1:]
+
+def rows():
+    for n in range(10**9):
+        if n == 200_000:
+            print("ready", flush=True)
+        yield (n, f"text {n}")
+
+class Endless:
+    sent = 0
+    def read(self, size):
+        self.sent += 1
+        if self.sent == 20:
+            print("ready", flush=True)
+        return b"1,a\\n" * 100_000
+
+def pressing():
+    import pyarrow
+    schema = pyarrow.schema([("a", pyarrow.int64()), ("b", pyarrow.string())])
+    batch = pyarrow.record_batch([[7] * 50_000, ["text"] * 50_000], schema=schema)
+    table = pyarrow.Table.from_batches([batch] * 2_000)
+    threading.Timer(0.5, lambda: print("ready", flush=True)).start()
+    return table
+
+try:
+    if kind == "rows":
+        lp.load(db, rows(), table="new", columns=["a", "b"], index="b")
+    elif kind == "file":
+        lp.load(db, Endless(), table="new", header=False)
+    else:
+        lp.load(db, pressing(), table="new")
+except KeyboardInterrupt as stopped:
+    print("stopped", getattr(stopped, "__notes__", ["nothing was written"]), flush=True)
+    sys.exit(0)
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("kind", ["rows", "file", "pressing"])
+def test_ctrl_c_stops_and_leaves_nothing(old, tmp_path, kind):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    child = subprocess.Popen(
+        [sys.executable, str(script), str(old), kind], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "ready\n"
+    began = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    said, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert "stopped" in said and "nothing was written" in said
+    assert time.monotonic() - began < 10
+
+
+def test_temporary_files_have_the_rights_of_the_database(db):
+    """Whatever lies in the folder while rows are loaded can be read by nobody else."""
+    with sqlite3.connect(db) as connection:
+        connection.execute("CREATE TABLE t (n)")
+    db.chmod(0o600)
+    seen = {}
+
+    def rows():
+        for n in range(50_000):
+            if n % 10_000 == 0:
+                for path in db.parent.iterdir():
+                    if path != db:
+                        seen[path.name] = stat.S_IMODE(path.stat().st_mode)
+            yield {"n": n}
+
+    mask = os.umask(0)
+    try:
+        lp.load(db, rows(), table="t", if_exists="append")
+        lp.load(db, rows(), table="u", pk="n")
+    finally:
+        os.umask(mask)
+    assert seen and all(mode & 0o077 == 0 for mode in seen.values()), seen

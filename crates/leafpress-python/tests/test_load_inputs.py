@@ -1,0 +1,341 @@
+"""Inputs of `load`: paths, files, bytes, frames, rows."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import gzip
+import io
+import pathlib
+import sqlite3
+import sys
+import threading
+
+import datafusion
+import duckdb
+import geopandas
+import ibis
+import leafpress as lp
+import numpy
+import pandas
+import polars
+import pyarrow
+import pydantic
+import pytest
+import shapely
+import sqlalchemy
+
+async def asynchronous():
+    yield {"a": 1}
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def rows_of(db: pathlib.Path, table: str = "t") -> list[tuple]:
+    with sqlite3.connect(db) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return connection.execute(f'SELECT * FROM "{table}"').fetchall()
+
+
+def columns_of(db: pathlib.Path, table: str = "t") -> list[str]:
+    with sqlite3.connect(db) as connection:
+        return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+
+
+@pytest.fixture
+def db(tmp_path):
+    return tmp_path / "out" / "app.db"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path):
+    """No temporary file stays beside the database."""
+    (tmp_path / "out").mkdir()
+    yield
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left <= {"app.db", "app.db-wal", "app.db-shm"}
+
+
+def test_paths_patterns_and_lists(tmp_path, db, monkeypatch):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.ndjson").write_text('{"n":1}\n')
+    (tmp_path / "logs" / "b.ndjson").write_text('{"n":2}\n{"n":3}\n')
+    report = lp.load(db, str(tmp_path / "logs" / "*.ndjson"), table="t")
+    assert (report.rows_loaded, rows_of(db)) == (3, [(1,), (2,), (3,)])
+    monkeypatch.chdir(tmp_path)
+    files = [pathlib.Path("logs/b.ndjson"), "logs/a*"]
+    assert lp.load(str(db), files).table == "b"
+    assert rows_of(db, "b") == [(2,), (3,), (1,)]
+    with pytest.raises(lp.ProgrammingError, match="no file fits logs/z"):
+        lp.load(db, "logs/z*")
+    with pytest.raises(lp.ProgrammingError, match="no path"):
+        lp.load(db, ["logs/a.ndjson", 7])
+
+
+def test_a_table_of_another_database(tmp_path, db):
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE a (n INTEGER)")
+        connection.execute("INSERT INTO a VALUES (5)")
+    lp.load(db, f"{other}::a")
+    assert rows_of(db, "a") == [(5,)]
+
+
+def test_files_and_bytes(tmp_path, db):
+    text = "n,name\n1,Zoë\n2,\n"
+    path = tmp_path / "people.csv.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    with path.open("rb") as file:
+        assert lp.load(db, file).table == "people"
+    expected = [(1, "Zoë"), (2, "")]
+    assert rows_of(db, "people") == expected
+    for table, source in [
+        ("t1", io.StringIO(text)),
+        ("t2", io.BytesIO(text.encode())),
+        ("t3", text.encode()),
+        ("t4", bytearray(text.encode())),
+        ("t5", memoryview(text.encode())),
+    ]:
+        lp.load(db, source, table=table)
+        assert rows_of(db, table) == expected
+    with pytest.raises(lp.ProgrammingError, match="no name"):
+        lp.load(db, text.encode())
+
+
+def test_a_file_is_read_by_this_thread_and_in_parts(db):
+    class Slow(io.BytesIO):
+        threads = set()
+
+        def read(self, size=-1):
+            self.threads.add(threading.get_ident())
+            return super().read(min(size, 1000))
+
+    rows = 20_000
+    file = Slow(b"n\n" + b"".join(b"%d\n" % n for n in range(rows)))
+    # A key that does not ascend needs a second pass over what can be read only once.
+    lp.load(db, file, table="t", pk="n")
+    assert Slow.threads == {threading.get_ident()}
+    assert rows_of(db) == [(n,) for n in range(rows)]
+
+
+FRAME = {"id": [3, 1, 2], "name": ["c", None, "b"], "x": [0.5, 1.0, None]}
+SORTED = [(1, None, 1.0), (2, "b", None), (3, "c", 0.5)]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        polars.DataFrame(FRAME),
+        polars.DataFrame(FRAME).lazy(),
+        pyarrow.table(FRAME),
+        pyarrow.record_batch(FRAME),
+        pyarrow.RecordBatchReader.from_batches(
+            pyarrow.table(FRAME).schema, pyarrow.table(FRAME).to_batches(max_chunksize=1)
+        ),
+        pandas.DataFrame(FRAME),
+        duckdb.sql("SELECT 3 id, 'c' AS name, 0.5::DOUBLE x UNION ALL SELECT 1, NULL, 1.0"
+                   " UNION ALL SELECT 2, 'b', NULL"),
+    ],
+    ids=["polars", "lazy", "pyarrow", "batch", "reader", "pandas", "duckdb"],
+)  # fmt: skip
+def test_frames(db, frame):
+    # Sorted by the key: all of the rows are read, and those that can be read once are kept.
+    report = lp.load(db, frame, table="t", pk="id", unique="name")
+    assert (report.rows_loaded, report.create_sql.count("PRIMARY KEY")) == (3, 1)
+    assert rows_of(db) == SORTED
+
+
+def test_frames_of_datafusion_and_ibis(db):
+    context = datafusion.SessionContext()
+    frame = context.from_arrow(pyarrow.table(FRAME))
+    lp.load(db, frame.filter(datafusion.col("id") < 4), table="d", pk="id")
+    lp.load(db, ibis.memtable(polars.DataFrame(FRAME).to_pandas()), table="i", pk="id")
+    assert rows_of(db, "d") == rows_of(db, "i") == SORTED
+
+
+def test_a_frame_of_geopandas(db):
+    points = [shapely.Point(1, 2), None]
+    frame = geopandas.GeoDataFrame({"a": [1, 2]}, geometry=points, crs=4326)
+    frame.index = pandas.Index(["x", "y"], name="k")
+    lp.load(db, frame, table="t")
+    expected = [("x", 1, shapely.to_wkb(points[0])), ("y", 2, None)]
+    assert rows_of(db) == expected
+    assert columns_of(db) == ["k", "a", "geometry"]
+
+
+def test_a_class_of_ones_own_that_is_a_frame(db):
+    class Own(pandas.DataFrame):
+        pass
+
+    frame = Own(FRAME)
+    lp.load(db, frame[frame["id"] > 1], table="t", pk="id")
+    assert rows_of(db) == SORTED[1:]
+
+
+def test_frames_of_many_batches_into_a_table_that_is_there(db):
+    schema = pyarrow.schema([("k", pyarrow.int64()), ("v", pyarrow.string())])
+
+    def batches(start):
+        for first in range(start, start + 50_000, 5_000):
+            ks = list(range(first, first + 5_000))[::-1]
+            yield pyarrow.record_batch([ks, [f"v{k}" for k in ks]], schema=schema)
+
+    for start in (0, 25_000):
+        reader = pyarrow.RecordBatchReader.from_batches(schema, batches(start))
+        report = lp.load(db, reader, table="t", pk="k" if start == 0 else (), if_exists="upsert" if start else "fail")
+        assert report.rows_read == 50_000
+    assert rows_of(db) == [(k, f"v{k}") for k in range(75_000)]
+
+
+def test_a_frame_that_exports_an_array(db):
+    class Exporter:
+        def __arrow_c_array__(self, requested_schema=None):
+            return pyarrow.record_batch(FRAME).__arrow_c_array__(requested_schema)
+
+    lp.load(db, Exporter(), table="t", pk="id")
+    assert rows_of(db) == SORTED
+
+
+def test_what_exports_no_rows(db):
+    for source in (polars.Series([1, 2]), pyarrow.chunked_array([[1, 2]])):
+        with pytest.raises(lp.ProgrammingError, match="gives no rows of a table"):
+            lp.load(db, source, table="t")
+    assert not db.exists()
+
+
+def test_an_index_of_pandas(db):
+    frame = pandas.DataFrame({"x": [1, 2, 3]})
+    lp.load(db, frame[frame.x > 1], table="unnamed")
+    assert columns_of(db, "unnamed") == ["x"]
+    lp.load(db, frame.set_index(pandas.Index(["a", "b", "c"], name="k")), table="named")
+    assert rows_of(db, "named") == [("a", 1), ("b", 2), ("c", 3)]
+    levels = pandas.MultiIndex.from_tuples([(1, "u"), (1, "v"), (2, "u")], names=["i", None])
+    lp.load(db, frame.set_index(levels), table="levels")
+    assert columns_of(db, "levels") == ["i", "x"]
+
+
+def test_a_frame_of_pandas_with_mixed_objects(db):
+    frame = pandas.DataFrame({"a": [1, "x", 2.5, None], 7: [b"z", 1, None, "q"]})
+    lp.load(db, frame, table="t")
+    assert columns_of(db) == ["a", "7"]
+    assert rows_of(db) == [("1", b"z"), ("x", 1), ("2.5", None), (None, "q")]
+
+
+def test_a_frame_of_pandas_without_pyarrow(db, monkeypatch):
+    frame = pandas.DataFrame(FRAME)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    lp.load(db, frame, table="t", pk="id")
+    assert rows_of(db) == SORTED
+
+
+@dataclasses.dataclass
+class Person:
+    id: int
+    name: str | None
+
+
+class Model(pydantic.BaseModel):
+    id: int
+    name: str | None = None
+
+
+class Open(pydantic.BaseModel, extra="allow"):
+    id: int
+
+
+@dataclasses.dataclass
+class Single:
+    id: int
+
+
+EXPECTED = [(1, "a"), (2, None)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        ([{"id": 1, "name": "a"}, {"name": None, "id": 2}], None),
+        ([{"id": 1, "name": "a"}, {"id": 2}], None),
+        ([(1, "a"), [2, None]], ["id", "name"]),
+        ([Point(1, "a"), Point(2, None)], ["id", "name"]),
+        ([Person(1, "a"), Person(2, None)], None),
+        ([Model(id=1, name="a"), Model(id=2)], None),
+        ([Open(id=1, name="a"), Open(id=2)], None),
+        ([Single(1), {"id": 2}], None),
+        ([collections.OrderedDict(id=1, name="a"), collections.ChainMap({"id": 2})], None),
+        (numpy.array([(1, "a"), (2, "b")], dtype=[("id", "i4"), ("name", "U1")]), None),
+    ],
+    ids=["dicts", "missing", "tuples", "namedtuples", "dataclasses", "models", "open", "single",
+         "mappings", "numpy"],
+)  # fmt: skip
+def test_rows(db, rows, columns):
+    for table, source in (("t", rows), ("g", (row for row in rows)), ("i", iter(rows))):
+        lp.load(db, source, table=table, columns=columns)
+        found = rows_of(db, table)
+        if columns_of(db, table) == ["id"]:
+            assert found == [(1,), (2,)]
+        else:
+            assert found in (EXPECTED, [(1, "a"), (2, "b")])
+
+
+def test_named_tuples_and_rows_of_other_libraries(db):
+    lp.load(db, [Point(1, 2), Point(y=4, x=3)], table="points")
+    assert (columns_of(db, "points"), rows_of(db, "points")) == (["x", "y"], [(1, 2), (3, 4)])
+    with sqlite3.connect(db) as connection:
+        connection.row_factory = sqlite3.Row
+        lp.load(db, connection.execute("SELECT y, x FROM points"), table="rows")
+    assert (columns_of(db, "rows"), rows_of(db, "rows")) == (["y", "x"], [(2, 1), (4, 3)])
+    engine = sqlalchemy.create_engine("sqlite://")
+    with engine.connect() as connection:
+        lp.load(db, connection.execute(sqlalchemy.text("SELECT 1 AS a, 'b' AS b")), table="sa")
+    assert (columns_of(db, "sa"), rows_of(db, "sa")) == (["a", "b"], [(1, "b")])
+
+
+def test_keys_that_come_late_are_columns(db):
+    # More rows than a batch has, so that the first ones are pressed before the key comes.
+    count = 20_000
+    rows = ({"n": n} if n < count - 1 else {"late": "x", "n": n} for n in range(count))
+    lp.load(db, rows, table="t")
+    assert columns_of(db) == ["n", "late"]
+    assert rows_of(db)[-2:] == [(count - 2, None), (count - 1, "x")]
+    assert len(rows_of(db)) == count
+
+
+def test_types_that_change_late(db):
+    count = 20_000
+    lp.load(db, ((n if n < count - 1 else "last",) for n in range(count)), table="t", columns=["n"])
+    assert rows_of(db)[-2:] == [(str(count - 2),), ("last",)]
+
+
+def test_no_rows(db):
+    with pytest.raises(lp.DataError, match="no row"):
+        lp.load(db, [], table="t")
+    with pytest.raises(lp.DataError, match="no keys"):
+        lp.load(db, [{}, {}], table="t")
+    assert not db.exists()
+    lp.load(db, [], table="t", columns=["a", "b"])
+    assert (columns_of(db), rows_of(db)) == (["a", "b"], [])
+    lp.load(db, polars.DataFrame(schema={"a": polars.Int64}), table="e")
+    assert (columns_of(db, "e"), rows_of(db, "e")) == (["a"], [])
+
+
+def test_columns_that_are_one_to_sqlite(db):
+    report = lp.load(db, [{"a": 1, "A": 2, "": 3}], table="t")
+    assert columns_of(db) == ["a", "A_2", "column3"]
+    assert len(report.notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ({"a": 1}, "a dict is one row"),
+        (7, "type builtins.int gives no rows"),
+        (asynchronous(), "asynchronous"),
+    ],
+    ids=["dict", "int", "async"],
+)
+def test_what_is_no_input(db, source, says):
+    with pytest.raises(lp.ProgrammingError, match=says):
+        lp.load(db, source, table="t")
+    assert not db.exists()

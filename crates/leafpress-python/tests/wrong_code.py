@@ -1,0 +1,13 @@
+"""Mistakes of a user that type checkers must find, one in each line that says so. Not run."""
+
+from __future__ import annotations
+
+import leafpress as lp
+
+
+def wrong() -> None:
+    writer = lp.Writer("app.db", profile="careless")  # a mistake
+    writer.execute(7)  # a mistake
+    writer.insert_many("t")  # a mistake
+    lp.bench("writer", html=7)  # a mistake
+    lp.verify()  # a mistake
