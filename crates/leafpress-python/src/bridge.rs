@@ -16,16 +16,13 @@ use std::future::Future;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
+use leafpress::vfs::sync::lock;
 use leafpress::writer::after_answers;
 use pyo3::intern;
 use pyo3::prelude::*;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The tasks of one event loop that are to be polled again.
 struct Mailbox {

@@ -14,9 +14,10 @@ mod rows;
 
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use leafpress::load::{CancelToken, Loader, Progress};
+use leafpress::vfs::sync::lock;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
@@ -106,10 +107,6 @@ fn telling(loader: Loader, caller: Caller, callback: Py<PyAny>) -> Loader {
             callback.call1(py, (stage, rows, bytes_read, bytes_total)).map(drop)
         });
     })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<String> {

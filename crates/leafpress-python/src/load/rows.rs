@@ -10,6 +10,7 @@ use std::error::Error as StdError;
 use std::sync::{Arc, Mutex};
 
 use leafpress::load::{Value, ValueBatch, ValueRows};
+use leafpress::vfs::sync::lock;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -20,7 +21,6 @@ use pyo3::types::{
 };
 
 use super::caller::Caller;
-use super::lock;
 use crate::errors::misuse;
 
 /// Largest number of rows in a batch.

@@ -13,10 +13,11 @@ pub mod wait;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use leafpress::Writer;
+use leafpress::vfs::sync::lock;
 use leafpress::writer::Maintenance;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -52,7 +53,7 @@ impl NativeWriter {
 
     /// Remembers a transaction, to end it with the program.
     fn watch(&self, transaction: &Arc<transaction::Shared>) {
-        let mut all = self.transactions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.transactions);
         all.retain(|it| it.strong_count() > 0);
         all.push(Arc::downgrade(transaction));
     }
@@ -82,13 +83,13 @@ impl NativeWriter {
 
     /// Has this work end before the writer is closed.
     pub fn end_before_close(&self, work: Weak<dyn EndsBefore>) {
-        let mut all = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.work);
         all.retain(|work| work.strong_count() > 0);
         all.push(work);
     }
 
     fn end_work(&self, limit: Option<Duration>) {
-        let all = std::mem::take(&mut *self.work.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = std::mem::take(&mut *lock(&self.work));
         for work in all.iter().filter_map(Weak::upgrade) {
             work.end(limit);
         }
@@ -296,7 +297,7 @@ impl NativeWriter {
 
     /// Closes it at the end of the program: transactions that are open are rolled back.
     fn close_at_exit(&self, py: Python<'_>) -> PyResult<()> {
-        for transaction in self.transactions.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for transaction in lock(&self.transactions).iter() {
             if let Some(transaction) = transaction.upgrade() {
                 transaction.abandon();
             }

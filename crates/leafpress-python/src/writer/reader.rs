@@ -2,8 +2,9 @@
 //!
 //! Must never: hold the interpreter while SQLite reads.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use leafpress::vfs::sync::lock;
 use leafpress::writer::{Executed, Reader};
 use pyo3::prelude::*;
 
@@ -34,7 +35,7 @@ impl NativeReader {
     ) -> PyResult<Py<PyAny>> {
         let parameters = parameters_of(sql, parameters)?;
         let read = || {
-            let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+            let reader = lock(&self.reader);
             let reader = reader.as_ref()?;
             let prepared = reader.prepare_cached(sql).map_err(leafpress::Error::from);
             Some(prepared.and_then(|mut it| rows::all_rows(&mut it, &parameters)))
@@ -48,6 +49,6 @@ impl NativeReader {
 
     /// Gives it back.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        py.detach(|| drop(lock(&self.reader).take()));
     }
 }

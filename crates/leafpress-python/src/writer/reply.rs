@@ -4,8 +4,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+
+use leafpress::vfs::sync::lock;
 
 /// The sender is gone without a value.
 #[derive(Debug)]
@@ -27,10 +29,6 @@ pub struct Receiver<T>(Arc<Mutex<State<T>>>);
 pub fn pair<T>() -> (Sender<T>, Receiver<T>) {
     let state = Arc::new(Mutex::new(State { value: None, is_sent: false, waker: None }));
     (Sender(Arc::clone(&state)), Receiver(state))
-}
-
-fn lock<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T> Sender<T> {

@@ -18,13 +18,14 @@ use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use leafpress::queue::{Job, Queue};
 use leafpress::rusqlite::ffi;
 use leafpress::rusqlite::types::Value;
+use leafpress::vfs::sync::lock;
 use leafpress::writer::{Executed, Parameters, PendingCall, Transaction};
 use leafpress::{Error, ErrorKind, Result};
 use pyo3::IntoPyObjectExt as _;
@@ -65,10 +66,6 @@ pub struct Shared {
     writer: usize,
     requests: Mutex<Option<mpsc::Sender<Request>>>,
     call: Mutex<Option<PendingCall<()>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
