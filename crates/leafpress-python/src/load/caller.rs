@@ -11,6 +11,7 @@
 //! Must never: run code of the caller after it has failed, or after a signal.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leafpress::load::CancelToken;
@@ -109,4 +110,9 @@ fn attend(waiting: &Receiver<Job>, token: &CancelToken) -> Option<PyErr> {
             fault = Some(error);
         }
     }
+}
+
+/// The content of a mutex, also after a panic.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

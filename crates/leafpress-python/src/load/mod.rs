@@ -14,14 +14,14 @@ mod rows;
 
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use leafpress::load::{CancelToken, Loader, Progress};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
 
-use self::caller::{Caller, serve};
+use self::caller::{Caller, lock, serve};
 use self::options::Options;
 use self::rows::{PythonRows, Rows};
 use crate::arrow::{Exported, batches_of};
@@ -106,10 +106,6 @@ fn telling(loader: Loader, caller: Caller, callback: Py<PyAny>) -> Loader {
             callback.call1(py, (stage, rows, bytes_read, bytes_total)).map(drop)
         });
     })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<String> {

@@ -19,8 +19,7 @@ use pyo3::types::{
     PyType,
 };
 
-use super::caller::Caller;
-use super::lock;
+use super::caller::{Caller, lock};
 use crate::errors::misuse;
 
 /// Largest number of rows in a batch.
