@@ -318,8 +318,10 @@ mod tests {
 
     #[test]
     fn the_command_to_repeat_writes_no_files() {
-        let repeated =
-            |words: &[&str]| command_to_repeat(&Vec::from_iter(words.iter().map(OsString::from)));
+        let repeated = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            command_to_repeat(&words)
+        };
         let words =
             ["/x/leafpress", "bench", "ladder", "--json", "r.json", "--html=a.html", "--quick"];
         assert_eq!(repeated(&words), "leafpress bench ladder --quick");
