@@ -282,7 +282,11 @@ def test_two_plain_copies_lose(tmp_path):
     """The control: the same load without Leafpress."""
     for _ in range(CONTROL_ROUNDS_MAX):
         path, acknowledged, broken = load(tmp_path, "durable", "both", 300)
-        if broken or judge(path, acknowledged) != (0, 0, 0, "ok"):
+        # A transaction that was busy for too long is no loss.
+        broken = [line for line in broken if not is_busy(line)]
+        verdict = judge(path, acknowledged)
+        if broken or verdict != (0, 0, 0, "ok"):
+            print(verdict, broken[:3])
             return
     pytest.fail("two plain copies have lost nothing")
 

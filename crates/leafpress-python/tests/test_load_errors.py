@@ -12,6 +12,7 @@ import textwrap
 import time
 
 import leafpress as lp
+import pandas
 import polars
 import pyarrow
 import pytest
@@ -72,6 +73,13 @@ def test_a_value_that_cannot_be_stored_names_row_and_column(db, value, says):
     assert 'on_error="skip"' in error.to_do
     assert isinstance(error, sqlite3.DataError)
     assert not db.exists()
+
+
+def test_a_large_integer_in_a_frame_of_pandas_names_the_row(db):
+    frame = pandas.DataFrame({"n": [1, -(2**70), 3]})
+    with pytest.raises(lp.DataError, match="does not fit in the 64 bits") as caught:
+        lp.load(db, frame, table="t")
+    assert (caught.value.file, caught.value.line) == ("<frame>", 2)
 
 
 def test_bad_rows_are_skipped_and_kept(db, tmp_path):

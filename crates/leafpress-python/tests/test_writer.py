@@ -343,6 +343,17 @@ def test_calls_that_would_wait_for_themselves_are_refused(writer, path):
     assert [a for a, _ in rows_in(path)] == [1, 2, 3]
 
 
+def test_a_full_queue_is_not_waited_for_in_a_transaction(path):
+    with lp.Writer(path, queue_capacity=2) as writer:
+        writer.execute_batch(TABLE)
+        with writer.transaction() as tx:
+            tickets = [writer.submit("INSERT INTO t(b) VALUES (1)") for _ in range(2)]
+            with pytest.raises(lp.QueueFull):
+                writer.submit("INSERT INTO t(b) VALUES (1)")
+            tx.execute("INSERT INTO t(b) VALUES (0)")
+        assert [ticket.result(LIMIT_S).lastrowid for ticket in tickets] == [2, 3]
+
+
 def test_a_forgotten_transaction_is_rolled_back(writer, path):
     def never_ends(keep):
         tx = writer.transaction().__enter__()

@@ -319,8 +319,7 @@ mod tests {
     #[test]
     fn the_command_to_repeat_writes_no_files() {
         let repeated = |words: &[&str]| {
-            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            command_to_repeat(&words)
+            command_to_repeat(&words.iter().map(OsString::from).collect::<Vec<_>>())
         };
         let words =
             ["/x/leafpress", "bench", "ladder", "--json", "r.json", "--html=a.html", "--quick"];

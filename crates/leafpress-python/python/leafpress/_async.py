@@ -106,9 +106,9 @@ class AsyncWriter:
         await writer.execute("INSERT INTO event VALUES (?)", ("started",))
     ```
 
-    The calls return futures of asyncio: a call is on its way even before it is awaited. If it is
-    cancelled before a thread has begun with it, nothing of it is written. After that it is
-    committed all the same.
+    `execute` and `execute_batch` return futures of asyncio: their call is on its way even before it
+    is awaited. A call that is cancelled before a thread has begun with it writes nothing. After
+    that it is committed all the same.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[WriterOptions]) -> None:

@@ -147,12 +147,12 @@ def _pandas(frame: Any) -> Input:
 
 
 def _pandas_as_arrow(frame: Any) -> Any:
-    """A table of pyarrow; None without pyarrow, or for objects of several types in a column."""
+    """A table of pyarrow; None without pyarrow, or for objects that no type of Arrow fits."""
     try:
         pyarrow = importlib.import_module("pyarrow")
     except ImportError:
         return None
     try:
         return pyarrow.Table.from_pandas(frame, preserve_index=False)
-    except (pyarrow.ArrowException, TypeError, ValueError):
+    except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
         return None

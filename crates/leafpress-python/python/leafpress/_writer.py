@@ -107,7 +107,8 @@ class Writer:
         """Submits a statement as `execute` does, and does not wait for the commit. It waits for
         room if the queue is full.
 
-        Raises `ProgrammingError` for wrong parameters, or if the writer is closed.
+        Raises `ProgrammingError` for wrong parameters, or if the writer is closed; `QueueFull` in
+        a transaction of this thread, where there would never be room.
         """
         return Ticket(self._native.submit(sql, parameters, call_limit))
 
@@ -148,6 +149,8 @@ class Writer:
 
     def query(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query, by a read-only connection: of committed data, beside the calls.
+
+        Ctrl-C is seen when SQLite has all rows, as with `sqlite3`.
 
         Raises `OperationalError` if SQLite refuses it or it would write, and `TimedOut` if no
         connection comes back in time.

@@ -162,7 +162,13 @@ impl NativeWriter {
         if let Some(seconds) = call_limit {
             writer = writer.with_call_limit(Some(options::duration("call_limit", &seconds)?));
         }
-        let ticket = py.detach(|| writer.submit(sql, parameters)).raise(py)?;
+        let ticket = if transaction::is_open_here(self.address()) {
+            // There is no room before the transaction ends, for which this thread must go on.
+            writer.try_submit(sql, parameters)
+        } else {
+            py.detach(|| writer.submit(sql, parameters))
+        };
+        let ticket = ticket.raise(py)?;
         Ok(NativeTicket::new(ticket, self.address()))
     }
 
