@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import dask
+from dask.base import compute
+from dask.delayed import delayed
 
 from ._parts import Parts
 from ._sources import Path
@@ -28,9 +29,9 @@ def to_sqlite(frame: Any, db: Path, table: str, *, if_exists: str = "fail") -> i
         frame = frame.reset_index()
     parts = Parts(db, table, if_exists)
     parts.begin(frame._meta)
-    write = dask.delayed(parts.write, pure=False)
+    write = delayed(parts.write, pure=False)
     try:
-        counts = dask.compute(
+        counts = compute(
             *(write(number, [part]) for number, part in enumerate(frame.to_delayed()))
         )
     except BaseException:
