@@ -176,6 +176,40 @@ def test_a_lost_lease_is_counted_and_told(path: Path) -> None:
         assert (work.report.claimed, work.report.done, work.report.lease_lost) == (1, 0, 1)
 
 
+def test_a_queue_that_is_dropped_ends_work_with_an_error(path: Path) -> None:
+    pushed(path, 3)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail")
+        with pytest.raises(lp.Error, match="queue"):
+            for job in queue.work():
+                if job.payload == 1:
+                    queue.drop()
+        with pytest.raises(lp.Error, match="queue"):
+            queue.work(lambda job: None)
+
+
+def test_a_writer_that_closes_ends_work_and_gives_back_what_was_not_begun(path: Path) -> None:
+    pushed(path, 6)
+    writer = lp.Writer(path)
+    work = lp.Queue(writer, "mail").work(concurrency=6)
+    job = next(work)
+    writer.close()
+    assert states(path) == {"leased": 1, "ready": 5}
+    with pytest.raises(lp.Error, match="closed"):
+        job.ack()
+    with pytest.raises(lp.ProgrammingError, match="before a job of this work was settled") as told:
+        next(work)
+    assert told.value.on_disk == "the job is not settled: it comes again when its lease ends"
+    assert list(work) == [], "no more jobs"
+
+    waiting = lp.Writer(path)
+    queue = lp.Queue(waiting, "other")
+    closing = threading.Timer(0.3, waiting.close)
+    closing.start()
+    assert list(queue.work()) == []
+    closing.join()
+
+
 # Handlers in threads.
 
 
