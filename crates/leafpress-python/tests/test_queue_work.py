@@ -556,6 +556,39 @@ def test_a_job_of_a_killed_process_comes_again(path: Path) -> None:
         assert sorted(attempts) == list(range(5)) and attempts[first] == 2
 
 
+HANDLERS = """
+import os, sys
+import leafpress as lp
+def handle(job):
+    os.write(1, b"%d\\n" % job.payload)
+with lp.Writer(sys.argv[1], shared=True) as writer:
+    lp.Queue(writer, "mail").work(handle, concurrency=8, lease=1.0)
+"""
+
+
+def test_no_job_is_lost_when_workers_are_killed(path: Path) -> None:
+    kills = int(os.environ.get("LEAFPRESS_QUEUE_KILLS", "3"))
+    count = 1_500 * kills
+    pushed(path, count, attempts_max=1_000)
+    seen: collections.Counter[int] = collections.Counter()
+    for _ in range(kills):
+        process = subprocess.Popen([sys.executable, "-c", HANDLERS, str(path)],
+                                   stdout=subprocess.PIPE)  # fmt: skip
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(200)]
+        process.send_signal(signal.SIGKILL)
+        rest = process.stdout.read()
+        process.wait(20)
+        whole = rest[: rest.rfind(b"\n") + 1]
+        seen.update(int(line) for line in [*lines, *whole.splitlines()])
+    left = sum(states(path).values())
+    assert 0 < left < count
+    with lp.Queue(path, "mail") as queue:
+        queue.work(lambda job: seen.update([job.payload]), concurrency=8, jobs_max=left)
+    assert len(seen) == count, "each was done"
+    assert states(path) == {}
+
+
 @pytest.mark.parametrize("where", ["body", "wait"])
 def test_ctrl_c_gives_back_what_was_claimed_ahead(path: Path, where: str) -> None:
     pushed(path, 5 if where == "body" else 1, backoff_first=1000)
