@@ -176,6 +176,40 @@ def test_a_lost_lease_is_counted_and_told(path: Path) -> None:
         assert (work.report.claimed, work.report.done, work.report.lease_lost) == (1, 0, 1)
 
 
+def test_a_queue_that_is_dropped_ends_work_with_an_error(path: Path) -> None:
+    pushed(path, 3)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail")
+        with pytest.raises(lp.Error, match="queue"):
+            for job in queue.work():
+                if job.payload == 1:
+                    queue.drop()
+        with pytest.raises(lp.Error, match="queue"):
+            queue.work(lambda job: None)
+
+
+def test_a_writer_that_closes_ends_work_and_gives_back_what_was_not_begun(path: Path) -> None:
+    pushed(path, 6)
+    writer = lp.Writer(path)
+    work = lp.Queue(writer, "mail").work(concurrency=6)
+    job = next(work)
+    writer.close()
+    assert states(path) == {"leased": 1, "ready": 5}
+    with pytest.raises(lp.Error, match="closed"):
+        job.ack()
+    with pytest.raises(lp.ProgrammingError, match="before a job of this work was settled") as told:
+        next(work)
+    assert told.value.on_disk == "the job is not settled: it comes again when its lease ends"
+    assert list(work) == [], "no more jobs"
+
+    waiting = lp.Writer(path)
+    queue = lp.Queue(waiting, "other")
+    closing = threading.Timer(0.3, waiting.close)
+    closing.start()
+    assert list(queue.work()) == []
+    closing.join()
+
+
 # Handlers in threads.
 
 
@@ -520,6 +554,39 @@ def test_a_job_of_a_killed_process_comes_again(path: Path) -> None:
     with lp.Queue(path, "mail") as queue:
         attempts = {job.payload: job.attempt for job in queue.work(jobs_max=5)}
         assert sorted(attempts) == list(range(5)) and attempts[first] == 2
+
+
+HANDLERS = """
+import os, sys
+import leafpress as lp
+def handle(job):
+    os.write(1, b"%d\\n" % job.payload)
+with lp.Writer(sys.argv[1], shared=True) as writer:
+    lp.Queue(writer, "mail").work(handle, concurrency=8, lease=1.0)
+"""
+
+
+def test_no_job_is_lost_when_workers_are_killed(path: Path) -> None:
+    kills = int(os.environ.get("LEAFPRESS_QUEUE_KILLS", "3"))
+    count = 1_500 * kills
+    pushed(path, count, attempts_max=1_000)
+    seen: collections.Counter[int] = collections.Counter()
+    for _ in range(kills):
+        process = subprocess.Popen([sys.executable, "-c", HANDLERS, str(path)],
+                                   stdout=subprocess.PIPE)  # fmt: skip
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(200)]
+        process.send_signal(signal.SIGKILL)
+        rest = process.stdout.read()
+        process.wait(20)
+        whole = rest[: rest.rfind(b"\n") + 1]
+        seen.update(int(line) for line in [*lines, *whole.splitlines()])
+    left = sum(states(path).values())
+    assert 0 < left < count
+    with lp.Queue(path, "mail") as queue:
+        queue.work(lambda job: seen.update([job.payload]), concurrency=8, jobs_max=left)
+    assert len(seen) == count, "each was done"
+    assert states(path) == {}
 
 
 @pytest.mark.parametrize("where", ["body", "wait"])

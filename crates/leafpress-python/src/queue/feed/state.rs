@@ -130,6 +130,9 @@ impl Shared {
         let mut state = self.lock();
         state.finished += 1;
         if state.phase == Phase::Over {
+            if !matches!(outcome, Outcome::Release) {
+                state.failure.get_or_insert_with(settled_too_late);
+            }
             drop(state);
             self.settle_without_thread(vec![(token, outcome)]);
         } else {
@@ -188,6 +191,14 @@ impl Shared {
         drop(state);
         self.settle_without_thread(outcomes);
     }
+}
+
+fn settled_too_late() -> Error {
+    Error::from(ErrorKind::Misuse(
+        "the writer was closed before a job of this work was settled".to_owned(),
+    ))
+    .on_disk("the job is not settled: it comes again when its lease ends")
+    .to_do("end the work before the writer is closed")
 }
 
 impl EndsBefore for Shared {
