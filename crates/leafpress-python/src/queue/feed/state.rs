@@ -14,6 +14,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use leafpress::queue::{Claim, Nack, Payload, Queue, Token};
+use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
 use serde::Serialize;
 
@@ -106,7 +107,7 @@ pub struct State {
 
 impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Refuses a child of the process that made the feed.
