@@ -109,7 +109,7 @@ import gzip, os, polars
 df = polars.DataFrame({"id": [1], "name": ["Ann"]})
 gzip.open("a.csv.gz", "wt").write("id,what\\n1,x\\n")
 os.mkdir("logs")
-open("logs/b.csv", "w").write("id,what\\n2,y\\n")
+open("logs/b.ndjson", "w").write('{"id": 2, "what": "y"}\\n')
 """
 
 

@@ -57,6 +57,29 @@ def nothing_is_left(tmp_path):
     assert left <= {"app.db", "app.db-wal", "app.db-shm"}
 
 
+def test_files_of_several_formats_make_one_table(tmp_path, db, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with gzip.open("a.csv.gz", "wt") as file:
+        file.write("id,what\n1,start\nbroken\n02,\n")
+    pathlib.Path("logs").mkdir()
+    pathlib.Path("logs/b.ndjson").write_text('{"id": 3, "what": null, "new": true}\n{"id": \n')
+    polars.DataFrame({"what": ["stop"], "id": [4]}).write_parquet("logs/c.parquet")
+    inputs = ["a.csv.gz", "logs/*.ndjson", "logs/c.parquet"]
+    with pytest.raises(lp.DataError) as stopped:
+        lp.load(db, inputs, table="log")
+    assert (stopped.value.file, stopped.value.line) == ("a.csv.gz", 3)
+    assert not db.exists()
+    report = lp.load(db, inputs, table="log", on_error="skip", rejects="bad.csv")
+    assert (report.rows_loaded, report.rows_rejected) == (4, 2)
+    assert pathlib.Path("bad.csv").read_text() == 'broken\n{"id": \n'
+    assert rows_of(db, "log") == [
+        ("1", "start", None),
+        ("02", "", None),
+        ("3", None, 1),
+        ("4", "stop", None),
+    ]
+
+
 def test_paths_patterns_and_lists(tmp_path, db, monkeypatch):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "a.ndjson").write_text('{"n":1}\n')

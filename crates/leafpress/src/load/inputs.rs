@@ -9,12 +9,15 @@ use std::path::Path;
 use super::monitor::Monitor;
 use super::options::{InputFormat, LoadOptions};
 use crate::error::{Error, Result};
+#[cfg(feature = "arrow")]
+use crate::input::arrow::ArrowSource;
 use crate::input::detect_encoding::{detect, is_auto};
 use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::RowSource;
 use crate::input::source::Source;
-use crate::load::csv::CsvFeed;
+use crate::load::csv::{CsvFeed, CsvRows};
+use crate::load::mixed::MixedSource;
 use crate::load::passes::feed::{Input, MakeFeed};
 use crate::load::rows::TypedFeed;
 
@@ -23,36 +26,54 @@ const JSON_ENDINGS: [&str; 4] = ["json", "jsonl", "ndjson", "geojsonl"];
 /// Endings of compressed files, which do not show the content's format.
 const PACKED_ENDINGS: [&str; 3] = ["gz", "zst", "zstd"];
 
-/// The inputs of a load, all of one format.
+/// The inputs of a load: of one format, or each of its own.
 pub enum Inputs<'s> {
     Csv(Vec<Source<'s>>),
     Json(Vec<Source<'s>>),
     Arrow(Vec<(Source<'s>, Kind)>),
+    Mixed(Vec<(Source<'s>, Format)>),
+}
+
+/// Format of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Csv,
+    Json,
+    Arrow(Kind),
 }
 
 impl<'s> Inputs<'s> {
     /// Finds the format of the inputs.
     pub fn of(options: &LoadOptions, sources: Vec<Source<'s>>) -> Result<Self> {
-        let mut csv = Vec::new();
-        let mut json = Vec::new();
-        let mut arrow = Vec::new();
+        let mut inputs = Vec::new();
         for mut source in sources {
             let beginning = source.beginning()?;
-            match (kind_of(&beginning), options.format) {
-                (Some(kind), _) => arrow.push((source, kind)),
-                (None, Some(InputFormat::Json)) => json.push(source),
-                (None, None) if is_json(source.name(), &beginning) => json.push(source),
-                (None, _) => csv.push(source),
+            let format = match (kind_of(&beginning), options.format) {
+                (Some(kind), _) => Format::Arrow(kind),
+                (None, Some(InputFormat::Json)) => Format::Json,
+                (None, None) if is_json(source.name(), &beginning) => Format::Json,
+                (None, _) => Format::Csv,
+            };
+            inputs.push((source, format));
+        }
+        let all = |format| inputs.iter().all(|(_, it)| *it == format);
+        let all_arrow = inputs.iter().all(|(_, format)| matches!(format, Format::Arrow(_)));
+        let (is_csv, is_json) = (all(Format::Csv), all(Format::Json));
+        let sources =
+            |inputs: Vec<(Source<'s>, Format)>| inputs.into_iter().map(|(it, _)| it).collect();
+        Ok(match inputs.is_empty() {
+            true => return Err(Error::misuse("there is no input to load")),
+            false if is_csv => Self::Csv(sources(inputs)),
+            false if is_json => Self::Json(sources(inputs)),
+            false if all_arrow => {
+                let arrow = inputs.into_iter().filter_map(|(source, format)| match format {
+                    Format::Arrow(kind) => Some((source, kind)),
+                    _ => None,
+                });
+                Self::Arrow(arrow.collect())
             }
-        }
-        match (csv.is_empty(), json.is_empty(), arrow.is_empty()) {
-            (true, true, true) => Err(Error::misuse("there is no input to load")),
-            (false, true, true) => Ok(Self::Csv(csv)),
-            (true, false, true) => Ok(Self::Json(json)),
-            (true, true, false) => Ok(Self::Arrow(arrow)),
-            _ => Err(Error::misuse("the inputs are of different formats")
-                .to_do("load those of each format by themselves, the later ones with ⟦append⟧")),
-        }
+            false => Self::Mixed(inputs),
+        })
     }
 
     /// The input of the load; more than its beginning is read later.
@@ -72,22 +93,31 @@ impl<'s> Inputs<'s> {
                 Ok(Input { table, make })
             }
             Self::Json(sources) => {
-                let json = JsonOptions {
-                    record_bytes_max: options.csv.max_record_bytes,
-                    encoding: options.csv.encoding.clone(),
-                    ..JsonOptions::default()
-                };
-                typed(options, monitor, sources, |mut source| {
-                    let mut json = json.clone();
-                    if is_auto(json.encoding.as_deref()) {
-                        let detected = detect(&mut source)?;
-                        json.encoding = Some(detected.label);
-                        json.note = Some(detected.note);
-                    }
-                    JsonSource::new(source, json, &monitor.bytes_read)
-                })
+                typed(options, monitor, sources, |source| json(options, monitor, source))
             }
-            Self::Arrow(sources) => arrow(options, monitor, sources),
+            #[cfg(feature = "arrow")]
+            Self::Arrow(sources) => {
+                typed(options, monitor, sources, |(source, kind)| arrow(options, source, kind))
+            }
+            #[cfg(not(feature = "arrow"))]
+            Self::Arrow(sources) => Err(match sources.first() {
+                Some((source, kind)) => kind.refuse(source.name()),
+                None => Error::misuse("there is no input to load"),
+            }),
+            Self::Mixed(sources) => typed(options, monitor, sources, |(source, format)| {
+                Ok(match format {
+                    Format::Csv => {
+                        MixedSource::Csv(Box::new(CsvRows::new(options, monitor, source)?))
+                    }
+                    Format::Json => MixedSource::Json(Box::new(json(options, monitor, source)?)),
+                    #[cfg(feature = "arrow")]
+                    Format::Arrow(kind) => {
+                        MixedSource::Arrow(Box::new(arrow(options, source, kind)?))
+                    }
+                    #[cfg(not(feature = "arrow"))]
+                    Format::Arrow(kind) => return Err(kind.refuse(source.name())),
+                })
+            }),
         }
     }
 }
@@ -111,29 +141,29 @@ pub fn typed<'l, I, S: RowSource + 'l>(
     Ok(Input { table, make })
 }
 
-#[cfg(feature = "arrow")]
-fn arrow<'l>(
-    options: &'l LoadOptions,
-    monitor: &'l Monitor,
-    sources: Vec<(Source<'l>, Kind)>,
-) -> Result<Input<'l>> {
-    let spool = options.folder_beside(&options.database);
-    typed(options, monitor, sources, |(source, kind)| {
-        crate::input::arrow::ArrowSource::new(source, kind, &spool)
-    })
+/// An input of JSON.
+fn json<'s>(
+    options: &LoadOptions,
+    monitor: &Monitor,
+    mut source: Source<'s>,
+) -> Result<JsonSource<'s>> {
+    let mut json = JsonOptions {
+        record_bytes_max: options.csv.max_record_bytes,
+        encoding: options.csv.encoding.clone(),
+        ..JsonOptions::default()
+    };
+    if is_auto(json.encoding.as_deref()) {
+        let detected = detect(&mut source)?;
+        json.encoding = Some(detected.label);
+        json.note = Some(detected.note);
+    }
+    JsonSource::new(source, json, &monitor.bytes_read)
 }
 
-#[cfg(not(feature = "arrow"))]
-#[expect(clippy::needless_pass_by_value, reason = "as with the feature")]
-fn arrow<'l>(
-    _options: &'l LoadOptions,
-    _monitor: &'l Monitor,
-    sources: Vec<(Source<'l>, Kind)>,
-) -> Result<Input<'l>> {
-    Err(match sources.first() {
-        Some((source, kind)) => kind.refuse(source.name()),
-        None => Error::misuse("there is no input"),
-    })
+/// An input of Arrow or Parquet.
+#[cfg(feature = "arrow")]
+fn arrow<'s>(options: &LoadOptions, source: Source<'s>, kind: Kind) -> Result<ArrowSource<'s>> {
+    ArrowSource::new(source, kind, &options.folder_beside(&options.database))
 }
 
 /// Returns true if a text is JSON: an object at its start, or an array of objects.

@@ -26,6 +26,7 @@ mod file;
 mod flow;
 mod inputs;
 mod memory;
+mod mixed;
 mod monitor;
 mod options;
 mod passes;

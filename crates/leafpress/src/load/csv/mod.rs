@@ -6,6 +6,7 @@
 //!    value. That is the only pass over nearly all inputs.
 //! 3. If a value refutes the guess, a **survey** pass looks at all values.
 
+mod as_rows;
 mod input;
 mod locate;
 mod pass;
@@ -16,6 +17,8 @@ mod survey;
 
 use std::collections::HashSet;
 use std::sync::Mutex;
+
+pub use self::as_rows::CsvRows;
 
 use self::input::{CsvInput, Opened, Opening};
 use self::locate::LocateRecords;

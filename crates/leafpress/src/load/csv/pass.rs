@@ -208,7 +208,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
             self.screen_rows(piece);
         }
         let scanned = &mut piece.scanned;
-        check_lengths(self, scanned)?;
+        check_lengths((self.file, self.record_bytes_max), &scanned.block, &scanned.index)?;
         let records = scanned.index.record_ends().len();
         scanned.skip_header = !carried.header_seen && records > 0;
         carried.header_seen |= scanned.skip_header;
@@ -311,17 +311,21 @@ impl Carried {
 
 /// Refuses a row that is longer than allowed, or than memory allows. A block shorter than the limit
 /// needs no check.
-fn check_lengths(pass: &CsvBlocks<'_>, Scanned { block, index, .. }: &Scanned) -> Result<()> {
-    block.check_memory().map_err(|error| error.describe(pass.file))?;
-    if block.data().len() as u64 <= pass.record_bytes_max {
+pub fn check_lengths(
+    (file, record_bytes_max): (&str, u64),
+    block: &Block,
+    index: &FieldIndex,
+) -> Result<()> {
+    block.check_memory().map_err(|error| error.describe(file))?;
+    if block.data().len() as u64 <= record_bytes_max {
         return Ok(());
     }
     let is_long = |span: &RecordSpan<'_>| {
-        (record_end(span) - span.start) as u64 > pass.record_bytes_max.saturating_add(1)
+        (record_end(span) - span.start) as u64 > record_bytes_max.saturating_add(1)
     };
     let long = index.records(block.bytes(), block.start()).find(is_long);
     long.map_or(Ok(()), |span| {
-        Err(row_too_long(pass.file, block.position(span.start).line, pass.record_bytes_max))
+        Err(row_too_long(file, block.position(span.start).line, record_bytes_max))
     })
 }
 
@@ -336,7 +340,7 @@ fn record_end(span: &RecordSpan<'_>) -> usize {
 
 /// A bad row. Lines are counted from an offset in an earlier row (or the block's start) whose line
 /// is known.
-fn bad_row(
+pub fn bad_row(
     file: &str,
     (block, dialect): (&Block, Dialect),
     mut misfit: Misfit,

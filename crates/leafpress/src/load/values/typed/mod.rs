@@ -273,6 +273,11 @@ impl TypedRules {
             (Direct::Text | Direct::Content, Value::Text(text)) => record.text(text),
             (Direct::Blob | Direct::Content, Value::Blob(blob)) => record.blob(blob),
             (Direct::Rowid, _) => record.null(),
+            // An empty field of CSV is '' among texts.
+            (Direct::Text, Value::Null) if !self.demands.refuses_null(column) => match text() {
+                Some(text) => record.text(text),
+                None => record.null(),
+            },
             (_, Value::Null) if !self.demands.refuses_null(column) => record.null(),
             (_, value) => {
                 // Without the record as an argument, so that it may be kept in registers.
