@@ -120,6 +120,41 @@ def test_a_table_that_is_there(db, if_exists, expected, make):
     assert ask(db, "SELECT count(*) FROM made") == [(2,)]
 
 
+@pytest.mark.parametrize("if_exists", ["append", "replace", "ignore", "upsert"])
+def test_a_call_can_be_repeated(db, if_exists):
+    """The first one makes the table, with the rules that the later ones name again."""
+    how = {"table": "t", "pk": "k", "index": ["v NOCASE"], "not_null": ["v"], "if_exists": if_exists}
+    lp.load(db, [{"k": 1, "v": "a"}], **how)
+    [(made,)] = ask(db, "SELECT sql FROM sqlite_schema WHERE name = 't'")
+    lp.load(db, [{"k": 2, "v": "b"}], **how)
+    assert ask(db, "SELECT sql FROM sqlite_schema WHERE name = 't'") == [(made,)]
+    expected = [(2, "b")] if if_exists == "replace" else [(1, "a"), (2, "b")]
+    assert ask(db, "SELECT * FROM t") == expected
+    for other in ({"pk": "v"}, {"index": ["v"]}, {"unique": ["v"]}, {"not_null": ["v"], "strict": True}):
+        with pytest.raises(lp.ProgrammingError, match="with its own declaration"):
+            lp.load(db, [{"k": 3, "v": "c"}], table="t", if_exists=if_exists, **other)
+    with pytest.raises(lp.ProgrammingError, match="there is no column"):
+        lp.load(db, [{"k": 3, "v": "c"}], table="t", if_exists=if_exists, pk="x")
+    assert ask(db, "SELECT * FROM t") == expected
+
+
+@pytest.mark.parametrize("key", ["k", ["k", "v"]])
+def test_a_repeated_call_with_a_key_of_texts(db, key):
+    for _ in range(2):
+        rows = [{"k": "a", "v": "b", "n": 1}, {"k": "a", "v": "b", "n": 2}]
+        lp.load(db, rows, table="t", pk=key, if_exists="upsert")
+        assert ask(db, "SELECT * FROM t") == [("a", "b", 2)]
+        lp.load(db, rows, table="i", pk=key, without_rowid=True, if_exists="ignore")
+        assert ask(db, "SELECT n FROM i") == [(1,)]
+
+
+def test_a_missing_table_of_an_upsert_needs_its_key(db):
+    for how in ({}, {"pk": "k", "unique": ["v"]}):
+        with pytest.raises(lp.ProgrammingError, match="no table 't'|no database"):
+            lp.load(db, [{"k": 1, "v": 2}], table="t", if_exists="upsert", **how)
+    assert not db.exists()
+
+
 def test_rows_that_share_a_key(db):
     rows = [{"k": 1, "v": "a"}, {"k": 1, "v": "b"}]
     assert lp.load(db, rows, table="i", pk="k", on_conflict="ignore").rows_ignored == 1

@@ -122,7 +122,9 @@ fn the_columns_must_be_those_of_the_table() {
     refused(&folder, "app.db more.csv --table people --append", 2, "only in the input: age");
     load(&folder, "app.db more.csv --table people --append --rename age=seen").expect_status(0);
     assert_eq!(rows(&folder, "app.db", ALL)[2..], ["9|'Ida'|3"]);
-    refused(&folder, "app.db new.csv --table people --append --pk id", 2, "leave out");
+    refused(&folder, "app.db new.csv --table people --append --pk name", 2, "leave out");
+    // Rules that the table has may be named.
+    load(&folder, "app.db new.csv --table people --append --pk id --unique name").expect_status(0);
     refused(&folder, "app.db new.csv --table people --append --strict", 2, "leave out");
     let outcome = load_with(&folder, "app.db new.csv --append --create", "CREATE TABLE people(a)");
     assert!(outcome.expect_status(2).stderr.contains("leave out --create"));

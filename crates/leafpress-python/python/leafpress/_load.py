@@ -162,7 +162,9 @@ def load(
         in the order of their first appearance; a key that is missing is NULL.
     table: name of the table; for files by default the first one's name without its endings.
     if_exists: "fail", "append" (a key that is taken is an error), "replace" (all rows),
-        "ignore" (rows whose key is taken), or "upsert". A missing table is made.
+        "ignore" (rows whose key is taken), or "upsert". A missing table is made; for "upsert"
+        its only key must be `pk`. The rules of an existing table are those that the call names,
+        or the call names none.
     pk, without_rowid: columns of the primary key; a table without rowids.
     index, unique: indexes, each as "name NOCASE, born DESC".
     columns: names of the columns, for tuples and for CSV without a header.

@@ -383,7 +383,7 @@ impl Flow<'_> {
 
     /// Returns true if rows with a repeated key are bad rows, to be left out as such.
     fn rejects_repeats(&self) -> bool {
-        self.options.on_conflict == OnConflict::Abort && self.options.on_error != OnError::Stop
+        self.wanted_on_conflict() == OnConflict::Abort && self.options.on_error != OnError::Stop
     }
 
     fn on_conflict(&self, order: RowOrder) -> OnConflict {
@@ -392,7 +392,15 @@ impl Flow<'_> {
         if self.target.keeps_repeats() || rejects_here {
             OnConflict::Ignore
         } else {
+            self.wanted_on_conflict()
+        }
+    }
+
+    fn wanted_on_conflict(&self) -> OnConflict {
+        if self.target.is_table() {
             self.options.on_conflict
+        } else {
+            self.options.on_conflict_in_new_table()
         }
     }
 

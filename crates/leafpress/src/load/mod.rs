@@ -208,7 +208,8 @@ impl Loader {
 
     /// If true, a load that [appends to a table](IntoTable::Append) or
     /// [replaces its rows](IntoTable::Replace) makes the table and the database if they
-    /// are missing; by default it does not.
+    /// are missing; by default it does not. So do the other ways, an
+    /// [upsert](IntoTable::Upsert) if the [primary key](Self::primary_key) is its only key.
     pub fn create_missing(mut self, create_missing: bool) -> Self {
         self.options.creates_missing = create_missing;
         self

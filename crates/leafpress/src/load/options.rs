@@ -101,8 +101,25 @@ impl LoadOptions {
     pub fn makes_missing(&self) -> bool {
         match self.into {
             None => true,
-            Some(IntoTable::Append | IntoTable::Replace) => self.creates_missing,
-            Some(IntoTable::Ignore | IntoTable::Upsert) => false,
+            Some(IntoTable::Append | IntoTable::Replace | IntoTable::Ignore) => {
+                self.creates_missing
+            }
+            // With another key beside the primary key, the rows of a new table could not be
+            // changed as those of an existing one.
+            Some(IntoTable::Upsert) => {
+                let has_other_key = self.indexes.iter().any(|(_, unique)| *unique);
+                let has_key = !self.primary_key.is_empty() && self.declaration.is_none();
+                self.creates_missing && has_key && !has_other_key
+            }
+        }
+    }
+
+    /// Treatment of rows with the same key in a new table: as an existing one would take them.
+    pub fn on_conflict_in_new_table(&self) -> OnConflict {
+        match self.into {
+            Some(IntoTable::Ignore) => OnConflict::Ignore,
+            Some(IntoTable::Upsert) => OnConflict::Replace,
+            Some(IntoTable::Append | IntoTable::Replace) | None => self.on_conflict,
         }
     }
 

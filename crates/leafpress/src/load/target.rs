@@ -23,13 +23,13 @@ use super::existing::{
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
 use crate::error::{Error, Result};
-use crate::load::passes::plan::{Plan, declared_table};
+use crate::load::passes::plan::{Plan, declared_table, made_table};
 use crate::load::tree::RowOrder;
 use crate::new_file::{Destination, refuse_if_taken, refuse_without_folder};
 use crate::paths::folder_of;
 use crate::refusal::{not_readable, why_not_writable};
 use crate::schema::declared::OrderColumn;
-use crate::schema::shape::{ShapeColumn, TableShape, staged_shape};
+use crate::schema::shape::{IndexShape, ShapeColumn, TableShape, staged_shape};
 use crate::schema::sql_words::sql_words;
 use crate::words::path_text;
 
@@ -145,22 +145,9 @@ impl Target {
         mode: InsertMode,
         is_declared: bool,
     ) -> Result<Self> {
-        let makes_table = is_declared
-            || !options.primary_key.is_empty()
-            || !options.indexes.is_empty()
-            || !options.not_null.is_empty()
-            || options.without_rowid
-            || options.strict
-            || options.all_text
-            || options.exact;
-        if makes_table {
-            return Err(Error::misuse(format!(
-                "the table '{table}' is there, with its own declaration"
-            ))
-            .to_do(
-                "leave out ⟦declaration⟧, ⟦declaration_file⟧, ⟦strict⟧, ⟦all_text⟧, ⟦exact⟧, \
-                 ⟦not_null⟧, ⟦primary_key⟧, ⟦without_rowid⟧, ⟦index⟧ and ⟦unique⟧",
-            ));
+        if is_declared || options.all_text || options.exact {
+            return Err(is_declared_there(table)
+                .to_do("leave out ⟦declaration⟧, ⟦declaration_file⟧, ⟦all_text⟧ and ⟦exact⟧"));
         }
         if mode == InsertMode::Replace && options.on_conflict != OnConflict::Abort {
             return Err(Error::misuse(
@@ -169,6 +156,12 @@ impl Target {
             .to_do("leave out ⟦on_conflict⟧, or load with ⟦upsert⟧"));
         }
         let there = describe_table(&existing, table)?;
+        if !has_rules(options, &there)? {
+            return Err(is_declared_there(table).to_do(
+                "leave out ⟦strict⟧, ⟦not_null⟧, ⟦primary_key⟧, ⟦without_rowid⟧, ⟦index⟧ and \
+                 ⟦unique⟧, or make them those of the table",
+            ));
+        }
         let (generated, mut columns): (Vec<ShapeColumn>, Vec<ShapeColumn>) =
             there.columns.into_iter().partition(|column| column.generated);
         for column in &mut columns {
@@ -432,6 +425,40 @@ fn refuse_others(declared: &TableShape) -> Result<()> {
         "run the other statements in the database itself; for a trigger that must see the \
             rows, declare all of it there and load with ⟦append⟧",
     ))
+}
+
+/// The error for options that a table of this declaration does not fit.
+fn is_declared_there(table: &str) -> Error {
+    Error::misuse(format!("the table '{table}' is there, with its own declaration"))
+}
+
+/// Returns true if a table has all keys, indexes and other rules that the options ask for, so that
+/// the call that made it may be repeated.
+///
+/// # Errors
+/// If it has no column of a name in the options.
+fn has_rules(options: &LoadOptions, there: &TableShape) -> Result<bool> {
+    let declared = |column: &ShapeColumn| (column.name.clone(), column.declared_type.clone());
+    let columns: Vec<_> = there.columns.iter().map(declared).collect();
+    let asked = made_table(options, &there.name, &columns)?;
+    let has_index = |asked: &IndexShape| {
+        let alike = |it: &IndexShape| it.unique == asked.unique && it.entry == asked.entry;
+        there.indexes.iter().any(alike)
+    };
+    let has_key = options.primary_key.is_empty()
+        || (asked.rowid_column == there.rowid_column && asked.key == there.key);
+    let refuses_null = |name: &String| {
+        let mut columns = there.columns.iter().enumerate();
+        columns.any(|(at, column)| {
+            let is_it = column.name.eq_ignore_ascii_case(name);
+            is_it && (column.not_null || there.rowid_column == Some(at))
+        })
+    };
+    Ok(has_key
+        && (!options.without_rowid || there.key.is_some())
+        && (!options.strict || there.strict)
+        && asked.indexes.iter().all(has_index)
+        && options.not_null.iter().all(refuses_null))
 }
 
 fn insert_mode(options: &LoadOptions) -> Option<InsertMode> {

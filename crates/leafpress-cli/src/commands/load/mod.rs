@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use leafpress::load::{
-    CancelToken, CsvOptions, DryRun, InputFormat, Loader, OnError, Ragged, Report,
+    CancelToken, CsvOptions, DryRun, InputFormat, IntoTable, Loader, OnError, Ragged, Report,
 };
 use leafpress::vfs::locks;
 use leafpress::{Error, ErrorKind};
@@ -99,7 +99,8 @@ fn loader(
     loader = with_keys(loader, flags);
     loader = with_input(loader, flags);
     if let Some((into, _)) = flags.existing.way() {
-        loader = loader.into_table(into).create_missing(true);
+        let makes_missing = matches!(into, IntoTable::Append | IntoTable::Replace);
+        loader = loader.into_table(into).create_missing(makes_missing);
     }
     if let Some(threads) = flags.run.threads {
         loader = loader.threads(threads);
