@@ -27,6 +27,8 @@ import unittest
 from contextlib import closing
 from pathlib import Path
 
+from entries import TABLE, judge, statements
+
 LEAFPRESS = os.environ.get("LEAFPRESS", "leafpress")
 CAPI = os.environ.get("LEAFPRESS_CAPI")
 TRANSACTIONS = int(os.environ.get("LEAFPRESS_NEIGHBOUR_TRANSACTIONS", 1_000))
@@ -38,14 +40,6 @@ PATIENCE_S = 120
 CHILD_LIFE_MAX_S = 3 * 3600
 # So often two plain copies may be lucky.
 CONTROL_ROUNDS_MAX = 20
-TABLE = """CREATE TABLE entry(id INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL);
-CREATE INDEX entry_id ON entry(id)"""
-
-
-def statements(number):
-    """The statements of a transaction: one to three rows."""
-    parts = 1 + number % 3
-    return [f"INSERT INTO entry VALUES ({number}, {part}, {parts})" for part in range(parts)]
 
 
 # --- the process with two copies ---
@@ -323,22 +317,6 @@ class Neighbours(unittest.TestCase):
             connection.executescript(TABLE)
         return path
 
-    def judge(self, path, acknowledged):
-        """What is wrong, as (lost, double, in part, damage)."""
-        try:
-            with closing(sqlite3.connect(path, timeout=60)) as connection:
-                integrity = connection.execute("PRAGMA integrity_check").fetchone()[0]
-                rows = connection.execute(
-                    "SELECT id, count(*), count(DISTINCT part), max(parts)"
-                    " FROM entry NOT INDEXED GROUP BY id"
-                ).fetchall()
-        except sqlite3.Error as error:
-            return len(acknowledged), 0, 0, str(error)
-        there = {number for number, *_ in rows}
-        double = sum(count > distinct for _, count, distinct, _ in rows)
-        torn = sum(distinct < parts for _, _, distinct, parts in rows)
-        return len(acknowledged - there), double, torn, integrity
-
     def load(self, profile, transactions, is_plain=False):
         """What was acknowledged and what was broken in a whole run, and the path."""
         path = self.make_database(profile)
@@ -353,7 +331,7 @@ class Neighbours(unittest.TestCase):
     def test_nothing_is_lost_beside_sqlite3(self):
         for profile in ("durable", "rollback"):
             path, acknowledged, broken = self.load(profile, TRANSACTIONS)
-            verdict = self.judge(path, acknowledged)
+            verdict = judge(path, acknowledged)
             print(f"{profile}: {len(acknowledged)} acknowledged, {verdict}, {len(broken)} broken")
             with self.subTest(profile):
                 self.assertEqual((verdict, broken[:5]), ((0, 0, 0, "ok"), []))
@@ -364,7 +342,7 @@ class Neighbours(unittest.TestCase):
         for profile in ("durable", "rollback"):
             for _ in range(CONTROL_ROUNDS_MAX):
                 path, acknowledged, _ = self.load(profile, 500, is_plain=True)
-                if self.judge(path, acknowledged) != (0, 0, 0, "ok"):
+                if judge(path, acknowledged) != (0, 0, 0, "ok"):
                     break
             else:
                 self.fail(f"{profile}: two plain copies lost nothing")
@@ -381,7 +359,7 @@ class Neighbours(unittest.TestCase):
                 lines += child.communicate()[0].splitlines()
                 broken = [line for line in lines if not line.startswith("ack ")]
                 acknowledged |= {int(line[4:]) for line in lines if line.startswith("ack ")}
-                verdict = self.judge(path, acknowledged)
+                verdict = judge(path, acknowledged)
                 with self.subTest(profile=profile, kill=kill):
                     self.assertEqual((verdict, broken[:5]), ((0, 0, 0, "ok"), []))
 

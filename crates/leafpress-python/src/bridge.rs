@@ -94,7 +94,7 @@ impl Loop {
     }
 }
 
-/// What a mailbox can do with a task of any type.
+/// A task of any type, as its mailbox uses it.
 trait Polled: Send + Sync {
     fn poll(self: Arc<Self>, py: Python<'_>) -> PyResult<()>;
     fn drop_future(&self);

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `arrow` | record batches of other libraries |
 //! | `errors` | errors of the library as Python's exceptions |
+//! | `json` | answers of the library as JSON |
 //! | `spelling` | options in advice, as keywords of Python |
 //! | `values` | values of Python as SQLite's, and back |
 //! | `bridge` | futures of Rust for an event loop of asyncio |
@@ -21,6 +22,7 @@ mod arrow;
 mod bridge;
 mod command;
 mod errors;
+mod json;
 mod load;
 mod queue;
 mod spelling;

@@ -15,8 +15,14 @@ import sys
 import threading
 import time
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
+
+# The tests of the library beside other copies write and judge the same rows.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "python"))
+
+from entries import TABLE, judge, statements
 
 TRANSACTIONS = int(os.environ.get("LEAFPRESS_NEIGHBOUR_TRANSACTIONS", "400"))
 THREADS_EACH = 8
@@ -25,15 +31,7 @@ PATIENCE_S = 120
 # Far beyond what the transactions need.
 LIMIT_S = 60 + TRANSACTIONS / 20
 CONTROL_ROUNDS_MAX = 20
-TABLE = """CREATE TABLE entry(id INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL);
-CREATE INDEX entry_id ON entry(id)"""
 COUNT = "SELECT count(*) FROM entry WHERE part = 2"
-
-
-def statements(number):
-    """The statements of a transaction: one to three rows."""
-    parts = 1 + number % 3
-    return [f"INSERT INTO entry VALUES ({number}, {part}, {parts})" for part in range(parts)]
 
 
 def is_busy(error):
@@ -228,23 +226,6 @@ def main(path, profile, neighbour, transactions):
 
 
 # --- the process that judges ---
-
-
-def judge(path, acknowledged):
-    """What is wrong, as (lost, double, in part, damage)."""
-    try:
-        with closing(sqlite3.connect(path, timeout=60)) as connection:
-            integrity = connection.execute("PRAGMA integrity_check").fetchone()[0]
-            rows = connection.execute(
-                "SELECT id, count(*), count(DISTINCT part), max(parts)"
-                " FROM entry NOT INDEXED GROUP BY id"
-            ).fetchall()
-    except sqlite3.Error as error:
-        return len(acknowledged), 0, 0, str(error)
-    there = {number for number, *_ in rows}
-    double = sum(count > distinct for _, count, distinct, _ in rows)
-    torn = sum(distinct < parts for _, _, distinct, parts in rows)
-    return len(acknowledged - there), double, torn, integrity
 
 
 def load(folder, profile, neighbour, transactions):

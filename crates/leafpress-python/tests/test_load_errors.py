@@ -332,7 +332,7 @@ def test_ctrl_c_stops_and_leaves_nothing(old, tmp_path, kind):
 
 
 def test_temporary_files_have_the_rights_of_the_database(db):
-    """Whatever lies in the folder while rows are loaded can be read by nobody else."""
+    """Only the owner can read the files that lie in the folder while rows are loaded."""
     with sqlite3.connect(db) as connection:
         connection.execute("CREATE TABLE t (n)")
     db.chmod(0o600)

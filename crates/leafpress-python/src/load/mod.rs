@@ -27,6 +27,7 @@ use self::options::Options;
 use self::rows::{PythonRows, Rows};
 use crate::arrow::{Exported, batches_of};
 use crate::errors::{Raise, misuse};
+use crate::json::as_json;
 
 /// The input of a load.
 enum Input {
@@ -122,7 +123,7 @@ fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpres
             .and_then(|batches| loader.load_record_batches(name, batches)),
         Input::Rows(rows) => loader.load_values(name, PythonRows::new(caller.clone(), *rows)),
     };
-    report.map(|report| as_json(&report))
+    report.and_then(|report| as_json(&report))
 }
 
 fn tried(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<String> {
@@ -138,18 +139,13 @@ fn tried(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress
             .and_then(|batches| loader.dry_run_record_batches(name, batches)),
         Input::Rows(rows) => loader.dry_run_values(name, PythonRows::new(caller.clone(), *rows)),
     };
-    report.map(|report| as_json(&report))
+    report.and_then(|report| as_json(&report))
 }
 
 /// The record batches of an object, exported by the caller's thread.
 fn exported(caller: &Caller, object: &Py<PyAny>) -> Result<Exported, caller::Gone> {
     let object = Python::attach(|py| object.clone_ref(py));
     caller.ask(move |py| batches_of(object.bind(py)))
-}
-
-fn as_json(report: &impl serde::Serialize) -> String {
-    // A report has no value that JSON has not.
-    serde_json::to_string(report).unwrap_or_default()
 }
 
 /// The exception of the caller's own code, with a note on what is on disk.

@@ -14,7 +14,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use serde::Serialize;
 
-use crate::errors::misuse;
+use crate::errors::{Raise, misuse};
+use crate::json::as_json;
 
 /// A job to be pushed: its payload, and its options if it has any.
 #[derive(FromPyObject)]
@@ -159,9 +160,7 @@ pub fn claim_object(py: Python<'_>, claim: Claim) -> PyResult<Py<PyAny>> {
 /// # Errors
 /// None in practice: all of these types are plain data.
 pub fn json_object(py: Python<'_>, value: &impl Serialize) -> PyResult<Py<PyAny>> {
-    let text = serde_json::to_string(value)
-        .map_err(|error| misuse(py, format!("an answer cannot be JSON: {error}")))?;
-    text.into_py_any(py)
+    as_json(value).raise(py)?.into_py_any(py)
 }
 
 /// Changes of a queue's settings.

@@ -28,6 +28,7 @@ pub use self::ticket::NativeTicket;
 pub use self::transaction::NativeTransaction;
 use crate::bridge::{self, Loop, Task};
 use crate::errors::{Raise, misuse};
+use crate::json::as_json;
 
 /// A writer, until it is closed.
 #[pyclass(frozen, weakref, module = "leafpress._leafpress")]
@@ -258,12 +259,12 @@ impl NativeWriter {
 
     /// The settings in force, as JSON; `null` if there are none.
     fn in_force(&self, py: Python<'_>) -> PyResult<String> {
-        as_json(py, &self.writer.in_force())
+        as_json(&self.writer.in_force()).raise(py)
     }
 
     /// Numbers of the work so far, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        as_json(py, &py.detach(|| self.writer.stats()))
+        as_json(&py.detach(|| self.writer.stats())).raise(py)
     }
 
     /// Reason why it takes no calls any more.
@@ -324,8 +325,4 @@ impl NativeWriter {
         });
         closed.raise(py)
     }
-}
-
-fn as_json(py: Python<'_>, value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| misuse(py, error.to_string()))
 }

@@ -39,7 +39,7 @@ pub fn is_main(py: Python<'_>) -> PyResult<bool> {
 /// Waits for the answer of a ticket, at most for `limit`; false if it is not there then.
 ///
 /// # Errors
-/// What a signal handler raises, as `KeyboardInterrupt`: then the call is interrupted, and this
+/// The exception of a signal handler, as `KeyboardInterrupt`: then the call is interrupted, and this
 /// waits for its end first.
 pub fn wait_answered<T: 'static>(
     py: Python<'_>,
@@ -87,7 +87,7 @@ pub fn answer<T: Send + 'static>(py: Python<'_>, ticket: &Ticket<T>) -> PyResult
 /// raises, and the future is dropped.
 ///
 /// # Errors
-/// What the signal handler raises.
+/// The exception of the signal handler.
 pub fn block_on<F: Future + Send>(
     py: Python<'_>,
     future: F,

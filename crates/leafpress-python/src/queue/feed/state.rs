@@ -56,7 +56,7 @@ pub struct Options {
     pub until_empty: bool,
 }
 
-/// What a feed, its thread and its consumers share.
+/// Parts that a feed, its thread and its consumers share.
 pub struct Shared {
     pub queue: Queue,
     pub options: Options,
