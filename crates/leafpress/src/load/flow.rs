@@ -23,6 +23,7 @@ use super::target::{BuiltRows, Published, Target};
 use crate::advice::spelled;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::load::file::output::Output;
+use crate::load::file::pages::not_written;
 use crate::load::passes::feed::{Feed, Input};
 use crate::load::passes::frame::{Clock, Halt};
 use crate::load::passes::locate::Wanted;
@@ -302,6 +303,8 @@ impl Flow<'_> {
         let mut order = None;
         let mut dropped = Dropped::default();
         for _ in 0..ATTEMPTS_MAX {
+            // The last attempt's pages are read again, or written anew.
+            output.drain().map_err(|source| not_written(path, source))?;
             let (shape, expected) = self.target.to_build(&self.feed.state().plan)?;
             let given = self.feed.state().plan.given.clone();
             let order_now = order.unwrap_or(expected);

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::rights::{self, Rights};
+use crate::storage::{FileSystem, Nature};
 use crate::vfs::locks::{FileHandle, Open};
 use crate::vfs::watch::{UnnamedFile, tell};
 pub use crate::vfs::watch::{Watcher, watch};
@@ -22,7 +23,7 @@ pub use crate::vfs::watch::{Watcher, watch};
 #[derive(Debug)]
 pub(crate) struct DiskFile {
     file: Arc<FileHandle>,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl DiskFile {
@@ -41,6 +42,21 @@ impl DiskFile {
     /// The plain file, for what a power cut cannot undo: locks, and reserving space.
     pub(crate) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Opens the file for writes past the page cache. Returns none for a file of the network, as each
+    /// write would wait for the server.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn open_direct(&self) -> Option<FileHandle> {
+        let nature = FileSystem::of(&self.path).ok()?.nature;
+        let is_local = matches!(nature, Nature::Local | Nature::Overlay);
+        is_local.then(|| FileHandle::open_for_pages(&self.path, true).ok())?
+    }
+
+    /// Returns none: writes past the page cache are for Linux only.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn open_direct(&self) -> Option<FileHandle> {
+        None
     }
 
     /// Reports bytes that were written through [`DiskFile::file`].

@@ -4,3 +4,4 @@
 
 pub mod output;
 pub mod pages;
+mod write_queue;

@@ -3,6 +3,7 @@
 //! Only this module knows which pages a database has. The caller appends runs one after the other;
 //! the file's first page comes last.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -117,6 +118,7 @@ impl Pages {
         self.write_finished(output, path)?;
         let pages = u64::from(self.numbers.page_count());
         let bytes = pages * self.layout.page_bytes() as u64;
+        output.drain().map_err(|source| not_written(path, source))?;
         output.set_len(bytes).map_err(|source| Error::io("write", path, source))?;
         Ok(FileSize { pages, bytes, sync: Duration::ZERO })
     }
@@ -155,10 +157,13 @@ fn write_pages(
     bytes: &[u8],
 ) -> Result<()> {
     let offset = (u64::from(first) - 1) * layout.page_bytes() as u64;
-    output.write_at(bytes, offset).map_err(|source| {
-        Error::io("write", path, source)
-            .to_do("make room on the disk, or load to a folder on another one")
-    })
+    output.write_at(bytes, offset).map_err(|source| not_written(path, source))
+}
+
+/// The error of the load for a write that failed.
+pub fn not_written(path: &Path, source: io::Error) -> Error {
+    Error::io("write", path, source)
+        .to_do("make room on the disk, or load to a folder on another one")
 }
 
 /// The error of the load for a limit of SQLite's format.
