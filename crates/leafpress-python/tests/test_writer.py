@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import gc
 import pickle
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -613,3 +614,18 @@ def test_the_interpreter_is_free_while_a_call_waits(writer):
         count += 1
     assert count > 100 and ended(endless)
 
+
+
+def test_ctrl_c_stops_a_query_and_the_writer_goes_on(tmp_path):
+    with lp.Writer(tmp_path / "a.db") as writer:
+        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            writer.query(ENDLESS)
+        assert time.monotonic() - began < 10
+        timer.join()
+        assert writer.query("SELECT 1").fetchall() == [(1,)]
+        writer.execute("CREATE TABLE t (x)")
+        with writer.reader() as reader:
+            assert reader.execute("SELECT count(*) FROM t").fetchone() == (0,)

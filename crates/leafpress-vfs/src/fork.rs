@@ -95,6 +95,11 @@ impl<T> OfProcess<T> {
         self.made_in.is_current().then(|| self.in_any_process())
     }
 
+    /// As [`here`](Self::here), to change the value.
+    pub fn here_mut(&mut self) -> Option<&mut T> {
+        if self.made_in.is_current() { self.value.as_mut() } else { None }
+    }
+
     /// The value, in a child too: only for what takes no lock and changes nothing.
     pub fn in_any_process(&self) -> &T {
         self.value.as_ref().expect("only drop takes the value")

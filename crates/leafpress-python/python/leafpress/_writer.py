@@ -150,7 +150,7 @@ class Writer:
     def query(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query, by a read-only connection: of committed data, beside the calls.
 
-        Ctrl-C is seen when SQLite has all rows, as with `sqlite3`.
+        Ctrl-C stops it.
 
         Raises `OperationalError` if SQLite refuses it or it would write, and `TimedOut` if no
         connection comes back in time.

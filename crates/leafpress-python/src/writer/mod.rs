@@ -254,7 +254,7 @@ impl NativeWriter {
     /// A read-only connection of the pool, by name.
     fn reader(&self, py: Python<'_>, name: &str) -> PyResult<NativeReader> {
         let writer = self.get_to_submit(py)?;
-        Ok(NativeReader::new(py.detach(|| writer.reader_named(name)).raise(py)?))
+        NativeReader::new(py, py.detach(|| writer.reader_named(name)).raise(py)?)
     }
 
     /// The settings in force, as JSON; `null` if there are none.

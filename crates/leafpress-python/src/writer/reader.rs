@@ -2,7 +2,8 @@
 //!
 //! Must never: hold the interpreter while SQLite reads.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use leafpress::vfs::sync::lock;
 use leafpress::writer::{Executed, Reader};
@@ -10,17 +11,39 @@ use pyo3::prelude::*;
 
 use super::parameters::parameters_of;
 use super::rows;
+use super::wait::SLICE;
 use crate::errors::{Raise, misuse};
 
 /// A reader that is out, until it is given back.
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeReader {
     reader: Mutex<Option<Reader>>,
+    /// The exception of a signal handler that stopped the read.
+    raised: Arc<Mutex<Option<PyErr>>>,
 }
 
 impl NativeReader {
-    pub fn new(reader: Reader) -> Self {
-        Self { reader: Mutex::new(Some(reader)) }
+    pub fn new(py: Python<'_>, mut reader: Reader) -> PyResult<Self> {
+        let raised = Arc::default();
+        reader.stop_when(signal_look(Arc::clone(&raised))).raise(py)?;
+        Ok(Self { reader: Mutex::new(Some(reader)), raised })
+    }
+}
+
+/// A function that runs Python's signal handlers now and then, which do something in the main thread
+/// only; it returns true if one raised an exception, and keeps that.
+fn signal_look(raised: Arc<Mutex<Option<PyErr>>>) -> impl FnMut() -> bool + Send + 'static {
+    let mut next = Instant::now() + SLICE;
+    move || {
+        let now = Instant::now();
+        if now < next {
+            return false;
+        }
+        next = now + SLICE;
+        let signal = Python::attach(|py| py.check_signals()).err();
+        let stops = signal.is_some();
+        *lock(&raised) = signal;
+        stops
     }
 }
 
@@ -43,6 +66,9 @@ impl NativeReader {
         let Some(read) = py.detach(read) else {
             return Err(misuse(py, "the reader is closed"));
         };
+        if let Some(signal) = lock(&self.raised).take() {
+            return Err(signal);
+        }
         let (columns, rows) = read.raise(py)?;
         rows::result(py, columns, rows, Executed::new(0, 0))
     }

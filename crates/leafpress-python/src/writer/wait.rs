@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use crate::errors::{Raise, misuse};
 
 /// Time between two looks for signals: no user notices it.
-const SLICE: Duration = Duration::from_millis(50);
+pub const SLICE: Duration = Duration::from_millis(50);
 
 /// Returns true if this thread is the one that runs Python's signal handlers.
 pub fn is_main(py: Python<'_>) -> PyResult<bool> {

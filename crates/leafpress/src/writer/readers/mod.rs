@@ -132,9 +132,15 @@ pub struct Reader {
 struct Lent {
     /// Present until drop takes it.
     pooled: Option<Pooled>,
+    /// True if a function of the holder may stop its reads.
+    may_stop: bool,
     id: u64,
     shared: Arc<Shared>,
 }
+
+/// Steps of SQLite's virtual machine between two questions whether a read is to stop: a few
+/// microseconds of work.
+const STEPS_BETWEEN_LOOKS: i32 = 4000;
 
 /// A reader that is out.
 ///
@@ -202,7 +208,8 @@ impl ReaderPool {
         let name = name.map_or_else(|| format!("{}:{}", place.file(), place.line()), str::to_owned);
         let (id, idle) = self.take_place(name)?;
         // Gives the place back, also after an error or a panic of `on_connect`.
-        let mut lent = Lent { pooled: idle, id, shared: Arc::clone(&self.shared) };
+        let shared = Arc::clone(&self.shared);
+        let mut lent = Lent { pooled: idle, may_stop: false, id, shared };
         let pooled = match lent.pooled.take() {
             Some(pooled) => pooled,
             // This caller has its place in the pool already, so no other waits while the file is
@@ -318,6 +325,24 @@ impl Shared {
     }
 }
 
+impl Reader {
+    /// Asks `stop` every few microseconds of a read, on the thread that reads. Once it returns true,
+    /// the read ends with the error `SQLITE_INTERRUPT`; later reads begin anew, and ask again.
+    ///
+    /// Only the last function that was given counts, as long as this reader is out.
+    ///
+    /// # Errors
+    /// When SQLite refuses it.
+    pub fn stop_when(&mut self, stop: impl FnMut() -> bool + Send + 'static) -> Result<()> {
+        let Some(lent) = self.lent.here_mut() else { return Ok(()) };
+        lent.may_stop = true;
+        let pooled = lent.pooled.as_mut();
+        let pooled = pooled.expect("a reader has its connection until it is dropped");
+        let set = pooled.connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(stop));
+        set.map_err(|error| Error::sqlite("watch a reader", error))
+    }
+}
+
 impl Deref for Reader {
     type Target = Connection;
 
@@ -345,8 +370,11 @@ fn without_a_database() -> Connection {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let pooled = self.pooled.take().filter(|it| {
-            !it.activity.has_own_functions() && bring_to_rest(&it.connection).unwrap_or(false)
+        let may_stop = self.may_stop;
+        let pooled = self.pooled.take().and_then(|mut it| {
+            let may_return = !it.activity.has_own_functions()
+                && bring_to_rest(&mut it.connection, may_stop).unwrap_or(false);
+            may_return.then_some(it)
         });
         self.shared.give_back(self.id, pooled);
     }
@@ -354,7 +382,10 @@ impl Drop for Lent {
 
 /// Makes a connection as if it had not been used yet (invariant 2), and returns true if that
 /// worked.
-fn bring_to_rest(connection: &Connection) -> rusqlite::Result<bool> {
+fn bring_to_rest(connection: &mut Connection, may_stop: bool) -> rusqlite::Result<bool> {
+    if may_stop {
+        connection.progress_handler(0, None::<fn() -> bool>)?;
+    }
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }

@@ -300,3 +300,26 @@ fn a_closed_pool_lends_nothing_and_closes_what_comes_back() {
     assert_eq!(idle(&pool), 0);
     assert!(pool.get(None).unwrap_err().to_string().contains("closed"));
 }
+
+#[test]
+fn a_function_of_the_holder_stops_its_reads_and_no_other_ones() {
+    const LONG: &str =
+        "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT 1000000)
+                        SELECT count(*) FROM n";
+    let database = Database::new();
+    let pool = database.pool(1);
+    let mut reader = pool.get(None).unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let times = Arc::clone(&asked);
+    reader.stop_when(move || times.fetch_add(1, Ordering::Relaxed) == 2).unwrap();
+    let read = |reader: &Reader| reader.query_row(LONG, [], |row| row.get::<_, i64>(0));
+    let stopped = read(&reader).unwrap_err();
+    assert_eq!(stopped.sqlite_error_code(), Some(ErrorCode::OperationInterrupted));
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    assert_eq!(read(&reader).unwrap(), 1_000_000, "the next read begins anew");
+    let asked_before = asked.load(Ordering::Relaxed);
+    drop(reader);
+    assert_eq!(idle(&pool), 1);
+    assert_eq!(read(&pool.get(None).unwrap()).unwrap(), 1_000_000);
+    assert_eq!(asked.load(Ordering::Relaxed), asked_before, "the next holder is not asked");
+}
