@@ -40,7 +40,7 @@ fn signal_look(raised: Arc<Mutex<Option<PyErr>>>) -> impl FnMut() -> bool + Send
             return false;
         }
         next = now + SLICE;
-        let signal = Python::attach(|py| py.check_signals()).err();
+        let signal = Python::attach(Python::check_signals).err();
         let stops = signal.is_some();
         *lock(&raised) = signal;
         stops

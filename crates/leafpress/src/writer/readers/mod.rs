@@ -336,8 +336,8 @@ impl Reader {
     pub fn stop_when(&mut self, stop: impl FnMut() -> bool + Send + 'static) -> Result<()> {
         let Some(lent) = self.lent.here_mut() else { return Ok(()) };
         lent.may_stop = true;
-        let pooled = lent.pooled.as_mut();
-        let pooled = pooled.expect("a reader has its connection until it is dropped");
+        // Present until drop takes it.
+        let Some(pooled) = lent.pooled.as_mut() else { return Ok(()) };
         let set = pooled.connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(stop));
         set.map_err(|error| Error::sqlite("watch a reader", error))
     }
