@@ -316,7 +316,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::loads::{Load, LoadRung, users_group};
+    use crate::loads::users_group;
     use crate::report::Ratio;
 
     #[test]
@@ -329,13 +329,13 @@ mod tests {
         for (rows, ours_s) in [(1_000_000, 0.5), (2_000_000, 1.0), (3_000_000, 0.25)] {
             let group = users_group(rows);
             let mut bench = GroupRun::new(&group, Path::new("."), None);
-            bench.results = vec![run(8.0), run(ours_s), run(4.0)];
+            bench.results = vec![run(8.0), run(ours_s), run(4.0), run(0.125)];
             bench.sum_up(&mut report, &mut |_| ());
         }
         let ratio = |value| Some(Ratio::exactly(value));
         assert_eq!(report.ratios.get("rows_vs_sql").copied(), ratio(8.0));
         assert_eq!(report.ratios.get("rows_vs_sql_3m").copied(), ratio(32.0));
-        assert_eq!(report.rungs.len(), 9);
+        assert_eq!(report.rungs.len(), 12);
     }
 
     #[test]
@@ -345,8 +345,6 @@ mod tests {
         };
         let mut report = ExperimentReport::default();
         let mut group = users_group(1_000_000);
-        let (by, rows) = (Load::UsersSql, 1_000_000);
-        group.kinds.push(RungKind::Load(LoadRung { by, rows, memory_bytes: None }));
         group.ratios.truncate(1);
         (group.ratios[0].ours, group.ratios[0].rivals) = (1, vec![0, 2, 3]);
         let mut bench = GroupRun::new(&group, Path::new("."), None);

@@ -40,6 +40,33 @@ impl From<&rustix::fs::Statx> for FileIdentity {
     }
 }
 
+#[cfg(unix)]
+impl FileIdentity {
+    /// The file of a name; links are followed.
+    ///
+    /// Linux is not asked for the times of the file. After such a question it gives the file a new
+    /// time at the next write, and not only every few milliseconds (multigrain timestamps, Linux
+    /// 6.13): a sync then has that to write too.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of_name(name: &std::ffi::CStr) -> rustix::io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+            use rustix::io::Errno;
+
+            match statx(CWD, name, AtFlags::empty(), StatxFlags::INO) {
+                Ok(found) => return Ok(Self::from(&found)),
+                // An old kernel, or a container whose rules are older than the call.
+                Err(Errno::NOSYS | Errno::PERM) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        rustix::fs::stat(name).map(|found| Self::from(&found))
+    }
+}
+
 #[cfg(target_os = "linux")]
 impl FileIdentity {
     /// The numbers of the device, as `/sys` and `/proc/locks` write them.
@@ -64,6 +91,11 @@ mod tests {
         assert_eq!(FileIdentity::from(&rustix::fs::stat(&name).unwrap()), wanted);
         let by_statx = rustix::fs::statx(CWD, &name, AtFlags::empty(), StatxFlags::INO).unwrap();
         assert_eq!(FileIdentity::from(&by_statx), wanted);
+        let name = std::ffi::CString::new(name.as_os_str().as_encoded_bytes()).unwrap();
+        assert_eq!(FileIdentity::of_name(&name), Ok(wanted));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(FileIdentity::of_name(&name), Ok(wanted), "the other name is there");
+        assert_eq!(FileIdentity::of_name(c"/none"), Err(rustix::io::Errno::NOENT));
         assert_eq!(wanted.device_numbers(), (by_statx.stx_dev_major, by_statx.stx_dev_minor));
         let of_folder = FileIdentity::from(&std::fs::metadata(folder.path()).unwrap());
         assert_ne!(of_folder, wanted);

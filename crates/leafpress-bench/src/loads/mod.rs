@@ -6,12 +6,14 @@
 //! | here | what a rung says about itself |
 //! | `rung` | a rung: the work, the tool, the number of rows |
 //! | `ours`, `sql` | the work by Leafpress, and by SQL |
+//! | `disk` | as many bytes read and written, without the work |
 //! | `run` | does it and measures it |
 //! | `fixture` | the databases that stand beforehand |
 //! | `check` | that no rung did less than another |
 //! | `plan`, `settings` | which rungs are compared with which, and what a reader must know |
 
 mod check;
+mod disk;
 mod fixture;
 mod ours;
 mod plan;

@@ -50,15 +50,16 @@ fn group(rows: u64, loads: &[Load], ratios: &[(&str, usize, usize)]) -> Group {
 }
 
 fn csv_group() -> Group {
-    use Load::{CsvBatchedSql, CsvLeafpress, CsvSql, CsvTypedLeafpress};
+    use Load::{CsvBatchedSql, CsvDisk, CsvLeafpress, CsvSql, CsvTypedLeafpress};
     group(
         0,
-        &[CsvSql, CsvLeafpress, CsvTypedLeafpress, CsvBatchedSql],
+        &[CsvSql, CsvLeafpress, CsvTypedLeafpress, CsvBatchedSql, CsvDisk],
         &[
             ("csv_vs_sql", 1, 0),
             ("csv_typed_vs_sql", 2, 0),
             ("csv_vs_batched_sql", 1, 3),
             ("csv_typed_vs_batched_sql", 2, 3),
+            ("csv_vs_disk", 1, 4),
         ],
     )
 }
@@ -69,9 +70,10 @@ fn csv_index_group() -> Group {
 
 /// Users made in memory, this many.
 pub(crate) fn users_group(rows: u64) -> Group {
-    use Load::{UsersIteratorLeafpress, UsersLeafpress, UsersSql};
-    let ratios = [("rows_vs_sql", 1, 0), ("rows_iterator_vs_sql", 2, 0)];
-    let group = group(rows, &[UsersSql, UsersLeafpress, UsersIteratorLeafpress], &ratios);
+    use Load::{UsersDisk, UsersIteratorLeafpress, UsersLeafpress, UsersSql};
+    let ratios = [("rows_vs_sql", 1, 0), ("rows_iterator_vs_sql", 2, 0), ("rows_vs_disk", 1, 3)];
+    let rungs = [UsersSql, UsersLeafpress, UsersIteratorLeafpress, UsersDisk];
+    let group = group(rows, &rungs, &ratios);
     Group { suffix: Some(size_name(rows)), ..group }
 }
 
@@ -88,9 +90,9 @@ fn attach_group(rows: u64) -> Group {
 }
 
 fn keys_group(rows: u64) -> Group {
-    use Load::{KeysLeafpress, KeysPresortedSql, KeysSql};
-    let ratios = [("keys_vs_sql", 1, 0), ("keys_vs_presorted", 1, 2)];
-    group(rows, &[KeysSql, KeysLeafpress, KeysPresortedSql], &ratios)
+    use Load::{KeysDisk, KeysLeafpress, KeysPresortedSql, KeysSql};
+    let ratios = [("keys_vs_sql", 1, 0), ("keys_vs_presorted", 1, 2), ("keys_vs_disk", 1, 3)];
+    group(rows, &[KeysSql, KeysLeafpress, KeysPresortedSql, KeysDisk], &ratios)
 }
 
 /// Keys whose sort has less memory than they take.

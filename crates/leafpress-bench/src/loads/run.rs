@@ -6,7 +6,7 @@ use std::time::Instant;
 use leafpress::load::Report;
 
 use super::rung::{Load, LoadRung};
-use super::{ours, sql};
+use super::{disk, ours, sql};
 use crate::error::Result;
 use crate::generate::Areas;
 use crate::rung::described::Given;
@@ -40,6 +40,10 @@ pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
         Load::CsvBatchedSql => timed(|| sql::load_csv(csv, database, sql::CSV_STATEMENT_ROWS)),
         Load::CsvLeafpress => timed(|| ours::load_csv(csv, database, false)),
         Load::CsvTypedLeafpress => timed(|| ours::load_csv(csv, database, true)),
+        Load::CsvDisk => {
+            let load = || Ok(ours::load_csv(csv, database, true)?.rows_loaded);
+            disk::alone(database, Some(csv), load, |work| timed(work))
+        }
         Load::CsvIndexSql => timed(|| sql::load_csv_with_index(csv, database)),
         Load::CsvIndexLeafpress => timed(|| ours::load_csv_with_index(csv, database)),
         Load::UsersSql => users(|areas| sql::load_users(areas, rows, database)),
@@ -51,6 +55,14 @@ pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
         // The loader sees for itself whether the database exists.
         Load::UsersLeafpress | Load::AttachLeafpress => {
             users(|areas| ours::load_user_parts(areas, rows, database))
+        }
+        Load::UsersDisk => {
+            let load = || Ok(ours::load_user_parts(&Areas::new(), rows, database)?.rows_loaded);
+            disk::alone(database, None, load, |work| timed(work))
+        }
+        Load::KeysDisk => {
+            let load = || Ok(ours::load_keys(&numbers, database, rung.memory_bytes)?.rows_loaded);
+            disk::alone(database, None, load, |work| timed(work))
         }
         Load::KeysSql => timed(|| sql::load_keys_unsorted(numbers, database)),
         Load::KeysPresortedSql => timed(|| sql::load_keys_presorted(numbers, database)),

@@ -43,6 +43,8 @@ pub(crate) enum Load {
     CsvTypedLeafpress,
     /// The CSV file by tuned SQL, 20 rows a statement, then a tuned CREATE INDEX.
     CsvIndexSql,
+    /// The CSV file read, and as many bytes written and synced as its database has.
+    CsvDisk,
     /// The CSV file and its index by Leafpress in one run, types detected.
     CsvIndexLeafpress,
     /// Users by tuned SQL, 50 rows a statement.
@@ -51,6 +53,8 @@ pub(crate) enum Load {
     UsersLeafpress,
     /// Users by Leafpress, from a single iterator.
     UsersIteratorLeafpress,
+    /// As many bytes written and synced as the database of the users has.
+    UsersDisk,
     /// Users to a new table of an existing database by SQL, one row a statement.
     AttachSql,
     /// Users to a new table of an existing database by SQL, 50 rows a statement.
@@ -65,6 +69,8 @@ pub(crate) enum Load {
     KeysBatchedSql,
     /// Random keys by Leafpress, in parts on all cores.
     KeysLeafpress,
+    /// As many bytes written and synced as the database of the keys has.
+    KeysDisk,
     /// Random keys by Leafpress with so little memory that it has to spill.
     KeysSpilledLeafpress,
     /// Random keys to a table that has rows by SQL, one row a statement.
@@ -114,11 +120,13 @@ impl Load {
             }
             Self::CsvLeafpress => ours(Work::Csv, "leafpress, types detected"),
             Self::CsvTypedLeafpress => ours(Work::Csv, "leafpress, types given"),
+            Self::CsvDisk => sql(Work::Csv, durable, "the disk alone: read, write, sync"),
             Self::CsvIndexSql => sql(Work::CsvIndex, no_promise, "SQL, 20 rows a statement"),
             Self::CsvIndexLeafpress => ours(Work::CsvIndex, "leafpress"),
             Self::UsersSql => sql(Work::Users, no_promise, "SQL, 50 rows a statement"),
             Self::UsersLeafpress => ours(Work::Users, "leafpress, in parts"),
             Self::UsersIteratorLeafpress => ours(Work::Users, "leafpress, one iterator"),
+            Self::UsersDisk => sql(Work::Users, durable, "the disk alone: write, sync"),
             Self::AttachSql => sql(Work::Attach, durable, "SQL, one row a statement"),
             Self::AttachBatchedSql => sql(Work::Attach, durable, "SQL, 50 rows a statement"),
             Self::AttachLeafpress => ours(Work::Attach, "leafpress"),
@@ -126,6 +134,7 @@ impl Load {
             Self::KeysPresortedSql => sql(Work::Keys, no_promise, "SQL, presorted"),
             Self::KeysBatchedSql => sql(Work::Keys, no_promise, "SQL, batches presorted"),
             Self::KeysLeafpress => ours(Work::Keys, "leafpress"),
+            Self::KeysDisk => sql(Work::Keys, durable, "the disk alone: write, sync"),
             Self::KeysSpilledLeafpress => ours(Work::Keys, "leafpress, spilled"),
             Self::AppendSql => sql(Work::Append, durable, "SQL, one row a statement"),
             Self::AppendLeafpress => ours(Work::Append, "leafpress"),

@@ -40,7 +40,11 @@ fn signal_look(raised: Arc<Mutex<Option<PyErr>>>) -> impl FnMut() -> bool + Send
             return false;
         }
         next = now + SLICE;
-        let signal = Python::attach(Python::check_signals).err();
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method is for one lifetime"
+        )]
+        let signal = Python::attach(|py| py.check_signals()).err();
         let stops = signal.is_some();
         *lock(&raised) = signal;
         stops

@@ -33,8 +33,76 @@ pub fn sync_log(connection: &Connection) -> rusqlite::Result<()> {
     was_there.then_some(()).ok_or_else(none)
 }
 
+/// Sees to it that the write-ahead log of `main` has room in its file for more frames: `needed` bytes
+/// after the `used` ones, else it is lengthened by zeros to `room` bytes after them. Returns its size.
+///
+/// A file that is shorter than `used` was cut meanwhile, and is left alone.
+///
+/// Call it inside of a write transaction only, whose lock keeps others from writing to the log.
+/// SQLite takes no frame of zeros for a valid one, as each has the log's salts and a checksum.
+///
+/// # Errors
+/// The VFS's own, or there is no log; what was written of the zeros stays.
+pub fn make_room_in_log(
+    connection: &Connection,
+    used: u64,
+    needed: u64,
+    room: u64,
+) -> rusqlite::Result<u64> {
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    let failed = "the log cannot be lengthened";
+    let none = || failure(ffi::SQLITE_IOERR_WRITE, "there is no log that could be lengthened");
+    let log = open_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, failed)?.ok_or_else(none)?;
+    let (Some(file_size), Some(write)) = (log.methods.xFileSize, log.methods.xWrite) else {
+        return Err(none());
+    };
+    let mut size: i64 = 0;
+    // SAFETY: as in `sync_file`; the method writes one integer, for which there is room.
+    let code = unsafe { file_size(log.file, &raw mut size) };
+    let mut size = match (code, u64::try_from(size)) {
+        (ffi::SQLITE_OK, Ok(size)) => size,
+        (code, _) => return Err(failure(code, failed)),
+    };
+    if size < used || size >= used + needed {
+        return Ok(size);
+    }
+    while size < used + room {
+        let count = ZEROS.len().min((used + room - size) as usize);
+        // SAFETY: as above; the method reads `count` bytes, which `ZEROS` has.
+        match unsafe { write(log.file, ZEROS.as_ptr().cast(), count as c_int, size as i64) } {
+            ffi::SQLITE_OK => size += count as u64,
+            code => return Err(failure(code, failed)),
+        }
+    }
+    Ok(size)
+}
+
 /// Syncs the file to which the file control `which` gives a pointer; false if there is none.
 fn sync_file(connection: &Connection, which: c_int, failed: &str) -> rusqlite::Result<bool> {
+    let Some(OpenFile { file, methods }) = open_file(connection, which, failed)? else {
+        return Ok(false);
+    };
+    let Some(sync) = methods.xSync else { return Ok(false) };
+    // SAFETY: the method belongs to this file, which no other thread uses meanwhile: a
+    // connection is not shared between threads, and its file not between connections.
+    match unsafe { sync(file, ffi::SQLITE_SYNC_NORMAL) } {
+        ffi::SQLITE_OK => Ok(true),
+        code => Err(failure(code, failed)),
+    }
+}
+
+/// A file of a connection, and its methods. It is open as long as the connection is borrowed.
+struct OpenFile<'c> {
+    file: *mut ffi::sqlite3_file,
+    methods: &'c ffi::sqlite3_io_methods,
+}
+
+/// The file to which the file control `which` gives a pointer; none if it is not open.
+fn open_file<'c>(
+    connection: &'c Connection,
+    which: c_int,
+    failed: &str,
+) -> rusqlite::Result<Option<OpenFile<'c>>> {
     let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
     // SAFETY: the handle is open as long as `connection` is borrowed, the name ends
     // with a zero, and this opcode writes one pointer, for which there is room.
@@ -52,17 +120,9 @@ fn sync_file(connection: &Connection, which: c_int, failed: &str) -> rusqlite::R
     // SAFETY: SQLite gave a pointer to the connection's open file, or null; the file
     // stays open as long as `connection` is borrowed. Its methods are null if it has
     // not been opened.
-    let sync = unsafe {
-        let methods = file.as_ref().and_then(|file| file.pMethods.as_ref());
-        methods.and_then(|methods| methods.xSync)
-    };
-    let Some(sync) = sync else { return Ok(false) };
-    // SAFETY: the method belongs to this file, which no other thread uses meanwhile: a
-    // connection is not shared between threads, and its file not between connections.
-    match unsafe { sync(file, ffi::SQLITE_SYNC_NORMAL) } {
-        ffi::SQLITE_OK => Ok(true),
-        code => Err(failure(code, failed)),
-    }
+    let methods: Option<&'c ffi::sqlite3_io_methods> =
+        unsafe { file.as_ref().and_then(|file| file.pMethods.as_ref()) };
+    Ok(methods.map(|methods| OpenFile { file, methods }))
 }
 
 /// Returns true if the name by which the database `main` was opened stands for another file
@@ -110,6 +170,31 @@ mod tests {
         assert!(sync_log(&connection).is_err());
         connection.execute_batch("PRAGMA journal_mode = WAL; INSERT INTO t VALUES (1)").unwrap();
         sync_log(&connection).unwrap();
+    }
+
+    #[test]
+    fn a_log_gets_room_behind_its_frames_and_keeps_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let connection = Connection::open(&path).unwrap();
+        assert!(make_room_in_log(&connection, 0, 1, 100).is_err(), "there is no log");
+        let setup = "PRAGMA journal_mode = WAL; CREATE TABLE t (x); BEGIN IMMEDIATE";
+        connection.execute_batch(setup).unwrap();
+        let log = path.with_extension("db-wal");
+        let size = || std::fs::metadata(&log).unwrap().len();
+        let used = size();
+        assert_eq!(make_room_in_log(&connection, used, 0, 300_000).unwrap(), used, "enough");
+        assert_eq!(make_room_in_log(&connection, used + 1, 9, 300_000).unwrap(), used, "cut");
+        assert_eq!(make_room_in_log(&connection, used, 1, 300_000).unwrap(), used + 300_000);
+        assert_eq!((size(), std::fs::read(&log).unwrap().pop()), (used + 300_000, Some(0)));
+        connection.execute_batch("INSERT INTO t VALUES (7); COMMIT").unwrap();
+        assert_eq!(size(), used + 300_000, "the frames overwrite zeros");
+        // As after a power cut: only the files, without the index of the log.
+        let copy = folder.path().join("b.db");
+        std::fs::copy(&path, &copy).unwrap();
+        std::fs::copy(&log, copy.with_extension("db-wal")).unwrap();
+        let copy = Connection::open(&copy).unwrap();
+        assert_eq!(copy.query_row("SELECT x FROM t", [], |row| row.get(0)), Ok(7));
     }
 
     #[test]

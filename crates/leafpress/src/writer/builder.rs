@@ -12,6 +12,7 @@ use super::busy::BusyClock;
 use super::engine::{self, End, Engine};
 use super::interrupt::Interrupts;
 use super::local::LocalTarget;
+use super::log_room::LogRoom;
 use super::on_connect::OnConnect;
 use super::place::Place;
 use super::queue::{CallQueue, Grouping};
@@ -316,6 +317,8 @@ impl WriterBuilder {
             place,
         )
         .map_err(|source| Error::sqlite("prepare the writer's connection", source))?;
+        let room = LogRoom::of(&in_force, self.checkpoint_limits.wal_bytes_max);
+        let target = target.with_log_room(room);
         let counts = target.counts();
         let checkpointer = Arc::new(Mutex::new(checkpointer));
         let local = Local { in_force, readers, checkpointer, counts, hooks, sharing };

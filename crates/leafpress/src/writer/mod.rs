@@ -64,6 +64,7 @@ mod insert_many;
 mod internal_call;
 mod interrupt;
 mod local;
+mod log_room;
 mod maintenance;
 mod on_connect;
 mod open_journal;

@@ -10,7 +10,7 @@
 //! | the path that was opened, links followed, and `-wal` | after each commit, before its answers |
 //! | the same and `-shm` | before a group, if the last look is a while ago |
 //!
-//! Each look is one `stat`. Where a caller named the VFS, that is asked instead.
+//! Each look is one system call, which does not ask for the times of the file. Where a caller named the VFS, that is asked instead.
 //!
 //! Must never: take a file that may not be looked at for one that is gone, or open one.
 
@@ -165,8 +165,8 @@ impl Watched {
     fn found(&self) -> Found {
         use rustix::io::Errno;
 
-        match rustix::fs::stat(self.name.as_c_str()) {
-            Ok(facts) => Found::File(FileIdentity::from(&facts)),
+        match FileIdentity::of_name(&self.name) {
+            Ok(identity) => Found::File(identity),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Found::Nothing,
             // After a change of user, for example, the folder may not be looked into.
             Err(_) => Found::Unknown,

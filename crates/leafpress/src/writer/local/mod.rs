@@ -38,6 +38,7 @@ use super::caught::{drop_caught, text_of};
 use super::guard::Guard;
 use super::insert_many::InsertPlans;
 use super::interrupt::Interrupts;
+use super::log_room::LogRoom;
 use super::maintenance::{IsWhole, Maintenance};
 use super::open_journal::OpenJournal;
 use super::place::{self, Place};
@@ -93,6 +94,8 @@ pub(super) struct LocalTarget {
     gate: Option<Arc<Gate>>,
     /// The writers that share the syncs of the log, if COMMIT leaves them to these.
     sharing: Option<Arc<Sharing>>,
+    /// Room in the log, where commits wait for its syncs.
+    log_room: Option<LogRoom>,
     /// The journal that is open, where closing it is allowed.
     journal: Option<OpenJournal>,
     /// True if the writer holds the database alone, so that closing gives it back.
@@ -173,6 +176,7 @@ impl LocalTarget {
             counts,
             gate,
             sharing,
+            log_room: None,
             journal,
             is_alone,
             schema_may_fail,
@@ -184,6 +188,11 @@ impl LocalTarget {
             has_moved: false,
             process: Process::current(),
         })
+    }
+
+    /// Makes room in the log before commits, if there is a way to.
+    pub(super) fn with_log_room(self, log_room: Option<LogRoom>) -> Self {
+        Self { log_room, ..self }
     }
 
     pub(super) fn counts(&self) -> Arc<LocalCounts> {
@@ -231,6 +240,9 @@ impl LocalTarget {
             self.not_begun(source)
         })?;
         self.busy.begun();
+        if let Some(room) = &mut self.log_room {
+            room.prepare(&self.connection, self.counts.wal_bytes.load(Ordering::Relaxed));
+        }
         self.read_schema().map_err(|source| {
             self.roll_back();
             self.not_begun(source)

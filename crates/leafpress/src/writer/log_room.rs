@@ -1,0 +1,132 @@
+//! Room at the end of the write-ahead log, made before commits need it.
+//!
+//! A sync of a file that has become longer makes the file system write its own records too: with ext4
+//! a commit of one row takes twice as long then. So the file is lengthened by zeros, in steps, and the
+//! commits overwrite them.
+//!
+//! Must never: touch the log outside of a write transaction, or make a commit fail that would succeed
+//! without the room.
+
+use rusqlite::Connection;
+
+use crate::profile::{InForce, JournalMode, Synchronous};
+use crate::vfs::database_file::make_room_in_log;
+
+/// A shorter log gets no room: most writers commit a few times, and leave.
+const USED_BYTES_MIN: u64 = 32 << 10;
+
+/// A step has room for this many groups as the last one, and is of these sizes at least and at most.
+const GROUPS_OF_STEP: u64 = 8;
+const STEP_BYTES: (u64, u64) = (256 << 10, 4 << 20);
+
+/// The room in the log of one writer.
+#[derive(Debug)]
+pub(super) struct LogRoom {
+    /// Bytes that the log had after the commit before.
+    used: u64,
+    /// Size of its file, as far as it is known.
+    size: u64,
+    /// Size to which its file is lengthened at most.
+    size_max: u64,
+}
+
+impl LogRoom {
+    /// Room up to a size of the file; none where commits do not wait for a sync of the log.
+    pub(super) fn of(in_force: &InForce, size_max: u64) -> Option<Self> {
+        let syncs = in_force.shares_syncs || in_force.synchronous >= Synchronous::Full;
+        let is_wal = in_force.journal_mode == JournalMode::Wal;
+        (syncs && is_wal).then_some(Self { used: 0, size: 0, size_max })
+    }
+
+    /// Makes room if the log, of which the commits up to now use `used` bytes, may lack it in the
+    /// transaction that was begun.
+    pub(super) fn prepare(&mut self, connection: &Connection, used: u64) {
+        let grown = used.checked_sub(std::mem::replace(&mut self.used, used));
+        if grown.is_none() {
+            // The log was rewound, and perhaps cut.
+            self.size = 0;
+        }
+        let grown = grown.unwrap_or_default();
+        let needed = grown.saturating_mul(2);
+        if used < USED_BYTES_MIN || used + needed <= self.size {
+            return;
+        }
+        let step = grown.saturating_mul(GROUPS_OF_STEP).clamp(STEP_BYTES.0, STEP_BYTES.1);
+        let step = step.min(self.size_max.saturating_sub(used));
+        self.size = make_room_in_log(connection, used, needed, step).unwrap_or_else(|error| {
+            // Such as a full disk: the commit finds out whether there is room for itself.
+            tracing::debug!(%error, "no room was made in the log");
+            u64::MAX
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use crate::Writer;
+    use crate::checkpoint::CheckpointLimits;
+    use crate::profile::Profile;
+
+    fn log_of(database: &Path) -> PathBuf {
+        database.with_extension("db-wal")
+    }
+
+    /// Size of the log's file, and bytes that frames use of it, after this many commits of a row.
+    fn after_commits(folder: &Path, writer: &Writer, commits: u64) -> (u64, u64) {
+        for _ in 0..commits {
+            writer.execute("INSERT INTO t VALUES (randomblob(100))", ()).unwrap();
+        }
+        (log_of(&folder.join("a.db")).metadata().unwrap().len(), writer.stats().wal_bytes)
+    }
+
+    #[test]
+    fn the_log_has_room_where_commits_wait_for_syncs_and_only_there() {
+        for (profile, has_room) in [(Profile::Durable, true), (Profile::Relaxed, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.db");
+            let writer = Writer::builder(&path).profile(profile).open().unwrap();
+            writer.execute_batch("CREATE TABLE t (x)").unwrap();
+            let (size, used) = after_commits(folder.path(), &writer, 3);
+            assert_eq!(size, used, "a short log is left alone");
+            let (size, used) = after_commits(folder.path(), &writer, 60);
+            assert_eq!(
+                size > used,
+                has_room,
+                "{profile:?}: {size} bytes, of which {used} are used"
+            );
+            let copy = folder.path().join("copy.db");
+            std::fs::copy(&path, &copy).unwrap();
+            std::fs::copy(log_of(&path), log_of(&copy)).unwrap();
+            // As after a power cut, as the index of the log is not there.
+            let copy = rusqlite::Connection::open(&copy).unwrap();
+            let rows = copy.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0));
+            assert_eq!(rows, Ok(63));
+            let verdict =
+                copy.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
+            assert_eq!(verdict.as_deref(), Ok("ok"));
+        }
+    }
+
+    #[test]
+    fn room_is_made_again_after_the_log_was_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let idle_before_truncate = Duration::from_millis(300);
+        let limits = CheckpointLimits { idle_before_truncate, ..CheckpointLimits::default() };
+        let writer = Writer::builder(&path).checkpoint_limits(limits).open().unwrap();
+        writer.execute_batch("CREATE TABLE t (x)").unwrap();
+        for _ in 0..2 {
+            let (size, used) = after_commits(folder.path(), &writer, 60);
+            assert!(size > used, "{size} bytes, of which {used} are used");
+            let limit = Instant::now() + Duration::from_secs(60);
+            while log_of(&path).metadata().unwrap().len() > 0 {
+                assert!(Instant::now() < limit, "the idle log is not cut");
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
