@@ -43,6 +43,8 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+#[doc(hidden)]
+pub mod aligned;
 pub mod atomic;
 #[doc(hidden)]
 pub mod atomic_writes;

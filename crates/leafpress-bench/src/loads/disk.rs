@@ -8,28 +8,24 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::thread;
 
+use leafpress::vfs::aligned::{ALIGNMENT, AlignedBuffer};
+
 use crate::error::{Error, Result};
 
 /// Bytes of a read and of a write. Larger ones are not faster.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// Alignment in memory that every disk accepts.
-const ALIGNMENT: usize = 4096;
-
-/// Makes a database by `load` and measures nothing of it; then `timed` reads `input` and writes and
-/// syncs as many bytes beside it. Returns what `timed` returns for the rows of the load.
+/// Lets `timed` read `input`, and write and sync as many bytes as the database has, beside it; removes
+/// them. Returns the outcome of `timed`.
 pub(super) fn alone<R>(
     database: &Path,
     input: Option<&Path>,
-    load: impl FnOnce() -> Result<u64>,
-    timed: impl FnOnce(&dyn Fn() -> Result<u64>) -> Result<R>,
+    timed: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<R>,
 ) -> Result<R> {
-    let rows = load()?;
     let bytes = fs::metadata(database).map_err(Error::io("read", database))?.len();
     let copy = database.with_extension("plain");
     let outcome = timed(&|| {
-        let written = read_and_write(input, &copy, bytes);
-        written.map(|()| rows).map_err(Error::io("read the input or write", &copy))
+        read_and_write(input, &copy, bytes).map_err(Error::io("read the input or write", &copy))
     });
     let removed = fs::remove_file(&copy).map_err(Error::io("remove", &copy));
     outcome.and_then(|outcome| removed.map(|()| outcome))
@@ -53,9 +49,8 @@ fn read_all(input: &Path) -> io::Result<()> {
 }
 
 fn write_and_sync(output: &Path, bytes: u64) -> io::Result<()> {
-    let mut memory = vec![0x5a; PIECE_BYTES + ALIGNMENT];
-    let start = memory.as_ptr().align_offset(ALIGNMENT);
-    let piece = &mut memory[start..start + PIECE_BYTES];
+    let mut buffer = AlignedBuffer::default();
+    let piece = buffer.filled_with(&vec![0x5a; PIECE_BYTES]);
     let mut file = create(output)?;
     reserve(&file, bytes);
     let mut left = bytes.next_multiple_of(ALIGNMENT as u64);
@@ -104,20 +99,17 @@ mod tests {
         let (database, input) = (folder.path().join("a.db"), folder.path().join("a.csv"));
         fs::write(&input, "id\n1\n").unwrap();
         let bytes = 2 * PIECE_BYTES as u64 + 4096;
-        let load = || {
-            File::create(&database).and_then(|file| file.set_len(bytes)).unwrap();
-            Ok(7)
-        };
+        File::create(&database).and_then(|file| file.set_len(bytes)).unwrap();
         let copy = folder.path().join("a.plain");
-        let rows = alone(&database, Some(&input), load, |work| {
-            let rows = work()?;
+        let rows = alone(&database, Some(&input), |work| {
+            work()?;
             assert_eq!(fs::metadata(&copy).unwrap().len(), bytes);
-            Ok(rows)
+            Ok(7)
         });
         assert_eq!(rows.unwrap(), 7);
         assert!(!copy.exists() && database.exists());
         let none = folder.path().join("none.csv");
-        assert!(alone(&database, Some(&none), || Ok(7), |work| work()).is_err());
+        assert!(alone(&database, Some(&none), |work| work()).is_err());
         assert!(!copy.exists());
     }
 }

@@ -1,6 +1,7 @@
 //! One load in this process: makes what belongs to neither rival, then times the work.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
 use leafpress::load::Report;
@@ -40,10 +41,7 @@ pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
         Load::CsvBatchedSql => timed(|| sql::load_csv(csv, database, sql::CSV_STATEMENT_ROWS)),
         Load::CsvLeafpress => timed(|| ours::load_csv(csv, database, false)),
         Load::CsvTypedLeafpress => timed(|| ours::load_csv(csv, database, true)),
-        Load::CsvDisk => {
-            let load = || Ok(ours::load_csv(csv, database, true)?.rows_loaded);
-            disk::alone(database, Some(csv), load, |work| timed(work))
-        }
+        Load::CsvDisk => disk_alone(database, Some(csv), &ours::load_csv(csv, database, true)?),
         Load::CsvIndexSql => timed(|| sql::load_csv_with_index(csv, database)),
         Load::CsvIndexLeafpress => timed(|| ours::load_csv_with_index(csv, database)),
         Load::UsersSql => users(|areas| sql::load_users(areas, rows, database)),
@@ -57,12 +55,10 @@ pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
             users(|areas| ours::load_user_parts(areas, rows, database))
         }
         Load::UsersDisk => {
-            let load = || Ok(ours::load_user_parts(&Areas::new(), rows, database)?.rows_loaded);
-            disk::alone(database, None, load, |work| timed(work))
+            disk_alone(database, None, &ours::load_user_parts(&Areas::new(), rows, database)?)
         }
         Load::KeysDisk => {
-            let load = || Ok(ours::load_keys(&numbers, database, rung.memory_bytes)?.rows_loaded);
-            disk::alone(database, None, load, |work| timed(work))
+            disk_alone(database, None, &ours::load_keys(&numbers, database, rung.memory_bytes)?)
         }
         Load::KeysSql => timed(|| sql::load_keys_unsorted(numbers, database)),
         Load::KeysPresortedSql => timed(|| sql::load_keys_presorted(numbers, database)),
@@ -84,6 +80,11 @@ pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
 fn users<D: Into<Done>>(work: impl FnOnce(&Areas) -> Result<D>) -> Result<RungResult> {
     let areas = Areas::new();
     timed(|| work(&areas))
+}
+
+/// Times the disk alone, beside a database that was pressed before.
+fn disk_alone(database: &Path, input: Option<&Path>, pressed: &Report) -> Result<RungResult> {
+    disk::alone(database, input, |work| timed(|| work().map(|()| pressed.rows_loaded)))
 }
 
 fn timed<D: Into<Done>>(work: impl FnOnce() -> Result<D>) -> Result<RungResult> {

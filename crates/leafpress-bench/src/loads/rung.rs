@@ -41,10 +41,10 @@ pub(crate) enum Load {
     CsvLeafpress,
     /// The CSV file by Leafpress, types given.
     CsvTypedLeafpress,
-    /// The CSV file by tuned SQL, 20 rows a statement, then a tuned CREATE INDEX.
-    CsvIndexSql,
     /// The CSV file read, and as many bytes written and synced as its database has.
     CsvDisk,
+    /// The CSV file by tuned SQL, 20 rows a statement, then a tuned CREATE INDEX.
+    CsvIndexSql,
     /// The CSV file and its index by Leafpress in one run, types detected.
     CsvIndexLeafpress,
     /// Users by tuned SQL, 50 rows a statement.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
 use super::detect::Facts;
+use crate::aligned::AlignedBuffer;
 use crate::atomic::{AtomicFile, AtomicProof, AtomicUnits, NoAtomicWrites};
 use crate::locks::FileHandle;
 use crate::sync::lock;
@@ -27,9 +28,6 @@ const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
 /// The sizes that the user vouches for: any page that SQLite can have.
 const ASSUMED: AtomicUnits =
     AtomicUnits { bytes_min: 512, bytes_max: 65536, by: AtomicProof::Assumed };
-/// Alignment of the memory: enough for every disk with sectors of up to 4 KiB, and a page of memory
-/// for one that has larger ones.
-const ALIGNMENT: usize = 4096;
 /// While another process reads the page through the page cache at this very moment, it cannot be
 /// thrown away, and the kernel says "again". It is over as soon as that read is.
 const TRIES_MAX: u32 = 200;
@@ -113,40 +111,9 @@ const fn meaning_of(answer: Result<usize, Errno>) -> VfsError {
     }
 }
 
-/// Memory in which a page starts where a disk can fetch it from.
-#[derive(Default)]
-struct AlignedBuffer {
-    memory: Vec<u8>,
-}
-
-impl AlignedBuffer {
-    /// A copy of `page` that is aligned.
-    fn filled_with(&mut self, page: &[u8]) -> &[u8] {
-        if self.memory.len() < page.len() + ALIGNMENT {
-            self.memory.resize(page.len() + ALIGNMENT, 0);
-        }
-        // Less than the alignment, as bytes can be aligned to anything.
-        let start = self.memory.as_ptr().align_offset(ALIGNMENT);
-        let aligned = &mut self.memory[start..start + page.len()];
-        aligned.copy_from_slice(page);
-        aligned
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_page_is_copied_to_where_a_disk_can_fetch_it() {
-        let mut buffer = AlignedBuffer::default();
-        for bytes in [512, 65536, 4096, 1024] {
-            let page: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
-            let copy = buffer.filled_with(&page);
-            assert_eq!(copy.as_ptr().align_offset(ALIGNMENT), 0);
-            assert_eq!(copy, page);
-        }
-    }
 
     #[test]
     fn a_full_disk_is_told_from_a_broken_one_and_a_part_is_no_success() {

@@ -23,7 +23,7 @@ pub use crate::vfs::watch::{Watcher, watch};
 #[derive(Debug)]
 pub(crate) struct DiskFile {
     file: Arc<FileHandle>,
-    pub(crate) path: PathBuf,
+    path: PathBuf,
 }
 
 impl DiskFile {

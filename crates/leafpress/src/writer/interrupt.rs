@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sync::lock;
 
 /// Steps of SQLite's virtual machine between two questions: less than a millisecond.
-const STEPS_BETWEEN: i32 = 4_096;
+pub(super) const STEPS_BETWEEN: i32 = 4_096;
 /// A deadline that no call reaches.
 const NEVER_NS: u64 = u64::MAX;
 

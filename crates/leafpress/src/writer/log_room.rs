@@ -70,9 +70,18 @@ mod tests {
     use crate::Writer;
     use crate::checkpoint::CheckpointLimits;
     use crate::profile::Profile;
+    use crate::rights::Rights;
+    use crate::vfs::locks::FileHandle;
 
     fn log_of(database: &Path) -> PathBuf {
         database.with_extension("db-wal")
+    }
+
+    /// Copies a file of a database that is open, without a lock dropped.
+    fn copy_file(from: &Path, to: &Path) {
+        let mut from = FileHandle::open(from).unwrap();
+        let mut to = FileHandle::create(to, Rights::new_database()).unwrap();
+        std::io::copy(&mut from, &mut to).unwrap();
     }
 
     /// Size of the log's file, and bytes that frames use of it, after this many commits of a row.
@@ -99,8 +108,8 @@ mod tests {
                 "{profile:?}: {size} bytes, of which {used} are used"
             );
             let copy = folder.path().join("copy.db");
-            std::fs::copy(&path, &copy).unwrap();
-            std::fs::copy(log_of(&path), log_of(&copy)).unwrap();
+            copy_file(&path, &copy);
+            copy_file(&log_of(&path), &log_of(&copy));
             // As after a power cut, as the index of the log is not there.
             let copy = rusqlite::Connection::open(&copy).unwrap();
             let rows = copy.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0));

@@ -214,7 +214,9 @@ impl Output {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::io::Read as _;
     use std::os::unix::fs::FileExt as _;
+    use std::path::Path;
 
     use super::*;
     use crate::rights::Rights;
@@ -222,13 +224,13 @@ mod tests {
     const UNIT: usize = 65536;
 
     /// Writes units of the file from several threads, after `prepare`; returns the file's content.
-    fn written(units: &[(usize, usize)], prepare: impl Fn(&Output)) -> Vec<u8> {
+    fn written(units: &[(usize, usize)], prepare: impl Fn(&Output, &Path)) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         let rights = Rights::of(&path);
         let output = Output::new(DiskFile::create_new(&path, rights).unwrap());
         output.flushing(true, || {
-            prepare(&output);
+            prepare(&output, &path);
             std::thread::scope(|scope| {
                 for (number, &(start, end)) in units.iter().enumerate() {
                     let output = &output;
@@ -239,7 +241,9 @@ mod tests {
             output.drain().unwrap();
         });
         output.sync_beside(true, || ()).1.unwrap();
-        std::fs::read(&path).unwrap()
+        let mut content = Vec::new();
+        FileHandle::open(&path).unwrap().read_to_end(&mut content).unwrap();
+        content
     }
 
     /// Whole pages, and some that are none: they go through the page cache beside the others.
@@ -259,21 +263,21 @@ mod tests {
 
     #[test]
     fn writes_past_the_page_cache_and_through_it_make_the_same_file() {
-        let direct = |output: &Output| {
+        let direct = |output: &Output, _: &Path| {
             let opened = output.direct.get_or_init(|| output.file.open_direct());
             if opened.is_none() {
                 eprintln!("SKIPPED in part: no writes past the page cache in this folder");
             }
         };
-        assert!(written(&units(), |_| ()) == expected());
+        assert!(written(&units(), |_, _| ()) == expected());
         assert!(written(&units(), direct) == expected());
     }
 
     #[test]
     fn the_page_cache_takes_what_the_system_refuses_past_it() {
-        let refusing = |output: &Output| {
+        let refusing = |output: &Output, path: &Path| {
             // Opened for reading only, so that each write to it fails.
-            let read_only = FileHandle::open(&output.file.path).unwrap();
+            let read_only = FileHandle::open(path).unwrap();
             assert!(read_only.write_at(&[1], 0).is_err());
             output.direct.get_or_init(|| Some(read_only));
         };

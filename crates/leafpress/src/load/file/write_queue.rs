@@ -13,15 +13,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::sync::lock;
+use crate::vfs::aligned::{ALIGNMENT, AlignedBuffer};
 
 /// Bytes of one write. Larger ones are not faster (measured from 1 to 4 MiB).
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Number of buffers: the disk has work while threads fill the next ones.
 const BUFFERS: usize = 4;
-
-/// Alignment that every disk accepts, in memory and in the file.
-const ALIGNMENT: usize = 4096;
 
 /// Writes that wait, and the buffers for more.
 #[derive(Debug)]
@@ -42,7 +40,6 @@ struct State {
 #[derive(Debug)]
 struct Piece {
     buffer: AlignedBuffer,
-    bytes: usize,
     offset: u64,
 }
 
@@ -72,9 +69,8 @@ impl WriteQueue {
     pub fn put(&self, bytes: &[u8], mut offset: u64) -> io::Result<()> {
         for part in bytes.chunks(WRITE_BYTES) {
             let mut buffer = self.take_spare()?;
-            buffer.bytes(part.len()).copy_from_slice(part);
-            let piece = Piece { buffer, bytes: part.len(), offset };
-            lock(&self.state).waiting.push_back(piece);
+            buffer.filled_with(part);
+            lock(&self.state).waiting.push_back(Piece { buffer, offset });
             self.changed.notify_all();
             offset += part.len() as u64;
         }
@@ -114,9 +110,9 @@ impl WriteQueue {
         let _opened = Opened(self);
         let mut state = lock(&self.state);
         loop {
-            if let Some(mut piece) = state.waiting.pop_front() {
+            if let Some(piece) = state.waiting.pop_front() {
                 drop(state);
-                let written = write(piece.buffer.bytes(piece.bytes), piece.offset);
+                let written = write(piece.buffer.bytes(), piece.offset);
                 state = lock(&self.state);
                 state.spare.push(piece.buffer);
                 if let Err(failure) = written {
@@ -179,22 +175,6 @@ pub fn takes_direct(bytes: &[u8], offset: u64) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub fn takes_direct(_bytes: &[u8], _offset: u64) -> bool {
     false
-}
-
-/// Memory from which a disk can fetch bytes.
-#[derive(Debug, Default)]
-struct AlignedBuffer {
-    memory: Vec<u8>,
-}
-
-impl AlignedBuffer {
-    fn bytes(&mut self, count: usize) -> &mut [u8] {
-        if self.memory.is_empty() {
-            self.memory.resize(WRITE_BYTES + ALIGNMENT, 0);
-        }
-        let start = self.memory.as_ptr().align_offset(ALIGNMENT);
-        &mut self.memory[start..start + count]
-    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ use rusqlite::hooks::{AuthContext, Authorization};
 use serde::Serialize;
 
 use self::activity::Activity;
+use super::interrupt::STEPS_BETWEEN;
 use super::on_connect::OnConnect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
@@ -137,10 +138,6 @@ struct Lent {
     id: u64,
     shared: Arc<Shared>,
 }
-
-/// Steps of SQLite's virtual machine between two questions whether a read is to stop: a few
-/// microseconds of work.
-const STEPS_BETWEEN_LOOKS: i32 = 4000;
 
 /// A reader that is out.
 ///
@@ -326,8 +323,8 @@ impl Shared {
 }
 
 impl Reader {
-    /// Asks `stop` every few microseconds of a read, on the thread that reads. Once it returns true,
-    /// the read ends with the error `SQLITE_INTERRUPT`; later reads begin anew, and ask again.
+    /// Asks `stop` every 4,096 steps of SQLite's virtual machine, which are less than a millisecond, on
+    /// the thread that reads. Once it returns true, the read ends with the error `SQLITE_INTERRUPT`; later reads begin anew, and ask again.
     ///
     /// Only the last function that was given counts, as long as this reader is out.
     ///
@@ -338,7 +335,7 @@ impl Reader {
         lent.may_stop = true;
         // Present until drop takes it.
         let Some(pooled) = lent.pooled.as_mut() else { return Ok(()) };
-        let set = pooled.connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(stop));
+        let set = pooled.connection.progress_handler(STEPS_BETWEEN, Some(stop));
         set.map_err(|error| Error::sqlite("watch a reader", error))
     }
 }
