@@ -15,7 +15,7 @@ mod common;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -74,22 +74,37 @@ fn open_to_others(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Open files of a process with rights for others, but for pipes and terminals.
+/// Files that a process has open for writing, and that have rights for others.
+///
+/// A file that is open for reading only holds no rows that this process wrote. The libraries
+/// that the system's loader opens at the start of each program are such files.
 fn descriptors_open_to_others(process: u32) -> Vec<String> {
     let mut found = Vec::new();
     let descriptors = fs::read_dir(format!("/proc/{process}/fd"));
     for entry in descriptors.into_iter().flatten().flatten() {
-        let (Ok(metadata), Ok(target)) = (fs::metadata(entry.path()), fs::read_link(entry.path()))
-        else {
+        // It may be closed by now.
+        let (Ok(metadata), Ok(target), Some(true)) = (
+            fs::metadata(entry.path()),
+            fs::read_link(entry.path()),
+            is_open_for_writing(process, &entry.file_name().to_string_lossy()),
+        ) else {
             continue;
         };
         let is_of_system = ["/dev", "/proc", "/sys"].iter().any(|it| target.starts_with(it));
-        let is_file = metadata.is_file() && !metadata.file_type().is_char_device();
-        if is_file && !is_of_system && metadata.mode() & OF_OTHERS != 0 {
+        if metadata.is_file() && !is_of_system && metadata.mode() & OF_OTHERS != 0 {
             found.push(format!("{:o} {}", metadata.mode() & 0o7777, target.display()));
         }
     }
     found
+}
+
+/// Reads the access mode from the octal line `flags:` of `/proc/PID/fdinfo/FD` (proc(5)).
+fn is_open_for_writing(process: u32, descriptor: &str) -> Option<bool> {
+    const ACCESS_MODE: u32 = 0o3;
+    const READ_ONLY: u32 = 0;
+    let facts = fs::read_to_string(format!("/proc/{process}/fdinfo/{descriptor}")).ok()?;
+    let flags = facts.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    Some(u32::from_str_radix(flags.trim(), 8).ok()? & ACCESS_MODE != READ_ONLY)
 }
 
 /// Looks at all that a running command makes until `is_made` says that it is there.
@@ -177,6 +192,22 @@ fn a_copy_of_a_private_database_is_private() {
     }
     run(folder, &["io", "t.db", "-c", "UPDATE t SET s = 1"]).expect_status(0);
     assert_eq!(names_in(folder), ["elsewhere", "t.db"], "the leftovers are gone");
+}
+
+/// The control of this file: an open file without a name is seen, and one for reading is not.
+#[test]
+fn a_descriptor_that_others_may_read_is_seen() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o644)).unwrap();
+    let folder = folder();
+    let readable = folder.path().join("library.so");
+    fs::write(&readable, "x").unwrap();
+    let _library = fs::File::open(&readable).unwrap();
+    let seen = || descriptors_open_to_others(std::process::id());
+    assert!(seen().iter().any(|it| it.starts_with("644") && it.ends_with("(deleted)")));
+    assert!(!seen().iter().any(|it| it.contains("library.so")), "{:?}", seen());
+    file.set_permissions(fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(!seen().iter().any(|it| it.ends_with("(deleted)")), "{:?}", seen());
 }
 
 /// A database that is not private is made by the umask, as SQLite makes it.
