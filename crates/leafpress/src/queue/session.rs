@@ -51,10 +51,19 @@ struct OpenTransaction {
     rows: Vec<Arc<QueueRow>>,
     /// Queues whose waiters are woken after the commit, with the number of new jobs.
     rings: Vec<(Arc<str>, u32)>,
-    /// Queues whose due changes were made, with the time in milliseconds.
-    done_at: Vec<(i64, i64)>,
+    due_changes: Vec<DueChanges>,
     /// True if leases were measured anew in it.
     is_measured_anew: bool,
+}
+
+/// Time at which the due changes of a queue were last made.
+#[derive(Debug)]
+struct DueChanges {
+    queue: i64,
+    /// In a transaction that is committed.
+    committed_ms: Option<i64>,
+    /// In the open transaction.
+    open_ms: Option<i64>,
 }
 
 impl Session {
@@ -127,6 +136,9 @@ impl Session {
         self.counters.committed();
         let (rings, is_measured_anew) = {
             let mut transaction = lock(&self.transaction);
+            for changes in &mut transaction.due_changes {
+                changes.committed_ms = changes.open_ms.take().or(changes.committed_ms);
+            }
             (
                 std::mem::take(&mut transaction.rings),
                 std::mem::take(&mut transaction.is_measured_anew),
@@ -143,7 +155,12 @@ impl Session {
     /// Drops the state of a transaction that was rolled back, or whose outcome is unknown.
     pub(super) fn not_committed(&self) {
         self.counters.rolled_back();
-        *lock(&self.transaction) = OpenTransaction::default();
+        let mut transaction = lock(&self.transaction);
+        let mut due_changes = std::mem::take(&mut transaction.due_changes);
+        for changes in &mut due_changes {
+            changes.open_ms = None;
+        }
+        *transaction = OpenTransaction { due_changes, ..OpenTransaction::default() };
     }
 
     /// Ends all waits, as the writer takes no calls any more.
@@ -155,18 +172,16 @@ impl Session {
 
     /// Returns true if the due changes of this queue were not made yet in this millisecond.
     pub(super) fn is_due_now(&self, queue: i64, now_ms: i64) -> bool {
-        let mut transaction = lock(&self.transaction);
-        match transaction.done_at.iter_mut().find(|(done_at, _)| *done_at == queue) {
-            Some((_, at_ms)) if *at_ms == now_ms => false,
-            Some((_, at_ms)) => {
-                *at_ms = now_ms;
-                true
-            }
-            None => {
-                transaction.done_at.push((queue, now_ms));
-                true
-            }
+        let known = &mut lock(&self.transaction).due_changes;
+        let Some(changes) = known.iter_mut().find(|changes| changes.queue == queue) else {
+            known.push(DueChanges { queue, committed_ms: None, open_ms: Some(now_ms) });
+            return true;
+        };
+        let is_due = changes.open_ms.or(changes.committed_ms) != Some(now_ms);
+        if is_due {
+            changes.open_ms = Some(now_ms);
         }
+        is_due
     }
 }
 
