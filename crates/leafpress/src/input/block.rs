@@ -38,6 +38,10 @@ pub const BLOCK_HEADROOM: usize = 64;
 /// wait for the lock.
 pub const BLOCK_BYTES_DEFAULT: usize = 1 << 20;
 
+/// Bytes that the first read into a block asks for. Memory that is never filled is never touched:
+/// the system takes longer to give 1 MB than a small input takes to load.
+const FIRST_READ_BYTES: usize = 64 << 10;
+
 /// Offsets in a block have 32 bits: a record and the block that it ends in must
 /// stay below 4 GiB.
 const RECORD_BYTES_MAX: u64 = 2 << 30;
@@ -382,9 +386,13 @@ impl<'a> BlockReader<'a> {
 
     /// Reads until the data reach `target` or the input ends.
     fn fill(&mut self, block: &mut Block, target: usize) -> Result<()> {
-        block.grow(target).map_err(|error| self.out_of_memory(error))?;
         while block.end < target && !self.is_ended {
-            match self.source.read(&mut block.buffer[block.end..target]) {
+            if block.end == block.buffer.len() {
+                let end = (2 * block.end).max(FIRST_READ_BYTES).min(target);
+                block.grow(end).map_err(|error| self.out_of_memory(error))?;
+            }
+            let end = block.buffer.len().min(target);
+            match self.source.read(&mut block.buffer[block.end..end]) {
                 Ok(0) => self.is_ended = true,
                 Ok(count) => block.end += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -211,7 +211,9 @@ impl Flow<'_> {
 
     /// Builds the file that holds the rows, and completes it.
     fn stage(&mut self, output: &Output, path: &Path, is_durable: bool) -> Result<Outcome> {
-        let mut outcome = output.flushing(is_durable, || self.build(output, path))?;
+        // Few pages are synced at once at the end.
+        let is_flushed = is_durable && !self.feed.is_all_read();
+        let mut outcome = output.flushing(is_flushed, || self.build(output, path))?;
         complete_by_sql(path, &outcome.shape, outcome.order, self.options.analyze)?;
         let syncing = Instant::now();
         if is_durable {

@@ -343,11 +343,16 @@ fn looks_like_data(values: &[Vec<u8>]) -> bool {
 }
 
 impl Opened<'_> {
+    /// Returns true if the first block is all of the input.
+    pub fn is_all(&self) -> bool {
+        self.blocks.is_at_end()
+    }
+
     /// Returns true if the input has only one record.
     fn is_one_record(&self) -> bool {
         let Some(block) = &self.first else { return false };
         let end = self.index.record_ends().last().map_or(0, |end| *end as usize + 1);
-        self.blocks.is_at_end()
+        self.is_all()
             && self.index.record_ends().len() == 1
             && block.bytes()[end..].iter().all(u8::is_ascii_whitespace)
     }

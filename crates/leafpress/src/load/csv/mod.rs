@@ -418,6 +418,11 @@ impl Feed for CsvFeed<'_, '_> {
         Ok(self.state.rows.read)
     }
 
+    fn is_all_read(&self) -> bool {
+        let is_read = |input: &CsvInput<'_>| input.first.as_ref().is_some_and(Opened::is_all);
+        self.inputs.iter().all(is_read)
+    }
+
     fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()> {
         self.state.begin();
         // Bad rows were rejected before; here they are only left out again.

@@ -184,6 +184,10 @@ impl<'p> Pieces for CsvBlocks<'p> {
         Ok(true)
     }
 
+    fn is_last(&self, reader: &Reader<'p>) -> bool {
+        reader.blocks.is_at_end()
+    }
+
     fn scan(&self, piece: &mut BlockPiece) -> Result<(), Halt> {
         let BlockPiece { scanned: Scanned { block, index, .. }, scanner, .. } = piece;
         scanner.begin(block.start(), index);

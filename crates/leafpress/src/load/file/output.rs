@@ -33,6 +33,9 @@ const FAST_DISK_BYTES_PER_S: f64 = 500e6;
 /// A flush of fewer bytes says little about the speed of the disk.
 const TELLING_FLUSH_BYTES: u64 = 8 << 20;
 
+/// A sync of fewer bytes does not gain from a thread beside it.
+const BYTES_WORTH_A_THREAD: u64 = 1 << 20;
+
 /// Longest time that written pages wait until the disk is asked to take them.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -193,6 +196,9 @@ impl Output {
     ) -> (R, io::Result<()>) {
         if !is_durable {
             return (look(), Ok(()));
+        }
+        if self.unsynced_bytes.load(Ordering::Relaxed) < BYTES_WORTH_A_THREAD {
+            return (look(), self.sync());
         }
         std::thread::scope(|scope| {
             let syncing = threads::start(scope, || self.sync());

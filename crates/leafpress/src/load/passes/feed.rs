@@ -40,6 +40,11 @@ pub trait Feed {
         Ok(())
     }
 
+    /// Returns true if all rows are in memory since the inputs were opened.
+    fn is_all_read(&self) -> bool {
+        false
+    }
+
     /// Finds rows again; their sequences ascend.
     fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()>;
 

@@ -55,6 +55,12 @@ pub trait Pieces: Sync {
     /// Reads the next piece; false at the end of the input.
     fn claim(&self, reader: &mut Self::Reader, piece: &mut Self::Piece) -> Result<bool>;
 
+    /// Returns true if the reader is known to have one piece left, or none.
+    fn is_last(&self, reader: &Self::Reader) -> bool {
+        let _ = reader;
+        false
+    }
+
     /// Finds the rows in the piece; on any thread, in any order.
     fn scan(&self, piece: &mut Self::Piece) -> Result<(), Halt>;
 
@@ -239,6 +245,7 @@ impl Frame<'_> {
         work: &W,
         joined: W::Joined,
     ) -> Result<Summary<W::Joined, P::Carried>, Halt> {
+        let is_last = pieces.is_last(reader);
         let run = Run {
             frame: self,
             pieces,
@@ -248,19 +255,22 @@ impl Frame<'_> {
             join: Turns::new(Joining { joined, halt: None }),
         };
         let ended = Mutex::new((Clock::default(), Ok(())));
-        std::thread::scope(|scope| {
-            threads::start_workers(scope, self.threads.max(1), || {
-                || {
-                    let (clock, outcome) = run.work();
-                    let mut ended = lock(&ended);
-                    ended.0.add(clock);
-                    if outcome.is_err() {
-                        ended.1 = outcome;
-                    }
-                }
-            })
-            .map(drop)
-        })?;
+        let work = || {
+            let (clock, outcome) = run.work();
+            let mut ended = lock(&ended);
+            ended.0.add(clock);
+            if outcome.is_err() {
+                ended.1 = outcome;
+            }
+        };
+        if is_last {
+            // A thread costs more than a small piece.
+            work();
+        } else {
+            std::thread::scope(|scope| {
+                threads::start_workers(scope, self.threads.max(1), || work).map(drop)
+            })?;
+        }
         let Joining { joined, halt } = run.join.into_state();
         if let Some(halt) = halt {
             return Err(halt);
