@@ -40,6 +40,16 @@ pub enum Call<'c> {
     Internal(InternalCall),
 }
 
+impl Call<'_> {
+    /// Returns true if dropping it runs no code of a caller.
+    pub(super) fn is_plain_data(&self) -> bool {
+        match self {
+            Self::Execute(_) | Self::Batch(_) | Self::InsertMany(_) => true,
+            Self::Closure(_) | Self::Internal(_) => false,
+        }
+    }
+}
+
 impl fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

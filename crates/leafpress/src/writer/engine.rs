@@ -141,7 +141,7 @@ impl Engine {
         let done = work.done(counts.as_deref(), failed, begun, commit, answered);
         recorder.group_committed(&done, work.submitted.iter().copied());
         tracing::trace!(calls = work.submitted.len(), failed, ?commit, "group committed");
-        work.expected = work.submitted.len();
+        work.expected = worth_waiting_for(work.submitted.len(), answered - begun, commit);
         work.gather_max = commit.min(GATHER_MAX);
         outcome
     }
@@ -194,7 +194,7 @@ impl Engine {
         }
         driving::begin(process, Phase::Answering);
         queue.interrupts().forget_asked();
-        let answer = group.take_answers().next();
+        let answer = group.take_answers().next().map(|(answer, _)| answer);
         let answer = answer.unwrap_or_else(|| Err(Error::unknown_outcome("it has no answer")));
         let answered = Instant::now();
         let commit = self.work.count(self.counts.as_deref(), answered - submitted);
@@ -382,6 +382,15 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
     }
 }
 
+/// Number of calls that the next group waits for: as many as the last one had, but no more than
+/// take twice as long to carry out as to commit. With those, the callers and the thread that
+/// carries them out lose more by waiting for each other than a larger group saves.
+fn worth_waiting_for(calls: usize, whole: Duration, commit: Duration) -> usize {
+    let carrying_out = whole.saturating_sub(commit).as_nanos().max(1);
+    let enough = 2 * commit.as_nanos() * calls as u128 / carrying_out;
+    usize::try_from(enough).map_or(calls, |enough| calls.min(enough))
+}
+
 /// Buffers and measures that are kept from group to group.
 struct Work {
     entries: Vec<Entry>,
@@ -431,9 +440,10 @@ impl Work {
     /// Hands out the answers, then wakes the waiting threads; returns the number of errors.
     fn answer(&mut self) -> u64 {
         let mut failed = 0;
-        for (entry, answer) in self.entries.iter_mut().zip(self.group.take_answers()) {
+        let answers = self.group.take_answers();
+        for (entry, (answer, spent)) in self.entries.iter_mut().zip(answers) {
             failed += u64::from(answer.is_err());
-            entry.answer(answer);
+            entry.answer(answer, spent);
         }
         let mut last = None;
         for entry in self.entries.drain(..) {

@@ -406,7 +406,7 @@ fn refuse(entries: impl IntoIterator<Item = Entry>, reason: &str) -> usize {
     let mut refused = 0;
     for mut entry in entries {
         if entry.begin() {
-            entry.answer(Err(Error::stopped(reason)));
+            entry.answer(Err(Error::stopped(reason)), None);
             refused += 1;
         }
         entry.event().notify();
@@ -490,7 +490,7 @@ mod tests {
             assert!(queue.wait() && queue.take(NATURAL, 1, Duration::ZERO, &mut group));
             for mut entry in group.drain(..) {
                 assert!(entry.begin());
-                entry.answer(Ok(Answer::Done));
+                entry.answer(Ok(Answer::Done), None);
                 entry.event().notify();
                 seen += 1;
             }
@@ -592,7 +592,7 @@ mod tests {
             assert!(queue.wait() && queue.take(NATURAL, 1, Duration::ZERO, &mut group));
             for mut entry in group.drain(..) {
                 assert!(entry.begin());
-                entry.answer(Ok(Answer::Done));
+                entry.answer(Ok(Answer::Done), None);
                 entry.event().notify();
                 seen += 1;
             }

@@ -173,12 +173,16 @@ impl<'c> Group<'c> {
         matches!(self.calls[index].answer, Some(Err(_)))
     }
 
-    /// The answers, in order; calls without one have an unknown outcome.
-    pub(super) fn take_answers(&mut self) -> impl Iterator<Item = Result<Answer>> + '_ {
-        self.calls.drain(..).map(|member| {
-            member.answer.unwrap_or_else(|| {
+    /// The answers, in order, each with its call if that is plain data; calls without an answer
+    /// have an unknown outcome.
+    pub(super) fn take_answers(
+        &mut self,
+    ) -> impl Iterator<Item = (Result<Answer>, Option<Call<'c>>)> + '_ {
+        self.calls.drain(..).map(|Member { call, answer, .. }| {
+            let answer = answer.unwrap_or_else(|| {
                 Err(Error::unknown_outcome("the writer stopped in the middle of it"))
-            })
+            });
+            (answer, call.is_plain_data().then_some(call))
         })
     }
 }

@@ -73,7 +73,12 @@ enum State {
     /// Its group is being committed.
     Begun(Option<Waker>),
     /// The caller has not fetched the answer yet, and perhaps never will.
-    Answered(Caught<Result<Answer>>),
+    Answered {
+        answer: Caught<Result<Answer>>,
+        /// The call that was carried out, if it is plain data, for the caller's thread to free: a
+        /// thread frees several times as fast what it has allocated itself.
+        spent: Option<Call<'static>>,
+    },
     /// The answer is with the caller.
     Fetched,
 }
@@ -88,13 +93,14 @@ struct Slot {
 
 impl Slot {
     fn is_answered(&self) -> bool {
-        matches!(*lock(&self.state), State::Answered(_) | State::Fetched)
+        matches!(*lock(&self.state), State::Answered { .. } | State::Fetched)
     }
 
     /// Leaves the answer, and gives whom to wake for it.
-    fn answer(&self, answer: Result<Answer>) -> Option<Waker> {
+    fn answer(&self, answer: Result<Answer>, spent: Option<Call<'static>>) -> Option<Waker> {
+        let answered = State::Answered { answer: Caught::new(answer), spent };
         let mut state = lock(&self.state);
-        match std::mem::replace(&mut *state, State::Answered(Caught::new(answer))) {
+        match std::mem::replace(&mut *state, answered) {
             State::Queued(waker) | State::Begun(waker) => waker,
             // Cancelled: the first answer stays.
             earlier => {
@@ -108,8 +114,9 @@ impl Slot {
     fn fetch<T>(&self, take: Take<T>) -> Option<Result<T>> {
         let mut state = lock(&self.state);
         match std::mem::replace(&mut *state, State::Fetched) {
-            State::Answered(answer) => {
+            State::Answered { answer, spent } => {
                 drop(state);
+                drop(spent);
                 Some(answer.into_inner().and_then(take))
             }
             earlier => {
@@ -124,7 +131,7 @@ impl Slot {
         let mut state = lock(&self.state);
         let State::Queued(waker) = &mut *state else { return false };
         let waker = waker.take();
-        *state = State::Answered(Caught::new(Err(error)));
+        *state = State::Answered { answer: Caught::new(Err(error)), spent: None };
         drop(state);
         if let Some(waker) = waker {
             wake(waker);
@@ -215,11 +222,11 @@ impl Entry {
         self.call.take().expect("a call is taken once")
     }
 
-    /// Leaves the answer; threads that wait see it after [`Self::event`]'s
-    /// `notify`.
-    pub(super) fn answer(&mut self, answer: Result<Answer>) {
+    /// Leaves the answer, and the call that was carried out, if it is plain data; threads that
+    /// wait see the answer after [`Self::event`]'s `notify`.
+    pub(super) fn answer(&mut self, answer: Result<Answer>, spent: Option<Call<'static>>) {
         self.is_answered = true;
-        if let Some(waker) = self.slot.answer(answer) {
+        if let Some(waker) = self.slot.answer(answer, spent) {
             wake(waker);
         }
     }
@@ -233,7 +240,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.answer(Err(Error::unknown_outcome("the writer ended in the middle of it")));
+            self.answer(Err(Error::unknown_outcome("the writer ended in the middle of it")), None);
             self.slot.event.notify();
         }
     }
