@@ -1,8 +1,10 @@
 //! The database in this process: one connection that carries out whole groups.
 //!
 //! 1. Each call has its whole effect or none: one statement by SQLite's own
-//!    atomicity, many rows that come first by that of the transaction,
-//!    everything else by a savepoint.
+//!    atomicity, everything else by that of the transaction. If a call fails
+//!    there, it alone fails: the others are carried out again, each with a
+//!    savepoint. So are those of the next groups, as calls that fail come often
+//!    together.
 //! 2. If a call takes the group's transaction with it (OR ROLLBACK, a full disk,
 //!    an I/O error, an interrupt, a deferred foreign key left broken), it alone
 //!    fails. Those before it are carried out again and committed, and those
@@ -68,6 +70,9 @@ const IN_THE_MOVED_FILE: &str = "all of this call, in the file that the writer h
 const PUT_BACK: &str = "if the file was moved, put it and its -wal file back together, and open \
      the writer again";
 
+/// Number of groups whose calls have savepoints after a call had to be undone without one.
+const GROUPS_WITH_SAVEPOINTS: u32 = 64;
+
 /// Counters that the target updates while it works.
 #[derive(Debug, Default)]
 pub(super) struct LocalCounts {
@@ -104,6 +109,8 @@ pub(super) struct LocalTarget {
     /// fails may leave half of its changes.
     schema_may_fail: bool,
     plans: RefCell<InsertPlans>,
+    /// Number of the next groups whose calls have savepoints.
+    groups_with_savepoints: u32,
     schema_version: Option<i64>,
     hooks: TransactionHooksPlace,
     interrupts: Arc<Interrupts>,
@@ -111,6 +118,15 @@ pub(super) struct LocalTarget {
     /// True if SQLite itself has found that the database was moved.
     has_moved: bool,
     process: Process,
+}
+
+/// The calls of a range that have a savepoint each. A savepoint makes SQLite keep a copy of every
+/// page from before its change, and full-text indexes write their buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Savepoints {
+    ForNone,
+    ForAllButFirst,
+    ForAll,
 }
 
 /// The end of a range of a group.
@@ -181,6 +197,7 @@ impl LocalTarget {
             is_alone,
             schema_may_fail,
             plans,
+            groups_with_savepoints: 0,
             schema_version,
             hooks,
             interrupts,
@@ -317,19 +334,25 @@ impl LocalTarget {
 
     /// Carries out a range of the group in one transaction.
     fn commit_range(&mut self, group: &mut Group<'_>, range: &Range<usize>) -> RangeEnd {
-        self.try_range(group, range, true).unwrap_or_else(|| {
-            self.try_range(group, range, false)
+        let savepoints = match self.groups_with_savepoints {
+            0 => Savepoints::ForNone,
+            _ => Savepoints::ForAllButFirst,
+        };
+        self.groups_with_savepoints = self.groups_with_savepoints.saturating_sub(1);
+        self.try_range(group, range, savepoints).unwrap_or_else(|| {
+            self.groups_with_savepoints = GROUPS_WITH_SAVEPOINTS;
+            self.try_range(group, range, Savepoints::ForAll)
                 .expect("with a savepoint for each call, no call asks for another try")
         })
     }
 
-    /// Carries out a range once. With `spares_first` the first call has no savepoint; `None` if it
-    /// failed, and the range has to be carried out again.
+    /// Carries out a range once. `None` if a call without a savepoint failed: then the transaction
+    /// is rolled back, and the range has to be carried out again.
     fn try_range(
         &mut self,
         group: &mut Group<'_>,
         range: &Range<usize>,
-        spares_first: bool,
+        savepoints: Savepoints,
     ) -> Option<RangeEnd> {
         if range.clone().all(|index| group.has_failed(index)) {
             return Some(RangeEnd::Answered);
@@ -339,7 +362,7 @@ impl LocalTarget {
             return Some(RangeEnd::Answered);
         }
         let mut last = LastStatement::new(&self.connection);
-        let mut needs_no_savepoint = spares_first;
+        let mut is_first = true;
         let within = match range.clone().filter(|&index| !group.has_failed(index)).count() {
             1 if range.len() == 1 => Within::Alone,
             1 => Within::LastLeft,
@@ -349,9 +372,14 @@ impl LocalTarget {
             if group.has_failed(index) {
                 continue;
             }
-            let is_first = std::mem::take(&mut needs_no_savepoint);
-            let ran = self.run_at(group, index, (within, is_first), &mut last);
-            if let Ran::Failed(error) | Ran::Lost(error) = &ran {
+            let has_savepoint = match savepoints {
+                Savepoints::ForNone => false,
+                Savepoints::ForAllButFirst => !is_first,
+                Savepoints::ForAll => true,
+            };
+            is_first = false;
+            let ran = self.run_at(group, index, (within, has_savepoint), &mut last);
+            if let Ran::Failed(error) | Ran::Lost(error) | Ran::Undone(error) = &ran {
                 self.has_moved |= place::is_moved(error);
             }
             let answer = match ran {
@@ -363,9 +391,17 @@ impl LocalTarget {
                     group.answer(index, Err(self.naming_the_disk(error)));
                     return Some(RangeEnd::LostAt(index));
                 }
+                Ran::Undone(error) => {
+                    drop(last);
+                    self.roll_back();
+                    self.count_replay(index - range.start);
+                    group.answer(index, Err(self.naming_the_disk(error)));
+                    return None;
+                }
                 Ran::Again => {
                     drop(last);
                     self.roll_back();
+                    self.count_replay(index - range.start);
                     return None;
                 }
                 Ran::Forked => {

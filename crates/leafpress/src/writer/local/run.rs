@@ -1,9 +1,9 @@
 //! One call inside the open transaction.
 //!
-//! A single statement needs nothing but SQLite's own atomicity; rows that come first in the
-//! transaction, a call that is alone in it and a call of this crate are undone with the
-//! transaction; every other call runs between SAVEPOINT and RELEASE. The result ([`Ran`])
-//! tells `local/mod.rs` whether the transaction is still open.
+//! A single statement needs nothing but SQLite's own atomicity. Another call runs between SAVEPOINT
+//! and RELEASE, or is undone with the transaction: one that is alone in it, one of this crate, and
+//! those for which `local/mod.rs` spares the savepoint. The result ([`Ran`]) tells it whether the
+//! transaction is still open.
 //!
 //! Must never: commit, or leave a part of a failed call in a transaction that goes on.
 
@@ -32,8 +32,11 @@ pub(super) enum Ran {
     Failed(Error),
     /// The call failed, and the transaction is gone.
     Lost(Error),
-    /// The call was the first, and failed without a savepoint: the transaction has to be rolled
-    /// back, and carried out again with one.
+    /// The call failed without a savepoint: the transaction has to be rolled back, and the other
+    /// calls carried out again.
+    Undone(Error),
+    /// As `Undone`, but the call too is to be carried out again, with a savepoint: only then its
+    /// error is known.
     Again,
     /// The call has forked, and this is the child.
     Forked,
@@ -51,13 +54,12 @@ pub(super) enum Within {
 }
 
 impl LocalTarget {
-    /// Carries out the call at `index`, unless it was stopped before. The first call of a
-    /// transaction may run without a savepoint.
+    /// Carries out the call at `index`, unless it was stopped before.
     pub(super) fn run_at(
         &self,
         group: &mut Group<'_>,
         index: usize,
-        (within, is_first): (Within, bool),
+        (within, has_savepoint): (Within, bool),
         last: &mut LastStatement<'_>,
     ) -> Ran {
         let (number, limit) = group.terms(index);
@@ -65,15 +67,20 @@ impl LocalTarget {
             return Ran::Failed(error);
         }
         let ran = match group.call(index) {
-            Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
-            call => self.run(call, within, last),
+            Call::InsertMany(rows) if !has_savepoint => self.run_rows(rows),
+            call => self.run(call, (within, has_savepoint), last),
         };
         self.interrupts.end();
         ran
     }
 
     /// Carries out one call inside the open transaction.
-    fn run(&self, call: &mut Call<'_>, place: Within, last: &mut LastStatement<'_>) -> Ran {
+    fn run(
+        &self,
+        call: &mut Call<'_>,
+        (place, has_savepoint): (Within, bool),
+        last: &mut LastStatement<'_>,
+    ) -> Ran {
         let single = match call {
             // A statement that fails may leave the changes that it made so far: OR FAIL,
             // RAISE(FAIL).
@@ -106,8 +113,11 @@ impl LocalTarget {
                 Some(error) => Ran::Lost(error),
                 None => self.failed(refused(&self.guard, source)),
             },
-            None if matches!(call, Call::Internal(_)) => self.run_unfenced(call),
-            None if place != Within::Group => self.run_alone(call),
+            None if matches!(call, Call::Internal(_)) => self.run_internal(call),
+            None if place != Within::Group => self.run_unfenced(call).unwrap_or_else(Ran::Lost),
+            None if !has_savepoint => self.run_unfenced(call).unwrap_or_else(|error| {
+                if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Undone(error) }
+            }),
             None => self.run_fenced(call),
         };
         if matches!(ran, Ran::Forked) {
@@ -128,9 +138,8 @@ impl LocalTarget {
         if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
     }
 
-    /// Inserts rows before all other calls of the transaction, which can then be rolled back for
-    /// them alone.
-    fn run_rows_first(&self, rows: &InsertMany) -> Ran {
+    /// Inserts rows without a savepoint.
+    fn run_rows(&self, rows: &InsertMany) -> Ran {
         self.tell(TransactionHooks::call_began);
         let plans = &mut self.plans.borrow_mut();
         let code = || self.guard.as_owner(|| insert_alone(&self.connection, plans, rows));
@@ -154,7 +163,7 @@ impl LocalTarget {
 
     /// Carries out a call of this crate itself. If it fails after a change, the transaction is lost
     /// with it, as it has no savepoint.
-    fn run_unfenced(&self, call: &mut Call<'_>) -> Ran {
+    fn run_internal(&self, call: &mut Call<'_>) -> Ran {
         let before = self.connection.total_changes();
         self.tell(TransactionHooks::call_began);
         let outcome = self.run_whole(call);
@@ -172,20 +181,22 @@ impl LocalTarget {
         }
     }
 
-    /// Carries out a call that is alone in the transaction: a rollback of the transaction undoes
-    /// the call. A savepoint would make SQLite keep a copy of each page, and full-text indexes
-    /// write their buffers.
-    fn run_alone(&self, call: &mut Call<'_>) -> Ran {
+    /// Carries out a call without a savepoint.
+    ///
+    /// # Errors
+    /// That of the call, or of its deferred foreign keys: then the transaction has to be rolled
+    /// back, which undoes the call.
+    fn run_unfenced(&self, call: &mut Call<'_>) -> Result<Ran> {
         self.tell(TransactionHooks::call_began);
         let outcome = self.run_whole(call);
         if !self.process.is_current() {
-            return Ran::Forked;
+            return Ok(Ran::Forked);
         }
         match outcome {
-            Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
-            Ok(_) if self.connection.is_autocommit() => Ran::Lost(went_on_after_rollback()),
-            Ok(answer) => Ran::Done(answer),
-            Err(error) => Ran::Lost(error.on_disk(NOTHING)),
+            Ok(_) if unresolved_deferred_keys(&self.connection) => Err(broken_deferred_key()),
+            Ok(_) if self.connection.is_autocommit() => Err(went_on_after_rollback()),
+            Ok(answer) => Ok(Ran::Done(answer)),
+            Err(error) => Err(error.on_disk(NOTHING)),
         }
     }
 
