@@ -1,9 +1,10 @@
 //! Calls that another part of this crate makes.
 //!
-//! Closures of callers are fenced by savepoints and watched by the guard, since their code is
-//! not known. The code of a part of this crate (the queue) is known: its statements stay
-//! compiled, and it needs no savepoint, since an error after a change undoes the whole
-//! transaction and has the calls of others carried out again ([`local`](super::local), 2).
+//! Closures of callers are watched by the guard, since their code is not known, and have savepoints
+//! where calls fail often. The code of a part of this crate (the queue) is known: its statements
+//! stay compiled, and it never has a savepoint: it looks before it changes, and an error after a
+//! change undoes the whole transaction and has the calls of others carried out again
+//! ([`local`](super::local), 2).
 //!
 //! Must never: be offered to code outside of this crate.
 

@@ -1,6 +1,6 @@
 //! The transaction that a caller's closure is given.
 //!
-//! It is a part of the group's transaction, fenced by a savepoint. The closure
+//! It is a part of the group's transaction, and is undone as a whole if it fails. The closure
 //! sees what earlier calls did, and is answered only after all of it is
 //! committed.
 //!
@@ -166,8 +166,8 @@ impl<'c> Transaction<'c> {
     }
 
     /// Does something of this crate's own in it, for the writer that `hooks`
-    /// goes with. Errors leave what was done before; the closure's savepoint
-    /// undoes it if the closure gives the error on.
+    /// goes with. Errors leave what was done before; it is undone with the closure if that gives
+    /// the error on.
     pub(crate) fn internal<T>(
         &self,
         hooks: &Arc<impl TransactionHooks>,
