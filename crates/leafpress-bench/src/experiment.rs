@@ -72,6 +72,7 @@ fn run_with(
     let options = options.effective();
     let mut simulation = Simulation::of(&options)?;
     let mut groups = plan(&options)?;
+    let mut unavailable = leave_out_missing(&mut groups, simulation.is_on());
     check_room(&options, &groups)?;
     let processors = Processors::now();
     let folder = private_folder("leafpress-bench-")
@@ -79,7 +80,8 @@ fn run_with(
         .map_err(Error::io("make a temporary folder in", &options.dir))?;
     let csv = CsvInput::make(&options, &groups, folder.path(), progress)?;
     // Dropped before the folder that it is in.
-    let (xfs, unavailable) = make_places(&mut groups, folder.path(), &simulation);
+    let (xfs, without_place) = make_places(&mut groups, folder.path(), &simulation);
+    unavailable.extend(without_place);
     let folder_of = |place| match (place, &xfs) {
         (Place::XfsLoop, Some(xfs)) => xfs.path(),
         _ => folder.path(),
@@ -260,6 +262,20 @@ pub fn advise_again(report: &mut ExperimentReport) {
     }
 }
 
+/// Leaves out the groups that this machine cannot run. The reason stands in the place of each of
+/// their ratios.
+fn leave_out_missing(groups: &mut Vec<Group>, is_simulated: bool) -> BTreeMap<String, String> {
+    let mut unavailable = BTreeMap::new();
+    groups.retain(|group| {
+        let Some(reason) = group.kinds.iter().find_map(|kind| kind.missing(is_simulated)) else {
+            return true;
+        };
+        unavailable.extend(group.ratio_names().into_iter().map(|name| (name, reason.clone())));
+        false
+    });
+    unavailable
+}
+
 /// Mounts what the groups need besides the disk. Where that cannot be, their groups
 /// go, and the reason stands in the place of each of their ratios.
 fn make_places(
@@ -294,9 +310,9 @@ fn check_room(options: &BenchOptions, groups: &[Group]) -> Result<()> {
     };
     let needed_mb = largest.room_mb(options.bytes) + csv_mb;
     let experiment = || largest.kinds.first().map_or_else(String::new, |it| it.name());
-    let max_mb = options.disk_bytes_max / 1_000_000;
-    if needed_mb > max_mb {
-        return Err(Error::TooLarge { experiment: experiment(), needed_mb, max_mb });
+    let max_bytes = options.disk_bytes_max;
+    if needed_mb > max_bytes / 1_000_000 {
+        return Err(Error::TooLarge { experiment: experiment(), needed_mb, max_bytes });
     }
     match machine::free_mb(&options.dir) {
         Some(free_mb) if free_mb < needed_mb => Err(Error::Room {
@@ -359,6 +375,7 @@ mod tests {
             Load::KeysSpilledLeafpress => Load::KeysBatchedSql,
             Load::AppendLeafpress => Load::AppendSql,
             Load::IndexLeafpress => Load::IndexSql,
+            Load::ProcessLeafpress => Load::ProcessShell,
             by => by,
         };
         let kind = match request.kind {
@@ -526,7 +543,7 @@ mod tests {
         let options = quick(folder.path(), &["rows_vs_sql"]);
         let options = BenchOptions { disk_bytes_max: 5_000_000, ..options };
         let error = run_with(&options, &mut run_by_rivals, &mut |_| ()).expect_err("5 MB");
-        assert!(matches!(error, Error::TooLarge { max_mb: 5, .. }), "{error}");
+        assert!(matches!(error, Error::TooLarge { max_bytes: 5_000_000, .. }), "{error}");
         assert!(error.to_string().contains("--max-disk"), "{error}");
         for size in [Size::Quick, Size::Usual] {
             let overview = BenchOptions { experiments: Vec::new(), ..BenchOptions::sized(size) };

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::call::TABLE;
 use super::calls::{Called, Progress};
 use super::rung::{CommitRung, Committer};
 use super::{ours, rivals, scene};
@@ -22,7 +21,7 @@ pub(super) fn run(rung: CommitRung, database: &Path) -> Result<RungResult> {
     let progress = Progress::default();
     if rung.by == Committer::Leafpress {
         let writer = connect::open_writer(rung.safety, database, vfs)?;
-        writer.execute_batch(TABLE)?;
+        writer.execute_batch(rung.table.schema())?;
         let calls = || ours::run(&rung, &writer, &progress);
         let result = measured(&rung, database, vfs, &progress, calls)?;
         writer.close()?;

@@ -17,7 +17,7 @@ const NEIGHBOUR_FRACTION: u64 = 100;
 /// Fixture of a rung; `None` if it makes a new database.
 pub(super) fn of(rung: LoadRung) -> Option<Fixture> {
     let make: MakeDatabase = match rung.work() {
-        Work::Csv | Work::CsvIndex | Work::Users | Work::Keys => return None,
+        Work::Csv | Work::CsvIndex | Work::Process | Work::Users | Work::Keys => return None,
         Work::Index => Box::new(move |database| press_data(database, rung.rows)),
         Work::Attach => {
             let rows = (rung.rows / NEIGHBOUR_FRACTION).max(1);

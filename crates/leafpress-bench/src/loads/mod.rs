@@ -6,6 +6,7 @@
 //! | here | what a rung says about itself |
 //! | `rung` | a rung: the work, the tool, the number of rows |
 //! | `ours`, `sql` | the work by Leafpress, and by SQL |
+//! | `process` | a small CSV file by whole processes, ours and SQLite's shell |
 //! | `disk` | as many bytes read and written, without the work |
 //! | `run` | does it and measures it |
 //! | `fixture` | the databases that stand beforehand |
@@ -17,6 +18,7 @@ mod disk;
 mod fixture;
 mod ours;
 mod plan;
+mod process;
 mod run;
 mod rung;
 mod settings;
@@ -73,6 +75,13 @@ impl Described for LoadRung {
         self.work().reads_csv()
     }
 
+    fn missing(&self, is_simulated: bool) -> Option<String> {
+        match self.work() {
+            Work::Process => process::missing(is_simulated),
+            _ => None,
+        }
+    }
+
     fn rounds_of_large_run(&self) -> usize {
         5
     }
@@ -85,6 +94,7 @@ impl Described for LoadRung {
     ///
     /// | work | bytes a row |
     /// |---|---|
+    /// | whole processes | 75 of CSV, 75 in the table |
     /// | users | 17 in the table; attached, as much again in WAL and temporary file |
     /// | keys | 130 in the table, 190 where SQL splits its pages, 130 spilled |
     /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
@@ -94,6 +104,7 @@ impl Described for LoadRung {
         let (amount, room) = match self.work() {
             Work::Csv => (csv_bytes, 2),
             Work::CsvIndex => (csv_bytes, 3),
+            Work::Process => (self.rows, 200),
             Work::Users => (self.rows, 20),
             Work::Attach => (self.rows, 80),
             Work::Keys => (self.rows, 300),

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use leafpress::load::Report;
 
+use super::process::{self, Tool};
 use super::rung::{Load, LoadRung};
 use super::{disk, ours, sql};
 use crate::error::Result;
@@ -44,6 +45,8 @@ pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
         Load::CsvDisk => disk_alone(database, Some(csv), &ours::load_csv(csv, database, true)?),
         Load::CsvIndexSql => timed(|| sql::load_csv_with_index(csv, database)),
         Load::CsvIndexLeafpress => timed(|| ours::load_csv_with_index(csv, database)),
+        Load::ProcessShell => process::load(Tool::Shell, rows, database),
+        Load::ProcessLeafpress => process::load(Tool::Leafpress, rows, database),
         Load::UsersSql => users(|areas| sql::load_users(areas, rows, database)),
         Load::UsersIteratorLeafpress => users(|areas| ours::load_user_rows(areas, rows, database)),
         Load::AttachSql => users(|areas| sql::attach_users(areas, rows, database, 1)),

@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::size_name;
+use crate::pragmas::Pragmas;
 use crate::report::Safety;
 
 /// Rows are appended to a table that has this many times as many.
@@ -17,6 +18,8 @@ pub(super) enum Work {
     Csv,
     /// The CSV file to a new database, and an index on one of its columns.
     CsvIndex,
+    /// A small CSV file to a new database, by a process of its own.
+    Process,
     /// Users made in memory to a new database.
     Users,
     /// Users made in memory to a database that exists, in WAL mode.
@@ -47,6 +50,10 @@ pub(crate) enum Load {
     CsvIndexSql,
     /// The CSV file and its index by Leafpress in one run, types detected.
     CsvIndexLeafpress,
+    /// A small CSV file by the process `sqlite3`, in one transaction.
+    ProcessShell,
+    /// A small CSV file by the process `leafpress load`, types detected.
+    ProcessLeafpress,
     /// Users by tuned SQL, 50 rows a statement.
     UsersSql,
     /// Users by Leafpress, in parts on all cores.
@@ -123,6 +130,8 @@ impl Load {
             Self::CsvDisk => sql(Work::Csv, durable, "the disk alone: read, write, sync"),
             Self::CsvIndexSql => sql(Work::CsvIndex, no_promise, "SQL, 20 rows a statement"),
             Self::CsvIndexLeafpress => ours(Work::CsvIndex, "leafpress"),
+            Self::ProcessShell => sql(Work::Process, Pragmas::DEFAULT.safety(), "sqlite3, .import"),
+            Self::ProcessLeafpress => ours(Work::Process, "leafpress load"),
             Self::UsersSql => sql(Work::Users, no_promise, "SQL, 50 rows a statement"),
             Self::UsersLeafpress => ours(Work::Users, "leafpress, in parts"),
             Self::UsersIteratorLeafpress => ours(Work::Users, "leafpress, one iterator"),
@@ -151,6 +160,7 @@ impl Work {
         match self {
             Self::Csv => "csv",
             Self::CsvIndex => "csv and index",
+            Self::Process => "whole process",
             Self::Users => "rows",
             Self::Attach => "attach",
             Self::Keys => "keys",
@@ -198,6 +208,7 @@ impl LoadRung {
         match self.work() {
             Work::Csv => "a CSV file".to_owned(),
             Work::CsvIndex => "a CSV file, with an index".to_owned(),
+            Work::Process => format!("a CSV file of {size} rows, the whole process"),
             Work::Users => format!("rows made in memory, {size}"),
             Work::Attach => "a new table in an existing database".to_owned(),
             Work::Keys => format!("random keys, {size}"),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::sql;
+use super::{process, sql};
 use crate::generate::{self, TableFile};
 use crate::options::BenchOptions;
 use crate::report::{Settings, text};
@@ -45,6 +45,13 @@ pub(crate) fn settings(
         ),
         ("indexed_column", json!(generate::INDEXED_COLUMN)),
     ]);
+    if let Some(version) = process::shell_version() {
+        settings.insert("sqlite3_version", json!(version));
+        settings.extend([text(
+            "whole_processes",
+            "from the start of the process to its exit, the median of 3 to 15 runs into new databases; sqlite3 makes the table and imports in one transaction, rollback journal and synchronous FULL, 1 GB of cache",
+        )]);
+    }
     if let Some(memory_bytes) = memory_bytes {
         settings.insert("spill_memory_bytes", json!(memory_bytes));
     }

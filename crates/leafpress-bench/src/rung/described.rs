@@ -65,6 +65,13 @@ pub(crate) trait Described {
         false
     }
 
+    /// Reason why this machine cannot run the rung, on a simulated disk or not. Its group is then
+    /// left out.
+    fn missing(&self, is_simulated: bool) -> Option<String> {
+        let _ = is_simulated;
+        None
+    }
+
     /// Rounds of a large run, where no number was asked for.
     fn rounds_of_large_run(&self) -> usize {
         3

@@ -39,7 +39,7 @@ pub fn start_by<A: Into<OsString>>(
 }
 
 /// The command, ready for its arguments.
-fn command_again() -> Result<Command> {
+pub(crate) fn command_again() -> Result<Command> {
     if let Some((program, first_arguments)) = STARTED_BY.get() {
         let mut command = Command::new(program);
         command.args(first_arguments);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::generate::{CSV_COLUMNS, ColumnKind};
 
 /// The table that the CSV file goes to.
-const DATA_TABLE: &str = "CREATE TABLE data(id INTEGER, quantity INTEGER, account INTEGER, \
+pub(in crate::loads) const DATA_TABLE: &str = "CREATE TABLE data(id INTEGER, quantity INTEGER, account INTEGER, \
      price REAL, latitude REAL, description TEXT, day TEXT, city TEXT)";
 
 /// Bytes that the CSV reader asks for at a time.

@@ -17,7 +17,7 @@ mod insert;
 mod keys;
 mod users;
 
-pub(super) use self::csv::{CSV_STATEMENT_ROWS, load_csv, load_csv_with_index};
+pub(super) use self::csv::{CSV_STATEMENT_ROWS, DATA_TABLE, load_csv, load_csv_with_index};
 pub(super) use self::existing::{append_keys, attach_users, create_index};
 pub(super) use self::insert::{DURABLE_PRAGMAS, INDEX_PRAGMAS, PRAGMAS, STATEMENT_ROWS};
 pub(super) use self::keys::{load_keys_in_batches, load_keys_presorted, load_keys_unsorted};
