@@ -18,6 +18,7 @@ use leafpress::storage::StorageOptions;
 use serde_json::json;
 
 use crate::atomic::xfs_loop::{self, XfsLoop};
+use crate::bound::DiskSpeed;
 use crate::error::{Error, Result};
 use crate::fixture::Fixtures;
 use crate::group::Group;
@@ -87,6 +88,7 @@ fn run_with(
         _ => folder.path(),
     };
     let storage = measure_storage(&options, folder.path());
+    let disk = DiskSpeed::of(simulation.model(), storage.as_ref());
     let mut report = ExperimentReport {
         experiment: options.experiment_names(),
         version: REPORT_VERSION,
@@ -109,7 +111,7 @@ fn run_with(
     }
     let states: Vec<MachineState> = seen.iter().filter_map(|(_, state)| *state).collect();
     for bench in &benches {
-        bench.sum_up(&mut report, progress);
+        bench.sum_up(&mut report, disk, progress);
         simulation.add(bench.simulated());
     }
     match outcome {

@@ -23,6 +23,7 @@
 //! | `shared` | rungs of many processes on one database: members, callers, rivals |
 //! | `pragmas`, `connect`, `warm_up`, `syncs`, `recording` | shared by the families: settings and their promises, connections, the first work of a process, syncs, times of calls |
 //! | `usage` | processor seconds, peak memory and I/O of this process |
+//! | `bound` | which resource bounded a rung |
 //! | [`statistics`], `noise` | medians and pairwise ratios, and how sure they are |
 //! | `simulated_disk` | what is said of a disk that is simulated |
 //! | [`report`], `machine`, `settings` | the JSON that every experiment writes |
@@ -42,6 +43,7 @@
 pub mod advise;
 mod atomic;
 mod batches;
+mod bound;
 pub mod charts;
 mod commits;
 mod conclusions;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::calls::{Called, Progress};
 use super::rung::{CommitRung, Committer};
 use super::{ours, rivals, scene};
+use crate::bound::syncs_of_commits;
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::rung::result::RungResult;
@@ -24,8 +25,9 @@ pub(super) fn run(rung: CommitRung, database: &Path) -> Result<RungResult> {
         writer.execute_batch(rung.table.schema())?;
         let calls = || ours::run(&rung, &writer, &progress);
         let result = measured(&rung, database, vfs, &progress, calls)?;
+        let syncs = Some(syncs_of_commits(rung.safety, writer.stats().commits));
         writer.close()?;
-        return Ok(result);
+        return Ok(RungResult { syncs, ..result });
     }
     let connection = rivals::open(&rung, database, vfs)?;
     let mut given_back = None;
