@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::fixture::Fixtures;
 use crate::group::Group;
 use crate::group_run::GroupRun;
-use crate::input::CsvInput;
+use crate::input::{Inputs, formats_of};
 use crate::machine_state::{MachineState, PageCache, drop_page_cache, warm, warm_up};
 use crate::noise::{self, Processors};
 use crate::options::{BenchOptions, Experiment, ProgressEvent};
@@ -79,7 +79,7 @@ fn run_with(
     let folder = private_folder("leafpress-bench-")
         .tempdir_in(&options.dir)
         .map_err(Error::io("make a temporary folder in", &options.dir))?;
-    let csv = CsvInput::make(&options, &groups, folder.path(), progress)?;
+    let inputs = Inputs::make(&options, &groups, folder.path(), progress)?;
     // Dropped before the folder that it is in.
     let (xfs, without_place) = make_places(&mut groups, folder.path(), &simulation);
     unavailable.extend(without_place);
@@ -93,7 +93,7 @@ fn run_with(
         experiment: options.experiment_names(),
         version: REPORT_VERSION,
         machine: machine::describe(&options.dir),
-        settings: settings::of(&options, &groups, csv.as_ref(), &folder_of, storage.as_ref())?,
+        settings: settings::of(&options, &groups, &inputs, &folder_of, storage.as_ref())?,
         unavailable,
         storage: storage.and_then(|storage| serde_json::to_value(storage).ok()),
         command: options.command.clone(),
@@ -101,8 +101,8 @@ fn run_with(
     };
     let runs = groups.iter().map(|it| (it.kinds.len(), it.rounds(&options)));
     let mut time = TimeLeft::new(runs, options.budget());
-    let scene = Scene { options: &options, csv: csv.as_ref(), folder_of: &folder_of };
-    let of_group = |group| GroupRun::new(group, folder_of(group.place()), csv.as_ref());
+    let scene = Scene { options: &options, inputs: &inputs, folder_of: &folder_of };
+    let of_group = |group| GroupRun::new(group, folder_of(group.place()), Some(&inputs));
     let mut benches: Vec<GroupRun<'_>> = groups.iter().map(of_group).collect();
     let mut seen = Vec::new();
     let outcome = scene.run(&groups, &mut benches, &mut time, &mut seen, runner, progress);
@@ -138,7 +138,7 @@ fn run_with(
 /// Surroundings of the groups.
 struct Scene<'a, 'p> {
     options: &'a BenchOptions,
-    csv: Option<&'a CsvInput>,
+    inputs: &'a Inputs,
     folder_of: &'a dyn Fn(Place) -> &'p Path,
 }
 
@@ -168,7 +168,7 @@ impl Scene<'_, '_> {
                         progress(ProgressEvent::Preparing { name: &first.name() });
                     }
                     let folder = (self.folder_of)(group.place());
-                    seen.push(begin_group(self.options, group, folder, self.csv)?);
+                    seen.push(begin_group(self.options, group, folder, self.inputs)?);
                     Fixtures::make(group, folder)?
                 }
             };
@@ -200,12 +200,12 @@ fn begin_group(
     options: &BenchOptions,
     group: &Group,
     folder: &Path,
-    csv: Option<&CsvInput>,
+    inputs: &Inputs,
 ) -> Result<(PageCache, Option<MachineState>)> {
     let cache = drop_page_cache(!options.is_quick() && !options.keeps_cache);
     let state = warm_up(folder);
-    if let Some(csv) = csv.filter(|_| group.reads_csv()) {
-        warm(&csv.path)?;
+    if let Some(input) = inputs.of(group) {
+        warm(&input.path)?;
     }
     Ok((cache, state))
 }
@@ -306,11 +306,11 @@ fn make_places(
 
 /// Refuses what the disk has no room for.
 fn check_room(options: &BenchOptions, groups: &[Group]) -> Result<()> {
-    let csv_mb = if groups.iter().any(Group::reads_csv) { options.bytes / 1_000_000 } else { 0 };
+    let inputs_mb = formats_of(groups).len() as u64 * (options.bytes / 1_000_000);
     let Some(largest) = groups.iter().max_by_key(|group| group.room_mb(options.bytes)) else {
         return Ok(());
     };
-    let needed_mb = largest.room_mb(options.bytes) + csv_mb;
+    let needed_mb = largest.room_mb(options.bytes) + inputs_mb;
     let experiment = || largest.kinds.first().map_or_else(String::new, |it| it.name());
     let max_bytes = options.disk_bytes_max;
     if needed_mb > max_bytes / 1_000_000 {
@@ -378,6 +378,8 @@ mod tests {
             Load::AppendLeafpress => Load::AppendSql,
             Load::IndexLeafpress => Load::IndexSql,
             Load::ProcessLeafpress => Load::ProcessShell,
+            Load::NdjsonLeafpress => Load::NdjsonBatchedSql,
+            Load::ParquetLeafpress => Load::ParquetBatchedSql,
             by => by,
         };
         let kind = match request.kind {

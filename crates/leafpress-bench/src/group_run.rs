@@ -13,7 +13,7 @@ use crate::bound::{DiskSpeed, bound_by};
 use crate::error::{Error, Result};
 use crate::fixture::Fixtures;
 use crate::group::{Group, RatioPlan};
-use crate::input::CsvInput;
+use crate::input::{Input, Inputs};
 use crate::machine_state::warm;
 use crate::options::{BenchOptions, ProgressEvent};
 use crate::report::{ExperimentReport, Latency, Processes, Ratio, Rung};
@@ -30,7 +30,7 @@ const DATABASE: &str = "bench.db";
 /// A group while it runs.
 pub(crate) struct GroupRun<'a> {
     group: &'a Group,
-    csv: Option<&'a CsvInput>,
+    input: Option<&'a Input>,
     folder: &'a Path,
     database: PathBuf,
     names: Vec<String>,
@@ -41,10 +41,10 @@ pub(crate) struct GroupRun<'a> {
 }
 
 impl<'a> GroupRun<'a> {
-    pub(crate) fn new(group: &'a Group, folder: &'a Path, csv: Option<&'a CsvInput>) -> Self {
+    pub(crate) fn new(group: &'a Group, folder: &'a Path, inputs: Option<&'a Inputs>) -> Self {
         Self {
             group,
-            csv: csv.filter(|_| group.reads_csv()),
+            input: inputs.and_then(|inputs| inputs.of(group)),
             folder,
             database: folder.join(DATABASE),
             names: group.kinds.iter().map(|kind| kind.name()).collect(),
@@ -96,9 +96,9 @@ impl<'a> GroupRun<'a> {
     }
 
     fn request(&self, kind: RungKind, options: &BenchOptions) -> RungRequest {
-        let csv = self.csv.map(|csv| csv.path.clone()).unwrap_or_default();
+        let input = self.input.map(|input| input.path.clone()).unwrap_or_default();
         let simulate = options.simulate.clone();
-        RungRequest { kind, database: self.database.clone(), csv, simulate }
+        RungRequest { kind, database: self.database.clone(), input, simulate }
     }
 
     fn unequal<T>(&self, kind_index: usize, found: String, expected: String) -> Result<T> {
@@ -114,7 +114,7 @@ impl<'a> GroupRun<'a> {
     ) -> Result<()> {
         let found = Found {
             database: &self.database,
-            csv_rows: self.csv.map_or(0, |csv| csv.file.rows),
+            input_rows: self.input.map_or(0, |input| input.file.rows),
             is_first: is_first_round,
             is_alone: self.group.kinds.len() == 1,
         };

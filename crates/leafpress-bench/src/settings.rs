@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 use crate::group::Group;
-use crate::input::CsvInput;
+use crate::input::Inputs;
 use crate::options::BenchOptions;
 use crate::report::{Settings, text};
 use crate::rung::described::{Place, Topic};
@@ -22,7 +22,7 @@ use crate::{atomic, commits, loads, queue, shared};
 pub(crate) fn of<'p>(
     options: &BenchOptions,
     groups: &[Group],
-    csv: Option<&CsvInput>,
+    inputs: &Inputs,
     folder_of: &dyn Fn(Place) -> &'p Path,
     storage: Option<&StorageReport>,
 ) -> Result<BTreeMap<String, Value>> {
@@ -54,7 +54,7 @@ pub(crate) fn of<'p>(
     }
     for (index, (topic, groups)) in topics.iter().enumerate() {
         let (name, of_topic) = match topic {
-            Topic::Loads => ("repeats", of_loads(options, groups, csv)),
+            Topic::Loads => ("repeats", of_loads(options, groups, inputs)),
             Topic::Commits => {
                 ("repeats_of_commits", commits::settings(options, folder_of(Place::Disk))?)
             }
@@ -69,10 +69,10 @@ pub(crate) fn of<'p>(
     Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-fn of_loads(options: &BenchOptions, groups: &[&Group], csv: Option<&CsvInput>) -> Settings {
+fn of_loads(options: &BenchOptions, groups: &[&Group], inputs: &Inputs) -> Settings {
     let mut kinds = groups.iter().flat_map(|group| &group.kinds);
     let memory_bytes = kinds.find_map(|kind| kind.memory_bytes());
-    loads::settings(options, csv.map(|csv| &csv.file), memory_bytes)
+    loads::settings(options, inputs, memory_bytes)
 }
 
 fn of_one_row<'p>(

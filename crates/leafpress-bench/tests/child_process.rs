@@ -60,10 +60,11 @@ fn names_in(dir: &Path) -> Vec<String> {
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-const RATIOS: [&str; 11] = [
+const RATIOS: [&str; 12] = [
     "csv_vs_sql",
     "csv_typed_vs_sql",
     "csv_index_vs_sql",
+    "ndjson_vs_sql",
     "rows_vs_sql",
     "rows_iterator_vs_sql",
     "attach_vs_insert",
@@ -82,7 +83,7 @@ fn a_child_does_every_rivals_rung() {
         let database = folder.path().join(database);
         let csv = folder.path().join("a.csv");
         let request = serde_json::json!({
-            "kind": {"load": {"by": by, "rows": rows}}, "database": database, "csv": csv
+            "kind": {"load": {"by": by, "rows": rows}}, "database": database, "input": csv
         });
         let program = std::env::current_exe().expect("this program");
         let output = std::process::Command::new(program)
@@ -126,6 +127,8 @@ fn a_quick_run_compares_everything() {
         let ratio = report.ratios.get(name).expect(name);
         assert!(ratio.min <= ratio.value && ratio.value <= ratio.max, "{name} {ratio:?}");
     }
+    let is_parquet = report.ratios.contains_key("parquet_vs_sql");
+    assert!(is_parquet != report.unavailable.contains_key("parquet_vs_sql"));
     for rows in [10, 1_000, 100_000] {
         let name = format!("load{rows}_vs_sqlite3");
         let is_there = report.ratios.get(&name).is_some_and(|ratio| ratio.value > 0.0);

@@ -131,7 +131,7 @@ mod tests {
         let connection = rusqlite::Connection::open(&database).expect("it opens");
         connection.execute_batch(spoil).expect("it is done");
         drop(connection);
-        let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+        let found = Found { database: &database, input_rows: 0, is_first: true, is_alone: false };
         let left = rung.check(&result, &found).expect("it can be read");
         (left.expected, left.found)
     }

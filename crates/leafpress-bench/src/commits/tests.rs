@@ -17,11 +17,11 @@ fn rung(by: Committer, safety: Safety, calls: Calls) -> CommitRung {
 /// Runs the rung on a new database; the contents that it left must be those expected.
 fn run(rung: CommitRung, folder: &Path) -> (RungResult, String) {
     let database = folder.join("calls.db");
-    let given = Given { database: &database, csv: folder };
+    let given = Given { database: &database, input: folder };
     let result = rung.run(&given).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
     let files: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().collect();
     assert_eq!(files.len(), 1, "{}: {files:?}", rung.name());
-    let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+    let found = Found { database: &database, input_rows: 0, is_first: true, is_alone: false };
     let left = rung.check(&result, &found).expect("it can be read");
     assert_eq!(left.found, left.expected, "{}", rung.name());
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {

@@ -46,7 +46,7 @@ const EVENT_ROWS: &str = "SELECT * FROM event ORDER BY key";
 /// Queries that sum up the work, the table that was made or changed first.
 const fn sums_queries(work: Work) -> &'static [&'static str] {
     match work {
-        Work::Csv | Work::CsvIndex | Work::Index => &[DATA_SUMS],
+        Work::Csv | Work::CsvIndex | Work::Ndjson | Work::Parquet | Work::Index => &[DATA_SUMS],
         Work::Process => &[SHELL_SUMS],
         Work::Users => &[USER_SUMS],
         Work::Attach => &[USER_SUMS, EVENT_SUMS],
@@ -57,7 +57,7 @@ const fn sums_queries(work: Work) -> &'static [&'static str] {
 /// Queries that read every value of the work.
 const fn rows_queries(work: Work) -> &'static [&'static str] {
     match work {
-        Work::Csv | Work::CsvIndex | Work::Index => &[DATA_ROWS],
+        Work::Csv | Work::CsvIndex | Work::Ndjson | Work::Parquet | Work::Index => &[DATA_ROWS],
         Work::Process => &[SHELL_ROWS],
         Work::Users => &[USER_ROWS],
         Work::Attach => &[USER_ROWS, EVENT_ROWS],
@@ -68,7 +68,7 @@ const fn rows_queries(work: Work) -> &'static [&'static str] {
 /// Looks at the database that the rung left.
 pub(super) fn check(rung: LoadRung, result: &RungResult, found: &Found<'_>) -> Result<Left> {
     let work = rung.work();
-    let rows = if work.reads_csv() { found.csv_rows } else { rung.rows };
+    let rows = if work.reads().is_some() { found.input_rows } else { rung.rows };
     let in_table = rows + rung.rows_before();
     let index =
         if work.has_index() { format!(", {in_table} entries in its index") } else { String::new() };
@@ -199,7 +199,7 @@ mod tests {
         connection.close().expect("it closes");
         let rung = LoadRung { by, rows: 2, memory_bytes: None };
         let result = RungResult { rows: 2, ..RungResult::default() };
-        let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+        let found = Found { database: &database, input_rows: 0, is_first: true, is_alone: false };
         check(rung, &result, &found).expect("it can be read")
     }
 

@@ -37,14 +37,21 @@ pub(crate) use self::settings::settings;
 use crate::error::Result;
 use crate::numbers::size_name;
 use crate::report::Safety;
-use crate::rung::described::{Described, Fixture, Found, Given, Left, Topic};
+use crate::rung::described::{Described, Fixture, Found, Given, InputFormat, Left, Topic};
 use crate::rung::result::RungResult;
+
+/// Reason why Parquet is left out of some builds.
+pub(crate) const NO_PARQUET: &str = "this leafpress was built without Parquet";
 
 impl Described for LoadRung {
     fn name(&self) -> String {
         let facts = self.by.facts();
         let name = format!("{}, {}", facts.work.name(), facts.label);
-        if facts.work.reads_csv() { name } else { format!("{name}, {}", size_name(self.rows)) }
+        if facts.work.reads().is_some() {
+            name
+        } else {
+            format!("{name}, {}", size_name(self.rows))
+        }
     }
 
     fn chart(&self) -> String {
@@ -71,13 +78,14 @@ impl Described for LoadRung {
         self.memory_bytes
     }
 
-    fn reads_csv(&self) -> bool {
-        self.work().reads_csv()
+    fn reads(&self) -> Option<InputFormat> {
+        self.work().reads()
     }
 
     fn missing(&self, is_simulated: bool) -> Option<String> {
         match self.work() {
             Work::Process => process::missing(is_simulated),
+            Work::Parquet if !cfg!(feature = "parquet") => Some(NO_PARQUET.to_owned()),
             _ => None,
         }
     }
@@ -99,11 +107,12 @@ impl Described for LoadRung {
     /// | keys | 130 in the table, 190 where SQL splits its pages, 130 spilled |
     /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
     /// | append | 130 in the table, twice, ten times as many; a WAL of all its pages |
-    fn room_mb(&self, csv_bytes: u64) -> u64 {
+    fn room_mb(&self, input_bytes: u64) -> u64 {
         const ROUNDING_MB: u64 = 10;
         let (amount, room) = match self.work() {
-            Work::Csv => (csv_bytes, 2),
-            Work::CsvIndex => (csv_bytes, 3),
+            Work::Csv | Work::Ndjson => (input_bytes, 2),
+            Work::Parquet => (input_bytes, 4),
+            Work::CsvIndex => (input_bytes, 3),
             Work::Process => (self.rows, 200),
             Work::Users => (self.rows, 20),
             Work::Attach => (self.rows, 80),

@@ -27,7 +27,8 @@ pub(crate) fn load_groups(rows: &[u64]) -> Vec<Group> {
     let attached = rows.iter().min().map(|rows| attach_group(*rows));
     let users = rows.iter().map(|rows| users_group(*rows));
     let small = SMALL_ROWS.map(small_group);
-    [csv_group(), csv_index_group()].into_iter().chain(small).chain(users).chain(attached).collect()
+    let files = [csv_group(), csv_index_group(), ndjson_group(), parquet_group()];
+    files.into_iter().chain(small).chain(users).chain(attached).collect()
 }
 
 /// Groups of "presort" beside the batches.
@@ -70,6 +71,18 @@ fn csv_group() -> Group {
 
 fn csv_index_group() -> Group {
     group(0, &[Load::CsvIndexSql, Load::CsvIndexLeafpress], &[("csv_index_vs_sql", 1, 0)])
+}
+
+fn ndjson_group() -> Group {
+    use Load::{NdjsonBatchedSql, NdjsonLeafpress, NdjsonSql};
+    let ratios = [("ndjson_vs_sql", 1, 0), ("ndjson_vs_batched_sql", 1, 2)];
+    group(0, &[NdjsonSql, NdjsonLeafpress, NdjsonBatchedSql], &ratios)
+}
+
+fn parquet_group() -> Group {
+    use Load::{ParquetBatchedSql, ParquetLeafpress, ParquetSql};
+    let ratios = [("parquet_vs_sql", 1, 0), ("parquet_vs_batched_sql", 1, 2)];
+    group(0, &[ParquetSql, ParquetLeafpress, ParquetBatchedSql], &ratios)
 }
 
 /// A CSV file of this many rows, by whole processes.

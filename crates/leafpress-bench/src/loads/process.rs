@@ -153,7 +153,7 @@ mod tests {
         let files = fs::read_dir(folder.path()).expect("it can be listed").count();
         assert_eq!(files, 1, "the CSV file is gone");
         let rung = LoadRung { by: Load::ProcessShell, rows: 1_000, memory_bytes: None };
-        let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+        let found = Found { database: &database, input_rows: 0, is_first: true, is_alone: false };
         let left = rung.check(&result, &found).expect("it can be read");
         assert_eq!(left.found, left.expected);
         // The rows of the rival that inserts them.

@@ -3,14 +3,16 @@
 use serde_json::json;
 
 use super::{process, sql};
-use crate::generate::{self, TableFile};
+use crate::generate;
+use crate::input::Inputs;
 use crate::options::BenchOptions;
 use crate::report::{Settings, text};
+use crate::rung::described::InputFormat;
 
-/// Settings of the loads: the CSV file that was made, and the memory of a sort that had too little.
+/// Settings of the loads: the files that were made, and the memory of a sort that had too little.
 pub(crate) fn settings(
     options: &BenchOptions,
-    csv: Option<&TableFile>,
+    inputs: &Inputs,
     memory_bytes: Option<u64>,
 ) -> Settings {
     let between_runs = if options.is_quick() {
@@ -55,10 +57,15 @@ pub(crate) fn settings(
     if let Some(memory_bytes) = memory_bytes {
         settings.insert("spill_memory_bytes", json!(memory_bytes));
     }
-    if let Some(csv) = csv {
+    for (format, file) in inputs.files() {
+        let (bytes, rows) = match format {
+            InputFormat::Csv => ("csv_bytes", "csv_rows"),
+            InputFormat::Ndjson => ("ndjson_bytes", "ndjson_rows"),
+            InputFormat::Parquet => ("parquet_bytes", "parquet_rows"),
+        };
         let columns: Vec<&str> = generate::CSV_COLUMNS.iter().map(|(name, _)| *name).collect();
-        settings.insert("csv_bytes", json!(csv.bytes));
-        settings.insert("csv_rows", json!(csv.rows));
+        settings.insert(bytes, json!(file.bytes));
+        settings.insert(rows, json!(file.rows));
         settings.insert("csv_columns", json!(columns));
     }
     settings

@@ -37,7 +37,7 @@ pub struct BenchFlags {
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<BenchExperimentFlag>,
 
-    /// Size of the CSV file: bytes, or as in 50M, 1G [default: 100M]
+    /// Size of each file to load: bytes, or as in 50M, 1G [default: 100M]
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub bytes: Option<u64>,
 
