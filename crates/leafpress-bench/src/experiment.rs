@@ -122,7 +122,8 @@ fn run_with(
         outcome => outcome?,
     }
     if time.runs_left_out() > 0 {
-        let left_out = format!("{} runs, to end in time", time.runs_left_out());
+        let minutes = options.budget().map_or(0, |budget| budget.time.as_secs().div_ceil(60));
+        let left_out = format!("{} runs, to end in {minutes} minutes", time.runs_left_out());
         report.settings.insert("left_out".to_owned(), json!(left_out));
     }
     report.simulated = simulation.in_words();
@@ -156,7 +157,7 @@ impl Scene<'_, '_> {
         let mut ready: Option<(usize, Fixtures)> = None;
         for (index, round) in schedule(groups, self.options) {
             let group = &groups[index];
-            if round > 0 && time.of_group(index).leaves_out_rounds() {
+            if time.of_group(index).leaves_out_round(round, group.rounds(self.options)) {
                 continue;
             }
             let fixtures = match ready.take() {

@@ -109,7 +109,8 @@ impl Group {
     /// Number of runs of each of its rungs.
     pub(crate) fn rounds(&self, options: &BenchOptions) -> usize {
         let of_large = self.kinds.first().map_or(1, |kind| kind.rounds_of_large_run());
-        let default = if options.size == Size::Large { of_large } else { 3 };
+        let is_whole_large_run = options.size == Size::Large && !options.is_overview();
+        let default = if is_whole_large_run { of_large } else { 3 };
         options.repeats.unwrap_or(default).max(1)
     }
 

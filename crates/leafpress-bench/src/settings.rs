@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::error::Result;
 use crate::group::Group;
 use crate::input::Inputs;
-use crate::options::BenchOptions;
+use crate::options::{BenchOptions, Size};
 use crate::report::{Settings, text};
 use crate::rung::described::{Place, Topic};
 use crate::storage::StorageReport;
@@ -37,6 +37,12 @@ pub(crate) fn of<'p>(
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
     ]);
+    if options.is_overview() && options.size == Size::Large {
+        settings.insert(
+            "cut_to_end_in_time",
+            json!("batches of 200,000 rows, not a million; three rounds of loads, not five"),
+        );
+    }
     if let Some(name) = &options.simulate {
         settings.insert("simulated_disk", json!(name));
         settings.insert(

@@ -89,7 +89,10 @@ pub struct BenchFlags {
     #[arg(long)]
     pub quick: bool,
 
-    /// As large as the originals: hours, up to 20 GB of disk
+    /// As large as the originals: twenty minutes for all together, up to 20 GB of disk
+    ///
+    /// Where experiments are named, no round after the third begins once twenty minutes will not do, except
+    /// with --repeats.
     #[arg(long, conflicts_with = "quick")]
     pub large: bool,
 
