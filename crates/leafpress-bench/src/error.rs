@@ -77,8 +77,9 @@ pub enum Error {
     TimeUp,
     /// An experiment would take more of the disk than it may.
     #[error(
-        "{experiment} needs {needed_mb} MB, and at most {max_mb} MB may be taken: nothing was \
-         written; allow more by --max-disk, or ask for less"
+        "{experiment} needs {needed_mb} MB, and at most {} may be taken: nothing was written; allow \
+         more by --max-disk (such as 5G), or ask for less",
+        size(*max_bytes)
     )]
     TooLarge {
         /// The group of rungs that was asked for.
@@ -86,7 +87,7 @@ pub enum Error {
         /// Room needed.
         needed_mb: u64,
         /// Room that may be taken.
-        max_mb: u64,
+        max_bytes: u64,
     },
     /// The disk has too little room for the experiment.
     #[error(
@@ -104,6 +105,15 @@ pub enum Error {
         /// Room found.
         free_mb: u64,
     },
+}
+
+/// A size as a user of `--max-disk` wrote it: whole megabytes, or bytes where it is not so many.
+fn size(bytes: u64) -> String {
+    if bytes.is_multiple_of(1_000_000) {
+        format!("{} MB", bytes / 1_000_000)
+    } else {
+        format!("{bytes} bytes")
+    }
 }
 
 impl Error {
@@ -132,5 +142,20 @@ impl Error {
 impl From<leafpress::vfs::Error> for Error {
     fn from(error: leafpress::vfs::Error) -> Self {
         Self::Load(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_told_in_the_unit_that_loses_nothing() {
+        let told = |max_bytes| {
+            let experiment = "csv".to_owned();
+            Error::TooLarge { experiment, needed_mb: 5, max_bytes }.to_string()
+        };
+        assert!(told(8_000).contains("at most 8000 bytes may be taken"), "{}", told(8_000));
+        assert!(told(2_000_000).contains("at most 2 MB may be taken"), "{}", told(2_000_000));
     }
 }

@@ -18,11 +18,12 @@ use leafpress::storage::StorageOptions;
 use serde_json::json;
 
 use crate::atomic::xfs_loop::{self, XfsLoop};
+use crate::bound::DiskSpeed;
 use crate::error::{Error, Result};
 use crate::fixture::Fixtures;
 use crate::group::Group;
 use crate::group_run::GroupRun;
-use crate::input::CsvInput;
+use crate::input::{Inputs, formats_of};
 use crate::machine_state::{MachineState, PageCache, drop_page_cache, warm, warm_up};
 use crate::noise::{self, Processors};
 use crate::options::{BenchOptions, Experiment, ProgressEvent};
@@ -72,24 +73,27 @@ fn run_with(
     let options = options.effective();
     let mut simulation = Simulation::of(&options)?;
     let mut groups = plan(&options)?;
+    let mut unavailable = leave_out_missing(&mut groups, simulation.is_on());
     check_room(&options, &groups)?;
     let processors = Processors::now();
     let folder = private_folder("leafpress-bench-")
         .tempdir_in(&options.dir)
         .map_err(Error::io("make a temporary folder in", &options.dir))?;
-    let csv = CsvInput::make(&options, &groups, folder.path(), progress)?;
+    let inputs = Inputs::make(&options, &groups, folder.path(), progress)?;
     // Dropped before the folder that it is in.
-    let (xfs, unavailable) = make_places(&mut groups, folder.path(), &simulation);
+    let (xfs, without_place) = make_places(&mut groups, folder.path(), &simulation);
+    unavailable.extend(without_place);
     let folder_of = |place| match (place, &xfs) {
         (Place::XfsLoop, Some(xfs)) => xfs.path(),
         _ => folder.path(),
     };
     let storage = measure_storage(&options, folder.path());
+    let disk = DiskSpeed::of(simulation.model(), storage.as_ref());
     let mut report = ExperimentReport {
         experiment: options.experiment_names(),
         version: REPORT_VERSION,
         machine: machine::describe(&options.dir),
-        settings: settings::of(&options, &groups, csv.as_ref(), &folder_of, storage.as_ref())?,
+        settings: settings::of(&options, &groups, &inputs, &folder_of, storage.as_ref())?,
         unavailable,
         storage: storage.and_then(|storage| serde_json::to_value(storage).ok()),
         command: options.command.clone(),
@@ -97,8 +101,8 @@ fn run_with(
     };
     let runs = groups.iter().map(|it| (it.kinds.len(), it.rounds(&options)));
     let mut time = TimeLeft::new(runs, options.budget());
-    let scene = Scene { options: &options, csv: csv.as_ref(), folder_of: &folder_of };
-    let of_group = |group| GroupRun::new(group, folder_of(group.place()), csv.as_ref());
+    let scene = Scene { options: &options, inputs: &inputs, folder_of: &folder_of };
+    let of_group = |group| GroupRun::new(group, folder_of(group.place()), Some(&inputs));
     let mut benches: Vec<GroupRun<'_>> = groups.iter().map(of_group).collect();
     let mut seen = Vec::new();
     let outcome = scene.run(&groups, &mut benches, &mut time, &mut seen, runner, progress);
@@ -107,7 +111,7 @@ fn run_with(
     }
     let states: Vec<MachineState> = seen.iter().filter_map(|(_, state)| *state).collect();
     for bench in &benches {
-        bench.sum_up(&mut report, progress);
+        bench.sum_up(&mut report, disk, progress);
         simulation.add(bench.simulated());
     }
     match outcome {
@@ -118,7 +122,8 @@ fn run_with(
         outcome => outcome?,
     }
     if time.runs_left_out() > 0 {
-        let left_out = format!("{} runs, to end in time", time.runs_left_out());
+        let minutes = options.budget().map_or(0, |budget| budget.time.as_secs().div_ceil(60));
+        let left_out = format!("{} runs, to end in {minutes} minutes", time.runs_left_out());
         report.settings.insert("left_out".to_owned(), json!(left_out));
     }
     report.simulated = simulation.in_words();
@@ -134,7 +139,7 @@ fn run_with(
 /// Surroundings of the groups.
 struct Scene<'a, 'p> {
     options: &'a BenchOptions,
-    csv: Option<&'a CsvInput>,
+    inputs: &'a Inputs,
     folder_of: &'a dyn Fn(Place) -> &'p Path,
 }
 
@@ -152,7 +157,7 @@ impl Scene<'_, '_> {
         let mut ready: Option<(usize, Fixtures)> = None;
         for (index, round) in schedule(groups, self.options) {
             let group = &groups[index];
-            if round > 0 && time.of_group(index).leaves_out_rounds() {
+            if time.of_group(index).leaves_out_round(round, group.rounds(self.options)) {
                 continue;
             }
             let fixtures = match ready.take() {
@@ -164,7 +169,7 @@ impl Scene<'_, '_> {
                         progress(ProgressEvent::Preparing { name: &first.name() });
                     }
                     let folder = (self.folder_of)(group.place());
-                    seen.push(begin_group(self.options, group, folder, self.csv)?);
+                    seen.push(begin_group(self.options, group, folder, self.inputs)?);
                     Fixtures::make(group, folder)?
                 }
             };
@@ -196,12 +201,12 @@ fn begin_group(
     options: &BenchOptions,
     group: &Group,
     folder: &Path,
-    csv: Option<&CsvInput>,
+    inputs: &Inputs,
 ) -> Result<(PageCache, Option<MachineState>)> {
     let cache = drop_page_cache(!options.is_quick() && !options.keeps_cache);
     let state = warm_up(folder);
-    if let Some(csv) = csv.filter(|_| group.reads_csv()) {
-        warm(&csv.path)?;
+    if let Some(input) = inputs.of(group) {
+        warm(&input.path)?;
     }
     Ok((cache, state))
 }
@@ -260,6 +265,20 @@ pub fn advise_again(report: &mut ExperimentReport) {
     }
 }
 
+/// Leaves out the groups that this machine cannot run. The reason stands in the place of each of
+/// their ratios.
+fn leave_out_missing(groups: &mut Vec<Group>, is_simulated: bool) -> BTreeMap<String, String> {
+    let mut unavailable = BTreeMap::new();
+    groups.retain(|group| {
+        let Some(reason) = group.kinds.iter().find_map(|kind| kind.missing(is_simulated)) else {
+            return true;
+        };
+        unavailable.extend(group.ratio_names().into_iter().map(|name| (name, reason.clone())));
+        false
+    });
+    unavailable
+}
+
 /// Mounts what the groups need besides the disk. Where that cannot be, their groups
 /// go, and the reason stands in the place of each of their ratios.
 fn make_places(
@@ -288,15 +307,15 @@ fn make_places(
 
 /// Refuses what the disk has no room for.
 fn check_room(options: &BenchOptions, groups: &[Group]) -> Result<()> {
-    let csv_mb = if groups.iter().any(Group::reads_csv) { options.bytes / 1_000_000 } else { 0 };
+    let inputs_mb = formats_of(groups).len() as u64 * (options.bytes / 1_000_000);
     let Some(largest) = groups.iter().max_by_key(|group| group.room_mb(options.bytes)) else {
         return Ok(());
     };
-    let needed_mb = largest.room_mb(options.bytes) + csv_mb;
+    let needed_mb = largest.room_mb(options.bytes) + inputs_mb;
     let experiment = || largest.kinds.first().map_or_else(String::new, |it| it.name());
-    let max_mb = options.disk_bytes_max / 1_000_000;
-    if needed_mb > max_mb {
-        return Err(Error::TooLarge { experiment: experiment(), needed_mb, max_mb });
+    let max_bytes = options.disk_bytes_max;
+    if needed_mb > max_bytes / 1_000_000 {
+        return Err(Error::TooLarge { experiment: experiment(), needed_mb, max_bytes });
     }
     match machine::free_mb(&options.dir) {
         Some(free_mb) if free_mb < needed_mb => Err(Error::Room {
@@ -359,6 +378,9 @@ mod tests {
             Load::KeysSpilledLeafpress => Load::KeysBatchedSql,
             Load::AppendLeafpress => Load::AppendSql,
             Load::IndexLeafpress => Load::IndexSql,
+            Load::ProcessLeafpress => Load::ProcessShell,
+            Load::NdjsonLeafpress => Load::NdjsonBatchedSql,
+            Load::ParquetLeafpress => Load::ParquetBatchedSql,
             by => by,
         };
         let kind = match request.kind {
@@ -526,7 +548,7 @@ mod tests {
         let options = quick(folder.path(), &["rows_vs_sql"]);
         let options = BenchOptions { disk_bytes_max: 5_000_000, ..options };
         let error = run_with(&options, &mut run_by_rivals, &mut |_| ()).expect_err("5 MB");
-        assert!(matches!(error, Error::TooLarge { max_mb: 5, .. }), "{error}");
+        assert!(matches!(error, Error::TooLarge { max_bytes: 5_000_000, .. }), "{error}");
         assert!(error.to_string().contains("--max-disk"), "{error}");
         for size in [Size::Quick, Size::Usual] {
             let overview = BenchOptions { experiments: Vec::new(), ..BenchOptions::sized(size) };

@@ -262,9 +262,39 @@ fn push_ndjson_row(text: &mut Vec<u8>, row: u64) {
     text.extend_from_slice(b"}\n");
 }
 
-/// The value of a column of [`CSV_COLUMNS`], without quotes.
-fn push_value(text: &mut Vec<u8>, row: u64, column: usize) {
-    let bits = hash(hash(row).wrapping_mul(8).wrapping_add(column as u64));
+/// The bits that the value of a column comes from.
+#[inline]
+fn bits_of(row: u64, column: usize) -> u64 {
+    hash(hash(row).wrapping_mul(8).wrapping_add(column as u64))
+}
+
+/// The value of a column of [`CSV_COLUMNS`] that holds integers.
+#[cfg(feature = "parquet")]
+pub(crate) fn integer_of(row: u64, column: usize) -> i64 {
+    let bits = bits_of(row, column);
+    match column {
+        0 => (row + 1).cast_signed(),
+        1 => (bits % 1000).cast_signed(),
+        _ => (bits % 5_000_000_000_000).cast_signed(),
+    }
+}
+
+/// The value of a column of [`CSV_COLUMNS`] that holds decimal numbers: that nearest to its text, as the
+/// quotient of two whole numbers is.
+#[cfg(feature = "parquet")]
+pub(crate) fn real_of(row: u64, column: usize) -> f64 {
+    let bits = bits_of(row, column);
+    if column == 3 {
+        return (bits % 1_000_000) as f64 / 100.0;
+    }
+    let (micros, is_negative) = (bits % 90_000_000, bits >> 63 == 1);
+    let latitude = micros as f64 / 1e6;
+    if is_negative && micros > 0 { -latitude } else { latitude }
+}
+
+/// Pushes the value of a column of [`CSV_COLUMNS`], without quotes.
+pub(crate) fn push_value(text: &mut Vec<u8>, row: u64, column: usize) {
+    let bits = bits_of(row, column);
     match column {
         0 => push_number(text, row + 1),
         1 => push_number(text, bits % 1000),

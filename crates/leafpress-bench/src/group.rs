@@ -4,7 +4,7 @@
 //! Below the plans, which make groups, and `group_run.rs`, which runs them. Does nothing itself.
 
 use crate::options::{BenchOptions, Experiment, Size};
-use crate::rung::described::{Fixture, Place};
+use crate::rung::described::{Fixture, InputFormat, Place};
 use crate::rung::kind::RungKind;
 use crate::rung::result::RungResult;
 
@@ -109,7 +109,8 @@ impl Group {
     /// Number of runs of each of its rungs.
     pub(crate) fn rounds(&self, options: &BenchOptions) -> usize {
         let of_large = self.kinds.first().map_or(1, |kind| kind.rounds_of_large_run());
-        let default = if options.size == Size::Large { of_large } else { 3 };
+        let is_whole_large_run = options.size == Size::Large && !options.is_overview();
+        let default = if is_whole_large_run { of_large } else { 3 };
         options.repeats.unwrap_or(default).max(1)
     }
 
@@ -155,9 +156,9 @@ impl Group {
         self.kinds.first().map_or(Place::Disk, |kind| kind.place())
     }
 
-    /// Returns true if the CSV file of the experiment is what its rungs read.
-    pub(crate) fn reads_csv(&self) -> bool {
-        self.kinds.iter().any(|kind| kind.reads_csv())
+    /// Format of the experiment's file that its rungs read, if they read one.
+    pub(crate) fn reads(&self) -> Option<InputFormat> {
+        self.kinds.iter().find_map(|kind| kind.reads())
     }
 
     /// Databases that must be there before its rungs begin, each of them once.
@@ -172,9 +173,9 @@ impl Group {
     }
 
     /// Room that its files take on the disk at most: its fixtures, and one rung after the other.
-    pub(crate) fn room_mb(&self, csv_bytes: u64) -> u64 {
+    pub(crate) fn room_mb(&self, input_bytes: u64) -> u64 {
         let fixtures_mb: u64 = self.fixtures().iter().map(|fixture| fixture.room_mb).sum();
-        let rungs_mb = self.kinds.iter().map(|kind| kind.room_mb(csv_bytes)).max();
+        let rungs_mb = self.kinds.iter().map(|kind| kind.room_mb(input_bytes)).max();
         fixtures_mb.saturating_add(rungs_mb.unwrap_or(0))
     }
 }

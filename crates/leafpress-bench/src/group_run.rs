@@ -9,13 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use crate::bound::{DiskSpeed, bound_by};
 use crate::error::{Error, Result};
 use crate::fixture::Fixtures;
 use crate::group::{Group, RatioPlan};
-use crate::input::CsvInput;
+use crate::input::{Input, Inputs};
 use crate::machine_state::warm;
 use crate::options::{BenchOptions, ProgressEvent};
-use crate::report::{ExperimentReport, Latency, Processes, Rung};
+use crate::report::{ExperimentReport, Latency, Processes, Ratio, Rung};
 use crate::rung::described::Found;
 use crate::rung::kind::RungKind;
 use crate::rung::process::{RungRequest, Runner};
@@ -29,7 +30,7 @@ const DATABASE: &str = "bench.db";
 /// A group while it runs.
 pub(crate) struct GroupRun<'a> {
     group: &'a Group,
-    csv: Option<&'a CsvInput>,
+    input: Option<&'a Input>,
     folder: &'a Path,
     database: PathBuf,
     names: Vec<String>,
@@ -40,10 +41,10 @@ pub(crate) struct GroupRun<'a> {
 }
 
 impl<'a> GroupRun<'a> {
-    pub(crate) fn new(group: &'a Group, folder: &'a Path, csv: Option<&'a CsvInput>) -> Self {
+    pub(crate) fn new(group: &'a Group, folder: &'a Path, inputs: Option<&'a Inputs>) -> Self {
         Self {
             group,
-            csv: csv.filter(|_| group.reads_csv()),
+            input: inputs.and_then(|inputs| inputs.of(group)),
             folder,
             database: folder.join(DATABASE),
             names: group.kinds.iter().map(|kind| kind.name()).collect(),
@@ -95,9 +96,9 @@ impl<'a> GroupRun<'a> {
     }
 
     fn request(&self, kind: RungKind, options: &BenchOptions) -> RungRequest {
-        let csv = self.csv.map(|csv| csv.path.clone()).unwrap_or_default();
+        let input = self.input.map(|input| input.path.clone()).unwrap_or_default();
         let simulate = options.simulate.clone();
-        RungRequest { kind, database: self.database.clone(), csv, simulate }
+        RungRequest { kind, database: self.database.clone(), input, simulate }
     }
 
     fn unequal<T>(&self, kind_index: usize, found: String, expected: String) -> Result<T> {
@@ -113,7 +114,7 @@ impl<'a> GroupRun<'a> {
     ) -> Result<()> {
         let found = Found {
             database: &self.database,
-            csv_rows: self.csv.map_or(0, |csv| csv.file.rows),
+            input_rows: self.input.map_or(0, |input| input.file.rows),
             is_first: is_first_round,
             is_alone: self.group.kinds.len() == 1,
         };
@@ -166,6 +167,7 @@ impl<'a> GroupRun<'a> {
     pub(crate) fn sum_up(
         &self,
         report: &mut ExperimentReport,
+        disk: DiskSpeed,
         progress: &mut dyn FnMut(ProgressEvent<'_>),
     ) {
         for (index, kind) in self.group.kinds.iter().enumerate() {
@@ -187,6 +189,7 @@ impl<'a> GroupRun<'a> {
             let rivals = rivals.iter().map(|rival| figures(*rival));
             let rivals = rivals.reduce(|one, other| better_of(&one, &other)).unwrap_or_default();
             let Some(ratio) = pairwise_ratio(&figures(*ours), &rivals) else { continue };
+            let ratio = Ratio { bound_by: bound_by(&self.results[*ours], disk), ..ratio };
             progress(ProgressEvent::Compared { name: &shown, ratio });
             report.ratios.insert(shown, ratio);
             // The plain name holds for every size and place: it is the weakest of them.
@@ -317,7 +320,6 @@ mod tests {
 
     use super::*;
     use crate::loads::users_group;
-    use crate::report::Ratio;
 
     #[test]
     fn the_plain_name_of_a_ratio_is_the_weakest_size() {
@@ -330,7 +332,7 @@ mod tests {
             let group = users_group(rows);
             let mut bench = GroupRun::new(&group, Path::new("."), None);
             bench.results = vec![run(8.0), run(ours_s), run(4.0), run(0.125)];
-            bench.sum_up(&mut report, &mut |_| ());
+            bench.sum_up(&mut report, DiskSpeed::default(), &mut |_| ());
         }
         let ratio = |value| Some(Ratio::exactly(value));
         assert_eq!(report.ratios.get("rows_vs_sql").copied(), ratio(8.0));
@@ -350,7 +352,7 @@ mod tests {
         let mut bench = GroupRun::new(&group, Path::new("."), None);
         bench.results =
             vec![runs([8.0, 9.0, 2.0]), runs([1.0; 3]), runs([9.0, 4.0, 9.0]), runs([7.0; 3])];
-        bench.sum_up(&mut report, &mut |_| ());
+        bench.sum_up(&mut report, DiskSpeed::default(), &mut |_| ());
         // The best of the rounds are 7, 4 and 2.
         let ratio = report.ratios[&group.shown("rows_vs_sql")];
         assert_eq!((ratio.value, ratio.min, ratio.max), (4.0, 2.0, 7.0));

@@ -12,7 +12,7 @@
 //! | [`experiment`] | what was asked for: makes the inputs, runs the plan, writes the report |
 //! | `plan`, `overview` | which rungs are compared with which, and which of them run when nothing is named |
 //! | `machine_state`, `time_left` | the state of the machine before a group; the time that the rest will take |
-//! | `input`, `fixture` | the CSV file, and the databases that stand beforehand |
+//! | `input`, `parquet_file`, `fixture` | the files that are loaded, and the databases that stand beforehand |
 //! | `group`, `group_run` | rungs that do one work; interleaved, checked, and summed up |
 //! | [`rung`] | one rung, in a process of its own: the trait behind which it says and does everything, and the enum of all kinds |
 //! | `loads` | rungs of files and rows into tables: by Leafpress, and by the best SQL |
@@ -23,6 +23,7 @@
 //! | `shared` | rungs of many processes on one database: members, callers, rivals |
 //! | `pragmas`, `connect`, `warm_up`, `syncs`, `recording` | shared by the families: settings and their promises, connections, the first work of a process, syncs, times of calls |
 //! | `usage` | processor seconds, peak memory and I/O of this process |
+//! | `bound` | which resource bounded a rung |
 //! | [`statistics`], `noise` | medians and pairwise ratios, and how sure they are |
 //! | `simulated_disk` | what is said of a disk that is simulated |
 //! | [`report`], `machine`, `settings` | the JSON that every experiment writes |
@@ -42,6 +43,7 @@
 pub mod advise;
 mod atomic;
 mod batches;
+mod bound;
 pub mod charts;
 mod commits;
 mod conclusions;
@@ -66,6 +68,8 @@ pub mod numbers;
 pub mod options;
 mod order;
 mod overview;
+#[cfg(feature = "parquet")]
+mod parquet_file;
 mod plan;
 mod pragmas;
 mod questions;

@@ -170,7 +170,7 @@ pub enum Size {
     Quick,
     /// All of them together in less than ten minutes.
     Usual,
-    /// As large as the originals. Hours, and 20 GB of disk.
+    /// As large as the originals. All of them together in twenty minutes.
     Large,
 }
 
@@ -181,7 +181,7 @@ impl Size {
         match self {
             Self::Quick => 0.3,
             Self::Usual => 3.0,
-            Self::Large => 20.0,
+            Self::Large => 5.0,
         }
     }
 
@@ -193,6 +193,16 @@ impl Size {
             Self::Large => large,
         }
     }
+}
+
+/// Time that a run may take, and what is left out to keep to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Budget {
+    pub(crate) time: Duration,
+    /// Rounds of each group that are not left out, however late it is.
+    pub(crate) rounds_min: usize,
+    /// True if the run ends when the time is up, whatever is missing.
+    pub(crate) is_the_end: bool,
 }
 
 impl BenchOptions {
@@ -212,11 +222,16 @@ impl BenchOptions {
         }
     }
 
-    /// Time that an overview may take: below its promise of a minute or ten, as the rung that runs
-    /// when the time is up comes to its end.
-    pub(crate) fn budget(&self) -> Option<Duration> {
-        let seconds = self.size.of(Some(50), Some(560), None);
-        seconds.filter(|_| self.is_overview()).map(Duration::from_secs)
+    /// Time that a run may take: an overview, and a large run for which no number of rounds was asked.
+    pub(crate) fn budget(&self) -> Option<Budget> {
+        // Below the promise of a minute, of ten or twenty, as the rung that runs when the time is up
+        // comes to its end.
+        let time = Duration::from_secs(self.size.of(50, 560, 1_150));
+        if self.is_overview() {
+            return Some(Budget { time, rounds_min: 1, is_the_end: true });
+        }
+        let is_named = self.size == Size::Large && self.repeats.is_none();
+        is_named.then_some(Budget { time, rounds_min: 3, is_the_end: false })
     }
 
     /// Returns true if nothing was named, so that the overview runs.

@@ -521,12 +521,49 @@ pub struct Ratio {
     /// See `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
+    /// Resource that bounded ours, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_by: Option<BoundBy>,
+}
+
+/// Resource that bounded a rung: with more of it the rung would have been faster. The rule is in
+/// docs/benchmarks.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoundBy {
+    /// All cores computed.
+    Processor,
+    /// The disk wrote bytes.
+    Disk,
+    /// The disk synced.
+    Sync,
+    /// One core computed, and the others had little to do.
+    OneCore,
+    /// None of these: it waited, as one thread for another.
+    Waiting,
+}
+
+impl BoundBy {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Processor, Self::Disk, Self::Sync, Self::OneCore, Self::Waiting];
+
+    /// In a word or two: "bound by the processor".
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Processor => "the processor",
+            Self::Disk => "the disk",
+            Self::Sync => "syncs",
+            Self::OneCore => "one core",
+            Self::Waiting => "waiting",
+        }
+    }
 }
 
 impl Ratio {
     /// One value for every pair.
     pub fn exactly(value: f64) -> Self {
-        Self { value, min: value, max: value, low: None, high: None }
+        Self { value, min: value, max: value, ..Self::default() }
     }
 }
 

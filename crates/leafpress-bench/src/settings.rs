@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 use crate::group::Group;
-use crate::input::CsvInput;
-use crate::options::BenchOptions;
+use crate::input::Inputs;
+use crate::options::{BenchOptions, Size};
 use crate::report::{Settings, text};
 use crate::rung::described::{Place, Topic};
 use crate::storage::StorageReport;
@@ -22,7 +22,7 @@ use crate::{atomic, commits, loads, queue, shared};
 pub(crate) fn of<'p>(
     options: &BenchOptions,
     groups: &[Group],
-    csv: Option<&CsvInput>,
+    inputs: &Inputs,
     folder_of: &dyn Fn(Place) -> &'p Path,
     storage: Option<&StorageReport>,
 ) -> Result<BTreeMap<String, Value>> {
@@ -37,6 +37,12 @@ pub(crate) fn of<'p>(
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
     ]);
+    if options.is_overview() && options.size == Size::Large {
+        settings.insert(
+            "cut_to_end_in_time",
+            json!("batches of 200,000 rows, not a million; three rounds of loads, not five"),
+        );
+    }
     if let Some(name) = &options.simulate {
         settings.insert("simulated_disk", json!(name));
         settings.insert(
@@ -54,7 +60,7 @@ pub(crate) fn of<'p>(
     }
     for (index, (topic, groups)) in topics.iter().enumerate() {
         let (name, of_topic) = match topic {
-            Topic::Loads => ("repeats", of_loads(options, groups, csv)),
+            Topic::Loads => ("repeats", of_loads(options, groups, inputs)),
             Topic::Commits => {
                 ("repeats_of_commits", commits::settings(options, folder_of(Place::Disk))?)
             }
@@ -69,10 +75,10 @@ pub(crate) fn of<'p>(
     Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-fn of_loads(options: &BenchOptions, groups: &[&Group], csv: Option<&CsvInput>) -> Settings {
+fn of_loads(options: &BenchOptions, groups: &[&Group], inputs: &Inputs) -> Settings {
     let mut kinds = groups.iter().flat_map(|group| &group.kinds);
     let memory_bytes = kinds.find_map(|kind| kind.memory_bytes());
-    loads::settings(options, csv.map(|csv| &csv.file), memory_bytes)
+    loads::settings(options, inputs, memory_bytes)
 }
 
 fn of_one_row<'p>(

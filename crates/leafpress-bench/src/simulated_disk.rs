@@ -29,6 +29,11 @@ impl Simulation {
         Ok(Self { model, sum: SimulatedWork::default() })
     }
 
+    /// The disk, if there is one.
+    pub(crate) fn model(&self) -> Option<DiskModel> {
+        self.model
+    }
+
     /// Returns true if there is one.
     pub(crate) fn is_on(&self) -> bool {
         self.model.is_some()

@@ -1,5 +1,5 @@
 //! Time that the rest of a run will take. It is known from what its runs took so far. If that
-//! is too long, the rounds after the first are left out, and at last the run ends.
+//! is too long, rounds after those that are needed are left out, and at last the run ends.
 //!
 //! A rung takes about as long in each round. Of a rung that has not run yet only the
 //! average of the others is known, so the answer is rough at first.
@@ -7,6 +7,8 @@
 //! Must never: measure anything itself.
 
 use std::time::{Duration, Instant};
+
+use crate::options::Budget;
 
 /// Runs of all groups, and the times of those that are done, all around them included.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub(crate) struct TimeLeft {
     began: Instant,
     all_began: Instant,
     /// Time in which all of it should be done.
-    budget: Option<Duration>,
+    budget: Option<Budget>,
     runs_left_out: usize,
 }
 
@@ -27,7 +29,7 @@ impl TimeLeft {
     /// Of groups with this many rungs, each of which runs so often.
     pub(crate) fn new(
         groups: impl IntoIterator<Item = (usize, usize)>,
-        budget: Option<Duration>,
+        budget: Option<Budget>,
     ) -> Self {
         let (mut rungs, mut first_of_group) = (Vec::new(), Vec::new());
         for (kinds, rounds) in groups {
@@ -56,10 +58,11 @@ impl TimeLeft {
         &self.rungs[begin..end]
     }
 
-    /// Returns true if all of it will take longer than it should.
-    fn is_late(&self) -> bool {
-        let projected = self.all_began.elapsed() + self.left().unwrap_or_default();
-        self.budget.is_some_and(|budget| projected > budget)
+    /// Returns true if all of it will take longer than it should, even without so many rounds at the end.
+    fn is_late(&self, rounds_after: usize) -> bool {
+        let left = self.left_but(rounds_after).unwrap_or_default();
+        let projected = self.all_began.elapsed() + left;
+        self.budget.is_some_and(|budget| projected > budget.time)
     }
 
     /// Leaves out what is left of a group.
@@ -94,13 +97,19 @@ impl TimeLeft {
 
     /// Time that the rest will take; `None` before the first run is done.
     pub(crate) fn left(&self) -> Option<Duration> {
+        self.left_but(0)
+    }
+
+    /// As [`left`](Self::left), without the last rounds of all groups.
+    fn left_but(&self, rounds_after: usize) -> Option<Duration> {
         let known: Vec<f64> = self.rungs.iter().filter_map(|(_, seconds)| *seconds).collect();
         if known.is_empty() {
             return None;
         }
         let average = known.iter().sum::<f64>() / known.len() as f64;
-        let left =
-            self.rungs.iter().map(|(left, seconds)| *left as f64 * seconds.unwrap_or(average));
+        let left = self.rungs.iter().map(|(left, seconds)| {
+            left.saturating_sub(rounds_after) as f64 * seconds.unwrap_or(average)
+        });
         Duration::try_from_secs_f64(left.sum()).ok()
     }
 }
@@ -113,9 +122,16 @@ pub(crate) struct GroupTime<'p> {
 }
 
 impl GroupTime<'_> {
-    /// Returns true if another round would take too long; the rest of the group is then left out.
-    pub(crate) fn leaves_out_rounds(&mut self) -> bool {
-        let is_late = self.time.is_late();
+    /// Returns true if this round, from 0, of so many would take too long; the rest of the group is then
+    /// left out.
+    ///
+    /// The rounds of an overview go through all groups. So a round is only left out if this round of
+    /// all groups takes too long: no group loses its second one for another one's third.
+    pub(crate) fn leaves_out_round(&mut self, round: usize, rounds_count: usize) -> bool {
+        let Some(budget) = self.time.budget else { return false };
+        let is_overview = budget.is_the_end;
+        let rounds_after = if is_overview { rounds_count.saturating_sub(round + 1) } else { 0 };
+        let is_late = round >= budget.rounds_min && self.time.is_late(rounds_after);
         if is_late {
             self.time.leave_out(self.group);
         }
@@ -124,7 +140,8 @@ impl GroupTime<'_> {
 
     /// Returns true if the time is up.
     pub(crate) fn is_over(&self) -> bool {
-        self.time.budget.is_some_and(|budget| self.time.all_began.elapsed() > budget)
+        let budget = self.time.budget.filter(|budget| budget.is_the_end);
+        budget.is_some_and(|budget| self.time.all_began.elapsed() > budget.time)
     }
 
     /// A run begins: runs in all and those that are done, and what the rest will take.
@@ -159,21 +176,27 @@ mod tests {
         }
         time.took(7, 7, Duration::ZERO);
         assert_eq!(time.left(), Some(Duration::from_secs(12)));
-        assert!(!time.of_group(0).leaves_out_rounds() && !time.of_group(0).is_over());
+        assert!(!time.of_group(0).leaves_out_round(1, 3) && !time.of_group(0).is_over());
     }
 
     #[test]
     fn rounds_are_left_out_where_the_time_will_not_do() {
-        let mut time = TimeLeft::new([(2, 3), (1, 3)], Some(Duration::from_secs(3_600)));
+        let hour = Duration::from_secs(3_600);
+        let budget = Budget { time: hour, rounds_min: 1, is_the_end: true };
+        let mut time = TimeLeft::new([(2, 3), (1, 3)], Some(budget));
         time.took(0, 0, Duration::from_secs(100));
         time.took(0, 1, Duration::from_secs(100));
-        assert!(!time.of_group(0).leaves_out_rounds(), "700 seconds of 3600");
+        assert!(!time.of_group(0).leaves_out_round(2, 3), "700 seconds of 3600");
         time.took(0, 1, Duration::from_secs(3_000));
-        assert!(time.of_group(0).leaves_out_rounds());
+        assert!(!time.of_group(0).leaves_out_round(0, 3), "the first is needed");
+        assert!(!time.of_group(0).leaves_out_round(1, 3), "the third goes before the second");
+        assert!(time.of_group(0).leaves_out_round(2, 3));
         // Two runs and one were left of the first group.
         assert_eq!((time.runs_left_out(), time.runs()), (3, (6, 3)));
         assert!(!time.of_group(1).is_over());
-        let time = &mut TimeLeft::new([(1, 1)], Some(Duration::ZERO));
-        assert!(time.of_group(0).is_over());
+        let budget = Budget { time: Duration::ZERO, ..budget };
+        assert!(TimeLeft::new([(1, 1)], Some(budget)).of_group(0).is_over());
+        let patient = Budget { is_the_end: false, ..budget };
+        assert!(!TimeLeft::new([(1, 1)], Some(patient)).of_group(0).is_over());
     }
 }

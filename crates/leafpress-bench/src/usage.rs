@@ -40,12 +40,22 @@ impl Usage {
     }
 }
 
+/// Processor seconds of the processes that this one started, of those that have ended.
+pub(crate) fn cpu_s_of_children() -> Option<f64> {
+    #[cfg(target_os = "linux")]
+    return std::fs::read_to_string("/proc/self/stat")
+        .ok()
+        .and_then(|text| cpu_of_stat(&text, CHILDREN_FIELD));
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
 #[cfg(target_os = "linux")]
 fn read_usage() -> Usage {
     use std::fs::read_to_string;
     let read = |path| read_to_string(path).ok();
     Usage {
-        cpu_s: read("/proc/self/stat").and_then(|text| cpu_of_stat(&text)),
+        cpu_s: read("/proc/self/stat").and_then(|text| cpu_of_stat(&text, OWN_FIELD)),
         peak_mb: read("/proc/self/status").and_then(|text| peak_of_status(&text)),
         io: read("/proc/self/io").and_then(|text| io_of(&text)),
     }
@@ -56,14 +66,21 @@ fn read_usage() -> Usage {
     Usage::default()
 }
 
-/// Fields 14 and 15 of `/proc/self/stat`, counted from the end of the command's
+/// The user time in `/proc/self/stat` of this process, and of those that it started, counted from
+/// the first field after the command's name. The system time comes next.
+#[cfg(target_os = "linux")]
+const OWN_FIELD: usize = 11;
+#[cfg(target_os = "linux")]
+const CHILDREN_FIELD: usize = 13;
+
+/// User and system time in `/proc/self/stat`, counted from the end of the command's
 /// name, which is in parentheses and may hold anything. The unit is the kernel's
 /// interface tick, 1/100 s on every architecture that still exists.
 #[cfg(target_os = "linux")]
-fn cpu_of_stat(stat: &str) -> Option<f64> {
+fn cpu_of_stat(stat: &str, field: usize) -> Option<f64> {
     const TICKS_PER_SECOND: f64 = 100.0;
     let (_, after_name) = stat.rsplit_once(')')?;
-    let mut ticks = after_name.split_ascii_whitespace().skip(11).map(str::parse::<u64>);
+    let mut ticks = after_name.split_ascii_whitespace().skip(field).map(str::parse::<u64>);
     let user = ticks.next()?.ok()?;
     let system = ticks.next()?.ok()?;
     Some((user + system) as f64 / TICKS_PER_SECOND)
@@ -94,9 +111,10 @@ mod tests {
 
     #[test]
     fn the_name_of_the_command_may_hold_anything() {
-        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194304 100 0 0 0 150 50 0 0 20 0 1 0 1 1 1";
-        assert_eq!(cpu_of_stat(stat), Some(2.0));
-        assert_eq!(cpu_of_stat("7 (cut) S 1"), None);
+        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194304 100 0 0 0 150 50 40 10 20 0 1 0 1 1 1";
+        assert_eq!(cpu_of_stat(stat, OWN_FIELD), Some(2.0));
+        assert_eq!(cpu_of_stat(stat, CHILDREN_FIELD), Some(0.5));
+        assert_eq!(cpu_of_stat("7 (cut) S 1", OWN_FIELD), None);
     }
 
     #[test]

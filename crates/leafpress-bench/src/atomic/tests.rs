@@ -33,11 +33,11 @@ fn is(found: f64, expected: f64) -> bool {
 fn run_checked(rung: &dyn Described) -> RungResult {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("a.db");
-    let given = Given { database: &database, csv: folder.path() };
+    let given = Given { database: &database, input: folder.path() };
     let result = rung.run(&given).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
     let files: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
     assert_eq!(files.len(), 1, "{}: {files:?}", rung.name());
-    let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+    let found = Found { database: &database, input_rows: 0, is_first: true, is_alone: false };
     let left = rung.check(&result, &found).expect("it can be read");
     assert_eq!(left.found, left.expected, "{}", rung.name());
     result

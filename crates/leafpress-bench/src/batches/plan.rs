@@ -17,7 +17,9 @@ type Comparison = (&'static str, Filler, &'static [Filler]);
 /// The groups of the batches.
 pub(crate) fn batches_groups(options: &BenchOptions) -> Vec<Group> {
     use Filler::{InsertMany, Pressed, SqlAsTheyCome, SqlSorted, SqlSortedByPrefix};
-    let batch_rows = options.size.of(20_000, 200_000, 1_000_000);
+    // A million unsorted rows a batch take minutes, which an overview does not have.
+    let large = if options.is_overview() { 200_000 } else { 1_000_000 };
+    let batch_rows = options.size.of(20_000, 200_000, large);
     let group =
         |keys, by: &[Filler], comparisons: &[Comparison]| group(keys, batch_rows, by, comparisons);
     vec![
@@ -131,7 +133,7 @@ mod tests {
         let connection = rusqlite::Connection::open(&database).expect("it opens");
         connection.execute_batch(spoil).expect("it is done");
         drop(connection);
-        let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+        let found = Found { database: &database, input_rows: 0, is_first: true, is_alone: false };
         let left = rung.check(&result, &found).expect("it can be read");
         (left.expected, left.found)
     }

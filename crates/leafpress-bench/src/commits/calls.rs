@@ -177,6 +177,7 @@ fn call<C: Caller>(
 #[cfg(test)]
 mod tests {
     use super::super::rung::{Calls, Committer, Scene};
+    use super::super::table::Table;
     use super::*;
     use crate::report::Safety;
 
@@ -203,7 +204,8 @@ mod tests {
 
     fn rung(calls: Calls, rows: u64, milliseconds_max: u64) -> CommitRung {
         let (by, safety, scene) = (Committer::PerCall, Safety::Durable, Scene::Course);
-        CommitRung { by, safety, calls, scene, rows, milliseconds_max }
+        let table = Table::Plain;
+        CommitRung { by, safety, calls, scene, rows, milliseconds_max, table }
     }
 
     #[test]

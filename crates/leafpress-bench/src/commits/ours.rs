@@ -8,21 +8,24 @@ use std::collections::VecDeque;
 use leafpress::writer::{Executed, Ticket, Writer};
 use rusqlite::types::Value;
 
-use super::call::{Call, INSERT};
+use super::call::Call;
 use super::calls::{Called, Caller, Progress, run_callers};
 use super::rung::{Calls, CommitRung};
 use crate::error::Result;
 
 /// Makes all calls of the rung.
 pub(super) fn run(rung: &CommitRung, writer: &Writer, progress: &Progress) -> Result<Called> {
+    let insert = rung.table.insert();
     match rung.calls {
         Calls::Blocking(callers) => {
-            let callers = (0..callers.max(1)).map(|_| Blocking { writer });
+            let callers = (0..callers.max(1)).map(|_| Blocking { writer, insert });
             run_callers(rung, callers.collect(), progress)
         }
-        Calls::InFlight(_) => {
-            run_callers(rung, vec![Pipelined { writer, tickets: VecDeque::new() }], progress)
-        }
+        Calls::InFlight(_) => run_callers(
+            rung,
+            vec![Pipelined { writer, insert, tickets: VecDeque::new() }],
+            progress,
+        ),
     }
 }
 
@@ -32,11 +35,12 @@ fn parameters(call: &Call) -> [Value; 3] {
 
 struct Blocking<'w> {
     writer: &'w Writer,
+    insert: &'static str,
 }
 
 impl Caller for Blocking<'_> {
     fn begin(&mut self, call: &Call) -> Result<()> {
-        self.writer.execute(INSERT, parameters(call))?;
+        self.writer.execute(self.insert, parameters(call))?;
         Ok(())
     }
 
@@ -47,12 +51,13 @@ impl Caller for Blocking<'_> {
 
 struct Pipelined<'w> {
     writer: &'w Writer,
+    insert: &'static str,
     tickets: VecDeque<Ticket<Executed>>,
 }
 
 impl Caller for Pipelined<'_> {
     fn begin(&mut self, call: &Call) -> Result<()> {
-        self.tickets.push_back(self.writer.submit(INSERT, parameters(call))?);
+        self.tickets.push_back(self.writer.submit(self.insert, parameters(call))?);
         Ok(())
     }
 

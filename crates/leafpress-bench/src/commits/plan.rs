@@ -6,6 +6,7 @@
 //! are compared with one another stand in one group, as near as may be.
 
 use super::rung::{Calls, CommitRung, Committer, Scene};
+use super::table::Table;
 use crate::group::{Group, Measure};
 use crate::options::Experiment;
 use crate::report::Safety;
@@ -16,6 +17,10 @@ const ROWS_MAX: u64 = 1_000_000;
 
 /// Rows that are also put in one transaction, which nothing cuts.
 const TRANSACTION_ROWS: u64 = 500_000;
+
+/// Rows of the tables with a trigger, foreign keys or indexes, by both rivals: an index gets slower as it
+/// grows, so rates of different numbers of rows could not be compared.
+const LADEN_ROWS: u64 = 200_000;
 
 /// Size of the rungs of "writer".
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,8 +50,15 @@ impl Builder {
         let Size { rows_max, transaction_rows, milliseconds_max } = self.size;
         let is_whole = by == Committer::OneTransaction || calls == Calls::InFlight(4096);
         let rows = if is_whole { transaction_rows } else { rows_max };
+        let (safety, scene, table) = (self.safety, Scene::Rate, Table::Plain);
+        self.add(CommitRung { by, safety, calls, scene, rows, milliseconds_max, table })
+    }
+
+    /// All rows of one transaction, into this table.
+    fn rate_in(&mut self, table: Table, by: Committer, calls: Calls) -> usize {
+        let Size { transaction_rows: rows, milliseconds_max, .. } = self.size;
         let (safety, scene) = (self.safety, Scene::Rate);
-        self.add(CommitRung { by, safety, calls, scene, rows, milliseconds_max })
+        self.add(CommitRung { by, safety, calls, scene, rows, milliseconds_max, table })
     }
 
     fn compare(&mut self, name: impl Into<String>, ours: usize, rival: usize, measure: Measure) {
@@ -73,7 +85,19 @@ pub(crate) fn writer_groups(quick: bool) -> Vec<Group> {
         vec![per_call_group(durable), transaction_group(durable), callers_group(durable)];
     let others = [Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
     groups.extend(others.map(|safety| profile_group(safety, other)));
+    let laden = Size { transaction_rows: durable.transaction_rows.min(LADEN_ROWS), ..size(5_000) };
+    groups.extend(Table::LADEN.map(|table| table_group(table, laden)));
     groups
+}
+
+/// Durable, into a table that has more to do for each row, beside all rows in one transaction.
+fn table_group(table: Table, size: Size) -> Group {
+    let mut group = Builder::new(Safety::Durable, size);
+    let transaction = group.rate_in(table, Committer::OneTransaction, Calls::Blocking(1));
+    let ours = group.rate_in(table, Committer::Leafpress, Calls::InFlight(512));
+    let name = format!("{}_vs_one_transaction", table.ratio_name());
+    group.compare_rates(name, ours, transaction);
+    group.group
 }
 
 /// Durable, beside one commit per call and groups without isolation.
@@ -178,7 +202,8 @@ pub(crate) fn checkpoint_groups(commits: u64) -> Vec<Group> {
 fn course(by: Committer, calls: Calls, scene: Scene, rows: u64) -> CommitRung {
     let milliseconds_max =
         if scene == Scene::Course { COURSE_MILLISECONDS_MAX } else { SCENE_MILLISECONDS_MAX };
-    CommitRung { by, safety: Safety::Relaxed, calls, scene, rows, milliseconds_max }
+    let (safety, table) = (Safety::Relaxed, Table::Plain);
+    CommitRung { by, safety, calls, scene, rows, milliseconds_max, table }
 }
 
 /// Commits one after the other, nothing else going on.

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use rusqlite::{Connection, Statement, params};
 
-use super::call::{Call, INSERT, TABLE};
+use super::call::Call;
 use super::calls::{Called, Caller, Progress, run_caller, run_callers};
 use super::rung::{CommitRung, Committer, Scene};
 use crate::connect;
@@ -33,7 +33,8 @@ pub(super) fn open(rung: &CommitRung, database: &Path, vfs: Option<&str>) -> Res
     // One transaction is at its best when it moves no page from the WAL.
     let is_without = rung.scene == Scene::NoCheckpoints || rung.by == Committer::OneTransaction;
     let pages = if is_without { 0 } else { AUTOCHECKPOINT_PAGES };
-    let set_up = format!("PRAGMA wal_autocheckpoint = {pages}; {TABLE}");
+    let schema = rung.table.schema();
+    let set_up = format!("PRAGMA wal_autocheckpoint = {pages}; PRAGMA foreign_keys = ON; {schema}");
     connection.execute_batch(&set_up).map_err(Error::sqlite("set up the rival's database"))?;
     Ok(connection)
 }
@@ -46,13 +47,15 @@ pub(super) fn run(
 ) -> Result<(Called, Connection)> {
     match rung.by {
         Committer::PerCall => {
-            let statement = prepare(&connection, INSERT)?;
+            let statement = prepare(&connection, rung.table.insert())?;
             let called = run_caller(rung, PerCall { statement }, progress)?;
             Ok((called, connection))
         }
         Committer::Mutex => {
+            let insert = rung.table.insert();
             let connection = Mutex::new(connection);
-            let callers = (0..rung.calls.callers()).map(|_| Locked { connection: &connection });
+            let callers =
+                (0..rung.calls.callers()).map(|_| Locked { connection: &connection, insert });
             let called = run_callers(rung, callers.collect(), progress)?;
             Ok((called, connection.into_inner().unwrap_or_else(PoisonError::into_inner)))
         }
@@ -94,13 +97,14 @@ impl Caller for PerCall<'_> {
 /// One of many callers that share a connection.
 struct Locked<'m> {
     connection: &'m Mutex<Connection>,
+    insert: &'static str,
 }
 
 impl Caller for Locked<'_> {
     fn begin(&mut self, call: &Call) -> Result<()> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let mut statement = connection
-            .prepare_cached(INSERT)
+            .prepare_cached(self.insert)
             .map_err(Error::sqlite("prepare the rival's statement"))?;
         insert(&mut statement, call).map_err(Error::sqlite("commit the rival's row"))?;
         Ok(())
@@ -114,7 +118,7 @@ impl Caller for Locked<'_> {
 /// The rows as one transaction. Only the whole is acknowledged, so no call has a
 /// latency of its own.
 fn one_transaction(rung: &CommitRung, connection: &Connection) -> Result<Called> {
-    let mut statement = prepare(connection, INSERT)?;
+    let mut statement = prepare(connection, rung.table.insert())?;
     let start = Instant::now();
     let mut work = || -> rusqlite::Result<()> {
         connection.execute_batch("BEGIN IMMEDIATE")?;
@@ -168,8 +172,9 @@ fn run_groups(
     // The thread ends when no caller is left who could send.
     drop(send);
     let has_savepoints = rung.by == Committer::SavepointGroups;
+    let insert = rung.table.insert();
     let committing = thread::spawn(move || {
-        commit_groups(&connection, &calls, &senders, has_savepoints)?;
+        commit_groups(&connection, insert, &calls, &senders, has_savepoints)?;
         Ok(connection)
     });
     let called = run_callers(rung, callers, progress);
@@ -182,6 +187,7 @@ fn run_groups(
 /// Whatever waits goes in one transaction, until every caller is gone.
 fn commit_groups(
     connection: &Connection,
+    insert: &str,
     calls: &Receiver<Call>,
     answers: &[Sender<bool>],
     has_savepoints: bool,
@@ -189,7 +195,7 @@ fn commit_groups(
     let mut group: Vec<(Call, bool)> = Vec::with_capacity(CHANNEL_CALLS_MAX);
     let mut statements = GroupStatements {
         begin: prepare(connection, "BEGIN IMMEDIATE")?,
-        insert: prepare(connection, INSERT)?,
+        insert: prepare(connection, insert)?,
         commit: prepare(connection, "COMMIT")?,
         savepoint: prepare(connection, "SAVEPOINT call")?,
         release: prepare(connection, "RELEASE call")?,

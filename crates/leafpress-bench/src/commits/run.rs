@@ -5,10 +5,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::call::TABLE;
 use super::calls::{Called, Progress};
 use super::rung::{CommitRung, Committer};
 use super::{ours, rivals, scene};
+use crate::bound::syncs_of_commits;
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::rung::result::RungResult;
@@ -22,11 +22,12 @@ pub(super) fn run(rung: CommitRung, database: &Path) -> Result<RungResult> {
     let progress = Progress::default();
     if rung.by == Committer::Leafpress {
         let writer = connect::open_writer(rung.safety, database, vfs)?;
-        writer.execute_batch(TABLE)?;
+        writer.execute_batch(rung.table.schema())?;
         let calls = || ours::run(&rung, &writer, &progress);
         let result = measured(&rung, database, vfs, &progress, calls)?;
+        let syncs = Some(syncs_of_commits(rung.safety, writer.stats().commits));
         writer.close()?;
-        return Ok(result);
+        return Ok(RungResult { syncs, ..result });
     }
     let connection = rivals::open(&rung, database, vfs)?;
     let mut given_back = None;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::table::Table;
 use crate::report::Safety;
 
 /// Limit of the WAL under the Writer's defaults, while no reader holds an old snapshot.
@@ -112,6 +113,9 @@ pub(crate) struct CommitRung {
     /// No call is begun after so long, and the rows are then fewer. One
     /// transaction is never cut.
     pub(crate) milliseconds_max: u64,
+    /// Table that the rows go to.
+    #[serde(default)]
+    pub(crate) table: Table,
 }
 
 impl CommitRung {
@@ -126,7 +130,8 @@ impl CommitRung {
             Calls::InFlight(calls) => format!(", {calls} in flight"),
         };
         let scene = if self.scene == Scene::Rate { self.safety.name() } else { self.scene.name() };
-        format!("{scene}, {}{calls}", self.who())
+        let table = if self.table.is_plain() { "" } else { ", " };
+        format!("{scene}{table}{}, {}{calls}", self.table.name(), self.who())
     }
 
     /// Rival, and its way of committing.

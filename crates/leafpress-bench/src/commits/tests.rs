@@ -3,24 +3,25 @@
 use std::path::Path;
 
 use super::rung::{Calls, Scene};
+use super::table::Table;
 use super::{CommitRung, Committer, left_of_calls};
 use crate::report::Safety;
 use crate::rung::described::{Described as _, Found, Given};
 use crate::rung::result::RungResult;
 
 fn rung(by: Committer, safety: Safety, calls: Calls) -> CommitRung {
-    let scene = Scene::Rate;
-    CommitRung { by, safety, calls, scene, rows: 100, milliseconds_max: u64::from(u32::MAX) }
+    let (scene, table, milliseconds_max) = (Scene::Rate, Table::Plain, u64::from(u32::MAX));
+    CommitRung { by, safety, calls, scene, rows: 100, milliseconds_max, table }
 }
 
 /// Runs the rung on a new database; the contents that it left must be those expected.
 fn run(rung: CommitRung, folder: &Path) -> (RungResult, String) {
     let database = folder.join("calls.db");
-    let given = Given { database: &database, csv: folder };
+    let given = Given { database: &database, input: folder };
     let result = rung.run(&given).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
     let files: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().collect();
     assert_eq!(files.len(), 1, "{}: {files:?}", rung.name());
-    let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+    let found = Found { database: &database, input_rows: 0, is_first: true, is_alone: false };
     let left = rung.check(&result, &found).expect("it can be read");
     assert_eq!(left.found, left.expected, "{}", rung.name());
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
@@ -57,6 +58,49 @@ fn every_committer_leaves_every_row_under_every_profile() {
             assert_eq!(result.latency_us.is_some(), by != Committer::OneTransaction);
             assert!(result.series.is_none() && result.wall_s > 0.0, "{result:?}");
         }
+    }
+}
+
+#[test]
+fn every_table_gets_all_that_it_is_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for table in Table::LADEN {
+        for (by, calls) in [
+            (Committer::OneTransaction, Calls::Blocking(1)),
+            (Committer::BareGroups, Calls::InFlight(16)),
+            (Committer::Mutex, Calls::Blocking(2)),
+            (Committer::Leafpress, Calls::InFlight(16)),
+        ] {
+            let rung = CommitRung { table, ..rung(by, Safety::Durable, calls) };
+            assert!(rung.name().contains(table.name()), "{}", rung.name());
+            let (_, found) = run(rung, folder.path());
+            assert_eq!(found, "100 rows, each call's own, all done for each; wal; ok");
+        }
+    }
+}
+
+#[test]
+fn foreign_keys_are_enforced_and_what_is_not_done_is_found() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("calls.db");
+    let writer = crate::connect::open_writer(Safety::Durable, &database, None).expect("it opens");
+    writer.execute_batch(Table::ForeignKeys.schema()).expect("a table");
+    let no_parent = "INSERT INTO call(tenant, item) VALUES (-1, 0)";
+    writer.execute(no_parent, ()).expect_err("there is no such tenant");
+    writer.close().expect("it closes");
+    for (table, sql) in [
+        (Table::Trigger, "DROP TRIGGER call_logged"),
+        (Table::ForeignKeys, "PRAGMA foreign_keys = OFF; DELETE FROM tenant"),
+        (Table::FiveIndexes, "DROP INDEX call_code"),
+    ] {
+        std::fs::remove_file(&database).expect("it can be removed");
+        let connection = rusqlite::Connection::open(&database).expect("it opens");
+        connection.execute_batch(&format!("{}; {sql}", table.schema())).expect("a table");
+        let call = super::Call::new(0, 0);
+        connection.execute(table.insert(), rusqlite::params![0, 0, call.text()]).expect("a row");
+        drop(connection);
+        let found = super::check::left_in_table(&database, table).expect("it can be read");
+        assert!(found.contains("0 of it done"), "{table:?}: {found}");
     }
 }
 

@@ -86,7 +86,7 @@ impl Run<'_> {
         let (low, high) = (low.min(value), high.max(value));
         let is_range = low < high && high.is_finite();
         let end = |end: f64| is_range.then_some(end);
-        Some(Ratio { value, min, max, low: end(low), high: end(high) })
+        Some(Ratio { value, min, max, low: end(low), high: end(high), bound_by: None })
     }
 }
 
@@ -98,6 +98,7 @@ pub(super) fn inverse(ratio: Ratio) -> Ratio {
         max: 1.0 / ratio.min,
         low: ratio.high.map(|high| 1.0 / high),
         high: ratio.low.map(|low| 1.0 / low),
+        bound_by: None,
     }
 }
 

@@ -366,7 +366,8 @@ fn a_multiple_is_the_quotient_of_what_stands_before_it() {
             _ => {}
         }
     }
-    let ratio = Ratio { value: 7.3, min: 6.0, max: 9.0, low: Some(3.8), high: Some(14.0) };
+    let ratio =
+        Ratio { value: 7.3, min: 6.0, max: 9.0, low: Some(3.8), high: Some(14.0), bound_by: None };
     tour.ratios.insert("cycle64".to_owned(), ratio);
     let text = said(&tour);
     let expected = "9,650 a second with a table and SQL written by hand, at its best (9.9 times \

@@ -8,6 +8,7 @@ use leafpress::writer::{Ticket, Transaction, Writer};
 
 use super::record::Record;
 use super::rung::{Cycler, CyclesRung, DELETE, INSERT, INSERTS, TABLE, text_of};
+use crate::bound::syncs_of_commits;
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::report::Safety;
@@ -31,8 +32,9 @@ pub(super) fn run(rung: CyclesRung, database: &Path) -> Result<RungResult> {
         }
     }
     record.look_at_log();
+    let syncs = Some(syncs_of_commits(Safety::Durable, writer.stats().commits));
     writer.close()?;
-    Ok(record.end())
+    Ok(RungResult { syncs, ..record.end() })
 }
 
 /// Each cycle waits until the one before is safe.

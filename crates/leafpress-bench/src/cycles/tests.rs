@@ -17,7 +17,7 @@ fn rung(by: Cycler, cycles: u32) -> CyclesRung {
 
 /// The contents of a database, beside those that the rung should have left.
 fn left(rung: CyclesRung, result: &RungResult, database: &Path) -> Left {
-    let found = Found { database, csv_rows: 0, is_first: true, is_alone: false };
+    let found = Found { database, input_rows: 0, is_first: true, is_alone: false };
     rung.check(result, &found).expect("it can be read")
 }
 
@@ -25,7 +25,7 @@ fn left(rung: CyclesRung, result: &RungResult, database: &Path) -> Left {
 fn run_and_spoil(rung: CyclesRung, statement: &str) -> (RungResult, Left) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("a.db");
-    let given = Given { database: &database, csv: folder.path() };
+    let given = Given { database: &database, input: folder.path() };
     let result = rung.run(&given).expect("the rung runs");
     let files = std::fs::read_dir(folder.path()).expect("a folder").count();
     assert_eq!(files, 1, "{} leaves only its database", rung.name());
@@ -73,7 +73,7 @@ fn a_cycle_that_was_left_out_in_silence_is_found() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("a.db");
     let by = Cycler::WriterCycles;
-    let given = Given { database: &database, csv: folder.path() };
+    let given = Given { database: &database, input: folder.path() };
     let mut result = rung(by, 2).run(&given).expect("it runs");
     let missing = left(rung(by, 3), &result, &database);
     assert_ne!(missing.found, missing.expected);

@@ -99,6 +99,7 @@ fn ratios(report: &ExperimentReport) -> Markup {
                             th scope="col" { "times" }
                             th scope="col" { "pairs of this run" }
                             th scope="col" { "another run" }
+                            th scope="col" { "ours was bound by" }
                         } }
                         tbody {
                             @for (name, ratio) in &report.ratios {
@@ -111,6 +112,7 @@ fn ratios(report: &ExperimentReport) -> Markup {
                                             (numbers::ratio(low)) " – " (numbers::ratio(high))
                                         }
                                     }
+                                    td { @if let Some(bound) = ratio.bound_by { (bound.in_words()) } }
                                 }
                             }
                         }

@@ -12,6 +12,7 @@ use leafpress::writer::{Executed, Ticket, Writer};
 
 use super::records::Record;
 use super::rung::{INSERT, LadderRung, Step, TABLE};
+use crate::bound::syncs_of_commits;
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::machine::cores;
@@ -26,7 +27,8 @@ pub(super) fn run(rung: LadderRung, records: &[Record], database: &Path) -> Resu
     }
     let writer = connect::open_writer(Safety::Durable, database, None)?;
     writer.execute_batch(TABLE)?;
-    RungResult::timed(rung.rows, |start| {
+    let mut commits = 0;
+    let result = RungResult::timed(rung.rows, |start| {
         let done = match rung.by {
             Step::WriterInFlight(calls) => insert_in_flight(&writer, rung, calls, records, start)?,
             Step::WriterMany => insert_many(&writer, records)?,
@@ -39,9 +41,12 @@ pub(super) fn run(rung: LadderRung, records: &[Record], database: &Path) -> Resu
             | Step::Pressed
             | Step::PressedPages(_) => return Err(Error::wrong_rival(rung.by.label())),
         };
+        commits = writer.stats().commits;
         writer.close()?;
         Ok(done)
-    })
+    })?;
+    let syncs = Some(syncs_of_commits(Safety::Durable, commits));
+    Ok(RungResult { syncs, ..result })
 }
 
 /// A call for each row, which waits until its row is safe.

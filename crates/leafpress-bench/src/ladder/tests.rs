@@ -25,12 +25,12 @@ fn all_steps() -> Vec<Step> {
 
 /// Runs a rung on this database.
 fn run(rung: LadderRung, database: &Path) -> RungResult {
-    rung.run(&Given { database, csv: database }).expect("the rung runs")
+    rung.run(&Given { database, input: database }).expect("the rung runs")
 }
 
 /// The contents of a database, beside those that the rung should have left.
 fn left(rung: LadderRung, result: &RungResult, database: &Path) -> Left {
-    let found = Found { database, csv_rows: 0, is_first: true, is_alone: false };
+    let found = Found { database, input_rows: 0, is_first: true, is_alone: false };
     rung.check(result, &found).expect("it can be read")
 }
 

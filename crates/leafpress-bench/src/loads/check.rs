@@ -23,6 +23,13 @@ const DATA_SUMS: &str = "SELECT count(*), concat_ws(' ', sum(id), \
      sum(quantity), sum(account / 1000), sum(account % 1000), total(price), total(latitude), \
      sum(length(description)), sum(unicode(description)), min(day), max(day), \
      sum(length(city)), max(city)) FROM data";
+/// Sums of a table that another version of SQLite may have made, whose decimal numbers can be off in
+/// the last bit: they are summed as the whole numbers of their decimals, which the file has.
+const SHELL_SUMS: &str = "SELECT count(*), concat_ws(' ', sum(id), \
+     sum(quantity), sum(account / 1000), sum(account % 1000), \
+     sum(CAST(round(price * 100) AS INTEGER)), sum(CAST(round(latitude * 1000000) AS INTEGER)), \
+     sum(length(description)), sum(unicode(description)), min(day), max(day), \
+     sum(length(city)), max(city)) FROM data";
 const USER_SUMS: &str = "SELECT count(*), concat_ws(' ', sum(id), \
      count(area), sum(area), sum(age), sum(active)) FROM user";
 const EVENT_SUMS: &str = "SELECT count(*), concat_ws(' ', \
@@ -30,13 +37,17 @@ const EVENT_SUMS: &str = "SELECT count(*), concat_ws(' ', \
      sum(instr(payload, x'07')), hex(min(key)), hex(max(key))) FROM event";
 
 const DATA_ROWS: &str = "SELECT * FROM data ORDER BY rowid";
+const SHELL_ROWS: &str = "SELECT id, quantity, account, typeof(price), \
+     CAST(round(price * 100) AS INTEGER), typeof(latitude), \
+     CAST(round(latitude * 1000000) AS INTEGER), description, day, city FROM data ORDER BY rowid";
 const USER_ROWS: &str = "SELECT * FROM user ORDER BY rowid";
 const EVENT_ROWS: &str = "SELECT * FROM event ORDER BY key";
 
 /// Queries that sum up the work, the table that was made or changed first.
 const fn sums_queries(work: Work) -> &'static [&'static str] {
     match work {
-        Work::Csv | Work::CsvIndex | Work::Index => &[DATA_SUMS],
+        Work::Csv | Work::CsvIndex | Work::Ndjson | Work::Parquet | Work::Index => &[DATA_SUMS],
+        Work::Process => &[SHELL_SUMS],
         Work::Users => &[USER_SUMS],
         Work::Attach => &[USER_SUMS, EVENT_SUMS],
         Work::Keys | Work::Append => &[EVENT_SUMS],
@@ -46,7 +57,8 @@ const fn sums_queries(work: Work) -> &'static [&'static str] {
 /// Queries that read every value of the work.
 const fn rows_queries(work: Work) -> &'static [&'static str] {
     match work {
-        Work::Csv | Work::CsvIndex | Work::Index => &[DATA_ROWS],
+        Work::Csv | Work::CsvIndex | Work::Ndjson | Work::Parquet | Work::Index => &[DATA_ROWS],
+        Work::Process => &[SHELL_ROWS],
         Work::Users => &[USER_ROWS],
         Work::Attach => &[USER_ROWS, EVENT_ROWS],
         Work::Keys | Work::Append => &[EVENT_ROWS],
@@ -56,7 +68,7 @@ const fn rows_queries(work: Work) -> &'static [&'static str] {
 /// Looks at the database that the rung left.
 pub(super) fn check(rung: LoadRung, result: &RungResult, found: &Found<'_>) -> Result<Left> {
     let work = rung.work();
-    let rows = if work.reads_csv() { found.csv_rows } else { rung.rows };
+    let rows = if work.reads().is_some() { found.input_rows } else { rung.rows };
     let in_table = rows + rung.rows_before();
     let index =
         if work.has_index() { format!(", {in_table} entries in its index") } else { String::new() };
@@ -187,7 +199,7 @@ mod tests {
         connection.close().expect("it closes");
         let rung = LoadRung { by, rows: 2, memory_bytes: None };
         let result = RungResult { rows: 2, ..RungResult::default() };
-        let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+        let found = Found { database: &database, input_rows: 0, is_first: true, is_alone: false };
         check(rung, &result, &found).expect("it can be read")
     }
 

@@ -17,7 +17,13 @@ const NEIGHBOUR_FRACTION: u64 = 100;
 /// Fixture of a rung; `None` if it makes a new database.
 pub(super) fn of(rung: LoadRung) -> Option<Fixture> {
     let make: MakeDatabase = match rung.work() {
-        Work::Csv | Work::CsvIndex | Work::Users | Work::Keys => return None,
+        Work::Csv
+        | Work::CsvIndex
+        | Work::Ndjson
+        | Work::Parquet
+        | Work::Process
+        | Work::Users
+        | Work::Keys => return None,
         Work::Index => Box::new(move |database| press_data(database, rung.rows)),
         Work::Attach => {
             let rows = (rung.rows / NEIGHBOUR_FRACTION).max(1);
@@ -33,7 +39,7 @@ pub(super) fn of(rung: LoadRung) -> Option<Fixture> {
 fn press_data(database: &Path, rows: u64) -> Result<()> {
     let csv = database.with_extension("csv");
     generate::write_table(&csv, TextFormat::Csv, FileSize::Rows(rows), &mut |_| ())?;
-    ours::load_csv(&csv, database, true)?;
+    ours::load_file(&csv, database, true)?;
     fs::remove_file(&csv).map_err(Error::io("remove", &csv))
 }
 

@@ -6,6 +6,7 @@
 //! | here | what a rung says about itself |
 //! | `rung` | a rung: the work, the tool, the number of rows |
 //! | `ours`, `sql` | the work by Leafpress, and by SQL |
+//! | `process` | a small CSV file by whole processes, ours and SQLite's shell |
 //! | `disk` | as many bytes read and written, without the work |
 //! | `run` | does it and measures it |
 //! | `fixture` | the databases that stand beforehand |
@@ -17,6 +18,7 @@ mod disk;
 mod fixture;
 mod ours;
 mod plan;
+mod process;
 mod run;
 mod rung;
 mod settings;
@@ -35,14 +37,21 @@ pub(crate) use self::settings::settings;
 use crate::error::Result;
 use crate::numbers::size_name;
 use crate::report::Safety;
-use crate::rung::described::{Described, Fixture, Found, Given, Left, Topic};
+use crate::rung::described::{Described, Fixture, Found, Given, InputFormat, Left, Topic};
 use crate::rung::result::RungResult;
+
+/// Reason why Parquet is left out of some builds.
+pub(crate) const NO_PARQUET: &str = "this leafpress was built without Parquet";
 
 impl Described for LoadRung {
     fn name(&self) -> String {
         let facts = self.by.facts();
         let name = format!("{}, {}", facts.work.name(), facts.label);
-        if facts.work.reads_csv() { name } else { format!("{name}, {}", size_name(self.rows)) }
+        if facts.work.reads().is_some() {
+            name
+        } else {
+            format!("{name}, {}", size_name(self.rows))
+        }
     }
 
     fn chart(&self) -> String {
@@ -69,8 +78,16 @@ impl Described for LoadRung {
         self.memory_bytes
     }
 
-    fn reads_csv(&self) -> bool {
-        self.work().reads_csv()
+    fn reads(&self) -> Option<InputFormat> {
+        self.work().reads()
+    }
+
+    fn missing(&self, is_simulated: bool) -> Option<String> {
+        match self.work() {
+            Work::Process => process::missing(is_simulated),
+            Work::Parquet if !cfg!(feature = "parquet") => Some(NO_PARQUET.to_owned()),
+            _ => None,
+        }
     }
 
     fn rounds_of_large_run(&self) -> usize {
@@ -85,15 +102,18 @@ impl Described for LoadRung {
     ///
     /// | work | bytes a row |
     /// |---|---|
+    /// | whole processes | 75 of CSV, 75 in the table |
     /// | users | 17 in the table; attached, as much again in WAL and temporary file |
     /// | keys | 130 in the table, 190 where SQL splits its pages, 130 spilled |
     /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
     /// | append | 130 in the table, twice, ten times as many; a WAL of all its pages |
-    fn room_mb(&self, csv_bytes: u64) -> u64 {
+    fn room_mb(&self, input_bytes: u64) -> u64 {
         const ROUNDING_MB: u64 = 10;
         let (amount, room) = match self.work() {
-            Work::Csv => (csv_bytes, 2),
-            Work::CsvIndex => (csv_bytes, 3),
+            Work::Csv | Work::Ndjson => (input_bytes, 2),
+            Work::Parquet => (input_bytes, 4),
+            Work::CsvIndex => (input_bytes, 3),
+            Work::Process => (self.rows, 200),
             Work::Users => (self.rows, 20),
             Work::Attach => (self.rows, 80),
             Work::Keys => (self.rows, 300),

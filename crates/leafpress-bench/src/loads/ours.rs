@@ -13,16 +13,16 @@ use crate::events::{Event, Events, KEY_BYTES, PAYLOAD_BYTES};
 use crate::generate::{Areas, CSV_COLUMNS, ColumnKind, INDEXED_COLUMN, Users};
 use crate::machine::cores;
 
-/// Loads the CSV file of [`crate::generate`]; `typed` gives the types instead of
+/// Loads a file of the rows of [`crate::generate`], of any format; `typed` gives the types instead of
 /// having them detected.
-pub(super) fn load_csv(csv_path: &Path, database: &Path, typed: bool) -> Result<Report> {
+pub(super) fn load_file(path: &Path, database: &Path, typed: bool) -> Result<Report> {
     let mut loader = Loader::new(database).table("data");
     if typed {
         for (name, kind) in CSV_COLUMNS {
             loader = loader.column_type(name, column_type(kind));
         }
     }
-    Ok(loader.load_file(csv_path)?)
+    Ok(loader.load_file(path)?)
 }
 
 fn column_type(kind: ColumnKind) -> ColumnType {

@@ -16,6 +16,9 @@ const SPILL_MEMORY_BYTES: u64 = 512 << 20;
 const SPILL_MEMORY_ROWS: u64 = 50_000_000;
 const SPILL_MEMORY_BYTES_MIN: u64 = 1 << 20;
 
+/// Rows of the CSV files that whole processes load.
+const SMALL_ROWS: [u64; 3] = [10, 1_000, 100_000];
+
 /// The spill has this many times the keys of the other groups.
 const SPILL_FACTOR: u64 = 5;
 
@@ -23,7 +26,9 @@ const SPILL_FACTOR: u64 = 5;
 pub(crate) fn load_groups(rows: &[u64]) -> Vec<Group> {
     let attached = rows.iter().min().map(|rows| attach_group(*rows));
     let users = rows.iter().map(|rows| users_group(*rows));
-    [csv_group(), csv_index_group()].into_iter().chain(users).chain(attached).collect()
+    let small = SMALL_ROWS.map(small_group);
+    let files = [csv_group(), csv_index_group(), ndjson_group(), parquet_group()];
+    files.into_iter().chain(small).chain(users).chain(attached).collect()
 }
 
 /// Groups of "presort" beside the batches.
@@ -66,6 +71,24 @@ fn csv_group() -> Group {
 
 fn csv_index_group() -> Group {
     group(0, &[Load::CsvIndexSql, Load::CsvIndexLeafpress], &[("csv_index_vs_sql", 1, 0)])
+}
+
+fn ndjson_group() -> Group {
+    use Load::{NdjsonBatchedSql, NdjsonLeafpress, NdjsonSql};
+    let ratios = [("ndjson_vs_sql", 1, 0), ("ndjson_vs_batched_sql", 1, 2)];
+    group(0, &[NdjsonSql, NdjsonLeafpress, NdjsonBatchedSql], &ratios)
+}
+
+fn parquet_group() -> Group {
+    use Load::{ParquetBatchedSql, ParquetLeafpress, ParquetSql};
+    let ratios = [("parquet_vs_sql", 1, 0), ("parquet_vs_batched_sql", 1, 2)];
+    group(0, &[ParquetSql, ParquetLeafpress, ParquetBatchedSql], &ratios)
+}
+
+/// A CSV file of this many rows, by whole processes.
+fn small_group(rows: u64) -> Group {
+    let name = format!("load{rows}_vs_sqlite3");
+    group(rows, &[Load::ProcessShell, Load::ProcessLeafpress], &[(&name, 1, 0)])
 }
 
 /// Users made in memory, this many.

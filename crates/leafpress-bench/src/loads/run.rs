@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use leafpress::load::Report;
 
+use super::process::{self, Tool};
 use super::rung::{Load, LoadRung};
 use super::{disk, ours, sql};
 use crate::error::Result;
@@ -34,16 +35,31 @@ impl From<Report> for Done {
 
 /// Does the rung's work and measures it.
 pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
-    let Given { database, csv } = *given;
+    let Given { database, input } = *given;
     let (rows, numbers) = (rung.rows, rung.row_numbers());
     match rung.by {
-        Load::CsvSql => timed(|| sql::load_csv(csv, database, 1)),
-        Load::CsvBatchedSql => timed(|| sql::load_csv(csv, database, sql::CSV_STATEMENT_ROWS)),
-        Load::CsvLeafpress => timed(|| ours::load_csv(csv, database, false)),
-        Load::CsvTypedLeafpress => timed(|| ours::load_csv(csv, database, true)),
-        Load::CsvDisk => disk_alone(database, Some(csv), &ours::load_csv(csv, database, true)?),
-        Load::CsvIndexSql => timed(|| sql::load_csv_with_index(csv, database)),
-        Load::CsvIndexLeafpress => timed(|| ours::load_csv_with_index(csv, database)),
+        Load::CsvSql => timed(|| sql::load_csv(input, database, 1)),
+        Load::CsvBatchedSql => timed(|| sql::load_csv(input, database, sql::CSV_STATEMENT_ROWS)),
+        Load::CsvLeafpress => timed(|| ours::load_file(input, database, false)),
+        Load::CsvTypedLeafpress => timed(|| ours::load_file(input, database, true)),
+        Load::CsvDisk => {
+            disk_alone(database, Some(input), &ours::load_file(input, database, true)?)
+        }
+        Load::CsvIndexSql => timed(|| sql::load_csv_with_index(input, database)),
+        Load::CsvIndexLeafpress => timed(|| ours::load_csv_with_index(input, database)),
+        Load::NdjsonSql => timed(|| sql::load_ndjson(input, database, 1)),
+        Load::NdjsonBatchedSql => {
+            timed(|| sql::load_ndjson(input, database, sql::CSV_STATEMENT_ROWS))
+        }
+        Load::ParquetSql => timed(|| sql::load_parquet(input, database, 1)),
+        Load::ParquetBatchedSql => {
+            timed(|| sql::load_parquet(input, database, sql::CSV_STATEMENT_ROWS))
+        }
+        Load::NdjsonLeafpress | Load::ParquetLeafpress => {
+            timed(|| ours::load_file(input, database, false))
+        }
+        Load::ProcessShell => process::load(Tool::Shell, rows, database),
+        Load::ProcessLeafpress => process::load(Tool::Leafpress, rows, database),
         Load::UsersSql => users(|areas| sql::load_users(areas, rows, database)),
         Load::UsersIteratorLeafpress => users(|areas| ours::load_user_rows(areas, rows, database)),
         Load::AttachSql => users(|areas| sql::attach_users(areas, rows, database, 1)),

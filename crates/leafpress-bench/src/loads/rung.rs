@@ -5,7 +5,9 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::size_name;
+use crate::pragmas::Pragmas;
 use crate::report::Safety;
+use crate::rung::described::InputFormat;
 
 /// Rows are appended to a table that has this many times as many.
 pub(crate) const APPEND_FACTOR: u64 = 10;
@@ -17,6 +19,12 @@ pub(super) enum Work {
     Csv,
     /// The CSV file to a new database, and an index on one of its columns.
     CsvIndex,
+    /// The NDJSON file to a new database.
+    Ndjson,
+    /// The Parquet file to a new database.
+    Parquet,
+    /// A small CSV file to a new database, by a process of its own.
+    Process,
     /// Users made in memory to a new database.
     Users,
     /// Users made in memory to a database that exists, in WAL mode.
@@ -47,6 +55,22 @@ pub(crate) enum Load {
     CsvIndexSql,
     /// The CSV file and its index by Leafpress in one run, types detected.
     CsvIndexLeafpress,
+    /// The NDJSON file by tuned SQL, types known, one row a statement.
+    NdjsonSql,
+    /// The NDJSON file by tuned SQL, types known, 20 rows a statement.
+    NdjsonBatchedSql,
+    /// The NDJSON file by Leafpress, types detected.
+    NdjsonLeafpress,
+    /// The Parquet file by tuned SQL, one row a statement.
+    ParquetSql,
+    /// The Parquet file by tuned SQL, 20 rows a statement.
+    ParquetBatchedSql,
+    /// The Parquet file by Leafpress.
+    ParquetLeafpress,
+    /// A small CSV file by the process `sqlite3`, in one transaction.
+    ProcessShell,
+    /// A small CSV file by the process `leafpress load`, types detected.
+    ProcessLeafpress,
     /// Users by tuned SQL, 50 rows a statement.
     UsersSql,
     /// Users by Leafpress, in parts on all cores.
@@ -90,7 +114,7 @@ pub(crate) enum Load {
 pub(crate) struct LoadRung {
     /// Work, and the way in which it is done.
     pub(crate) by: Load,
-    /// Rows to add, or rows of the table that gets an index; 0 where the CSV file decides.
+    /// Rows to add, or rows of the table that gets an index; 0 where the file decides.
     #[serde(default)]
     pub(crate) rows: u64,
     /// Memory for the sort, where it is limited.
@@ -123,6 +147,18 @@ impl Load {
             Self::CsvDisk => sql(Work::Csv, durable, "the disk alone: read, write, sync"),
             Self::CsvIndexSql => sql(Work::CsvIndex, no_promise, "SQL, 20 rows a statement"),
             Self::CsvIndexLeafpress => ours(Work::CsvIndex, "leafpress"),
+            Self::NdjsonSql => {
+                sql(Work::Ndjson, no_promise, "SQL, types known, one row a statement")
+            }
+            Self::NdjsonBatchedSql => {
+                sql(Work::Ndjson, no_promise, "SQL, types known, 20 rows a statement")
+            }
+            Self::NdjsonLeafpress => ours(Work::Ndjson, "leafpress, types detected"),
+            Self::ParquetSql => sql(Work::Parquet, no_promise, "SQL, one row a statement"),
+            Self::ParquetBatchedSql => sql(Work::Parquet, no_promise, "SQL, 20 rows a statement"),
+            Self::ParquetLeafpress => ours(Work::Parquet, "leafpress"),
+            Self::ProcessShell => sql(Work::Process, Pragmas::DEFAULT.safety(), "sqlite3, .import"),
+            Self::ProcessLeafpress => ours(Work::Process, "leafpress load"),
             Self::UsersSql => sql(Work::Users, no_promise, "SQL, 50 rows a statement"),
             Self::UsersLeafpress => ours(Work::Users, "leafpress, in parts"),
             Self::UsersIteratorLeafpress => ours(Work::Users, "leafpress, one iterator"),
@@ -151,6 +187,9 @@ impl Work {
         match self {
             Self::Csv => "csv",
             Self::CsvIndex => "csv and index",
+            Self::Ndjson => "ndjson",
+            Self::Parquet => "parquet",
+            Self::Process => "whole process",
             Self::Users => "rows",
             Self::Attach => "attach",
             Self::Keys => "keys",
@@ -159,9 +198,19 @@ impl Work {
         }
     }
 
-    /// Returns true if the CSV file is read.
-    pub(super) fn reads_csv(self) -> bool {
-        matches!(self, Self::Csv | Self::CsvIndex)
+    /// Format of the experiment's file that is read, if one is.
+    pub(super) fn reads(self) -> Option<InputFormat> {
+        match self {
+            Self::Csv | Self::CsvIndex => Some(InputFormat::Csv),
+            Self::Ndjson => Some(InputFormat::Ndjson),
+            Self::Parquet => Some(InputFormat::Parquet),
+            Self::Process
+            | Self::Users
+            | Self::Attach
+            | Self::Keys
+            | Self::Append
+            | Self::Index => None,
+        }
     }
 
     /// Returns true if the table has an index in the end.
@@ -198,6 +247,9 @@ impl LoadRung {
         match self.work() {
             Work::Csv => "a CSV file".to_owned(),
             Work::CsvIndex => "a CSV file, with an index".to_owned(),
+            Work::Ndjson => "an NDJSON file".to_owned(),
+            Work::Parquet => "a Parquet file".to_owned(),
+            Work::Process => format!("a CSV file of {size} rows, the whole process"),
             Work::Users => format!("rows made in memory, {size}"),
             Work::Attach => "a new table in an existing database".to_owned(),
             Work::Keys => format!("random keys, {size}"),

@@ -2,15 +2,17 @@
 
 use serde_json::json;
 
-use super::sql;
-use crate::generate::{self, TableFile};
+use super::{process, sql};
+use crate::generate;
+use crate::input::Inputs;
 use crate::options::BenchOptions;
 use crate::report::{Settings, text};
+use crate::rung::described::InputFormat;
 
-/// Settings of the loads: the CSV file that was made, and the memory of a sort that had too little.
+/// Settings of the loads: the files that were made, and the memory of a sort that had too little.
 pub(crate) fn settings(
     options: &BenchOptions,
-    csv: Option<&TableFile>,
+    inputs: &Inputs,
     memory_bytes: Option<u64>,
 ) -> Settings {
     let between_runs = if options.is_quick() {
@@ -45,13 +47,25 @@ pub(crate) fn settings(
         ),
         ("indexed_column", json!(generate::INDEXED_COLUMN)),
     ]);
+    if let Some(version) = process::shell_version() {
+        settings.insert("sqlite3_version", json!(version));
+        settings.extend([text(
+            "whole_processes",
+            "from the start of the process to its exit, the median of 3 to 15 runs into new databases; sqlite3 makes the table and imports in one transaction, rollback journal and synchronous FULL, 1 GB of cache",
+        )]);
+    }
     if let Some(memory_bytes) = memory_bytes {
         settings.insert("spill_memory_bytes", json!(memory_bytes));
     }
-    if let Some(csv) = csv {
+    for (format, file) in inputs.files() {
+        let (bytes, rows) = match format {
+            InputFormat::Csv => ("csv_bytes", "csv_rows"),
+            InputFormat::Ndjson => ("ndjson_bytes", "ndjson_rows"),
+            InputFormat::Parquet => ("parquet_bytes", "parquet_rows"),
+        };
         let columns: Vec<&str> = generate::CSV_COLUMNS.iter().map(|(name, _)| *name).collect();
-        settings.insert("csv_bytes", json!(csv.bytes));
-        settings.insert("csv_rows", json!(csv.rows));
+        settings.insert(bytes, json!(file.bytes));
+        settings.insert(rows, json!(file.rows));
         settings.insert("csv_columns", json!(columns));
     }
     settings

@@ -18,13 +18,13 @@ fn cycle(by: Keeper, part: Part, safety: Safety, clients: u32, batch: u32) -> Cy
 
 /// Jobs of a database, beside those that the rung should have left.
 fn left(rung: &dyn Described, result: &RungResult, database: &Path) -> Left {
-    let found = Found { database, csv_rows: 0, is_first: true, is_alone: false };
+    let found = Found { database, input_rows: 0, is_first: true, is_alone: false };
     rung.check(result, &found).expect("it can be read")
 }
 
 /// Runs the rung on this database, and checks what it left, and that it left no more.
 fn run(rung: &dyn Described, database: &Path) -> RungResult {
-    let given = Given { database, csv: database };
+    let given = Given { database, input: database };
     let result = rung.run(&given).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
     let folder = database.parent().expect("a folder");
     let files: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().collect();

@@ -60,9 +60,16 @@ pub(crate) trait Described {
         Place::Disk
     }
 
-    /// Returns true if the rung reads the CSV file of the experiment.
-    fn reads_csv(&self) -> bool {
-        false
+    /// Format of the experiment's file that the rung reads, if it reads one.
+    fn reads(&self) -> Option<InputFormat> {
+        None
+    }
+
+    /// Reason why this machine cannot run the rung, on a simulated disk or not. Its group is then
+    /// left out.
+    fn missing(&self, is_simulated: bool) -> Option<String> {
+        let _ = is_simulated;
+        None
     }
 
     /// Rounds of a large run, where no number was asked for.
@@ -77,7 +84,7 @@ pub(crate) trait Described {
     }
 
     /// Room that its files take on the disk at most, without its fixture.
-    fn room_mb(&self, csv_bytes: u64) -> u64;
+    fn room_mb(&self, input_bytes: u64) -> u64;
 
     /// Database that must be there before the rung begins.
     fn fixture(&self) -> Option<Fixture> {
@@ -96,8 +103,8 @@ pub(crate) trait Described {
 pub(crate) struct Given<'a> {
     /// Database to make; there already if the rung has a fixture.
     pub(crate) database: &'a Path,
-    /// CSV file, for rungs that read it.
-    pub(crate) csv: &'a Path,
+    /// The experiment's file, for rungs that read it.
+    pub(crate) input: &'a Path,
 }
 
 /// Input of a check.
@@ -105,8 +112,8 @@ pub(crate) struct Given<'a> {
 pub(crate) struct Found<'a> {
     /// Database that the rung left.
     pub(crate) database: &'a Path,
-    /// Rows of the CSV file.
-    pub(crate) csv_rows: u64,
+    /// Rows of that file.
+    pub(crate) input_rows: u64,
     /// True for the first run of a rung: then its database is read in full.
     pub(crate) is_first: bool,
     /// True if no other rung does the same work, so that there is nothing to compare values with.
@@ -159,6 +166,28 @@ pub(crate) enum Topic {
     Jobs,
     /// Many processes on one database.
     Processes,
+}
+
+/// Format of a file that rungs read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum InputFormat {
+    /// With a header.
+    Csv,
+    /// A JSON object a line.
+    Ndjson,
+    /// Columns, compressed.
+    Parquet,
+}
+
+impl InputFormat {
+    /// Its name, which files of it end in.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Ndjson => "ndjson",
+            Self::Parquet => "parquet",
+        }
+    }
 }
 
 /// Disk of a rung's database.

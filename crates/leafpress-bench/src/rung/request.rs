@@ -39,7 +39,7 @@ pub fn start_by<A: Into<OsString>>(
 }
 
 /// The command, ready for its arguments.
-fn command_again() -> Result<Command> {
+pub(crate) fn command_again() -> Result<Command> {
     if let Some((program, first_arguments)) = STARTED_BY.get() {
         let mut command = Command::new(program);
         command.args(first_arguments);
@@ -56,9 +56,9 @@ pub(crate) struct Request<K> {
     pub(crate) kind: K,
     /// Database to make; must not exist, except where the work says so.
     pub(crate) database: PathBuf,
-    /// CSV file, where one is loaded.
+    /// File that is loaded, where one is.
     #[serde(default)]
-    pub(crate) csv: PathBuf,
+    pub(crate) input: PathBuf,
     /// Simulated disk, by its name; without it the real one is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) simulate: Option<String>,
@@ -68,12 +68,12 @@ impl<K> Request<K> {
     /// Request of a rung that needs nothing but its database, on the disk that this process uses.
     pub(crate) fn new(kind: K, database: &Path) -> Self {
         let simulate = vfs::simulation().map(|played| played.model().name.to_owned());
-        Self { kind, database: database.to_owned(), csv: PathBuf::new(), simulate }
+        Self { kind, database: database.to_owned(), input: PathBuf::new(), simulate }
     }
 
     /// Input of the rung.
     pub(crate) fn given(&self) -> Given<'_> {
-        Given { database: &self.database, csv: &self.csv }
+        Given { database: &self.database, input: &self.input }
     }
 }
 

@@ -88,6 +88,9 @@ pub(crate) struct RungResult {
     /// Figures of one of these processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) member: Option<MemberWork>,
+    /// Syncs of the work that a transaction waited for, where they are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) syncs: Option<u64>,
     /// Work of the simulated disk, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) played: Option<SimulatedWork>,

@@ -18,7 +18,7 @@ const SYNC_DELAYS_US: [u32; 2] = [0, 1_000];
 pub(crate) fn shared_groups(options: &BenchOptions) -> Vec<Group> {
     let all: &[u32] = if options.is_quick() { &[1, 2, 4] } else { &[1, 2, 4, 8, 16] };
     let many = if options.is_quick() { 4 } else { 8 };
-    let milliseconds_max = options.size.of(60, 1_000, 10_000);
+    let milliseconds_max = options.size.of(60, 1_000, 3_000);
     let mut groups = Vec::new();
     for sync_delay_us in SYNC_DELAYS_US {
         let one = SharedRung {

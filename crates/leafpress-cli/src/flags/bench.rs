@@ -37,7 +37,7 @@ pub struct BenchFlags {
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<BenchExperimentFlag>,
 
-    /// Size of the CSV file: bytes, or as in 50M, 1G [default: 100M]
+    /// Size of each file to load: bytes, or as in 50M, 1G [default: 100M]
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub bytes: Option<u64>,
 
@@ -89,7 +89,10 @@ pub struct BenchFlags {
     #[arg(long)]
     pub quick: bool,
 
-    /// As large as the originals: hours, up to 20 GB of disk
+    /// As large as the originals: twenty minutes for all together, up to 20 GB of disk
+    ///
+    /// Where experiments are named, no round after the third begins once twenty minutes will not do, except
+    /// with --repeats.
     #[arg(long, conflicts_with = "quick")]
     pub large: bool,
 

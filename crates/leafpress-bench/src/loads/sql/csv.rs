@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::generate::{CSV_COLUMNS, ColumnKind};
 
 /// The table that the CSV file goes to.
-const DATA_TABLE: &str = "CREATE TABLE data(id INTEGER, quantity INTEGER, account INTEGER, \
+pub(in crate::loads) const DATA_TABLE: &str = "CREATE TABLE data(id INTEGER, quantity INTEGER, account INTEGER, \
      price REAL, latitude REAL, description TEXT, day TEXT, city TEXT)";
 
 /// Bytes that the CSV reader asks for at a time.
@@ -190,10 +190,10 @@ mod tests {
     }
 
     /// The contents that a load of the file left, which are right.
-    fn left_of_csv(database: &Path, csv_rows: u64) -> Vec<String> {
+    fn left_of_csv(database: &Path, input_rows: u64) -> Vec<String> {
         let rung = LoadRung { by: Load::CsvSql, rows: 0, memory_bytes: None };
-        let result = RungResult { rows: csv_rows, ..RungResult::default() };
-        let found = Found { database, csv_rows, is_first: true, is_alone: false };
+        let result = RungResult { rows: input_rows, ..RungResult::default() };
+        let found = Found { database, input_rows, is_first: true, is_alone: false };
         let left = rung.check(&result, &found).expect("it can be read");
         assert_eq!(left.found, left.expected);
         left.alike

@@ -196,7 +196,8 @@ mod tests {
             let rung = LoadRung { by: Load::KeysSql, rows: 3_014, memory_bytes: None };
             let result = RungResult { rows: 3_014, ..RungResult::default() };
             let database = path(name);
-            let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+            let found =
+                Found { database: &database, input_rows: 0, is_first: true, is_alone: false };
             rung.check(&result, &found).expect("it can be read")
         };
         let unsorted = left("unsorted");

@@ -53,7 +53,8 @@ fn random(seed: u64) -> ExperimentReport {
     for ratio in report.ratios.values_mut() {
         let value = factor(3.0);
         let (min, max) = (value * 0.8, value * 1.3);
-        *ratio = Ratio { value, min, max, low: Some(min * 0.9), high: Some(max * 1.1) };
+        let (low, high) = (Some(min * 0.9), Some(max * 1.1));
+        *ratio = Ratio { value, min, max, low, high, bound_by: None };
     }
     if seed.is_multiple_of(2) {
         let verdict = json!({"profile": "durable", "why": ["it is so"], "warnings": ["a cache"]});

@@ -2,7 +2,7 @@
 //!
 //! Must never: leave out a ratio that is bad for us, or show the best round alone.
 
-use leafpress_bench::report::{ExperimentReport, Ratio};
+use leafpress_bench::report::{BoundBy, ExperimentReport, Ratio};
 
 use super::super::{INDENT, WIDTH};
 use crate::human;
@@ -39,7 +39,7 @@ pub(super) fn of(report: &ExperimentReport) -> String {
     };
     let heading = line(heading, ["worst", "median", "best"].map(str::to_owned), "another run");
     let mut text = format!("\n{INDENT}{}\n", styled(FAINT, &heading));
-    for (name, (_, ratio)) in names.iter().zip(shown) {
+    for (name, (_, ratio)) in names.iter().zip(&shown) {
         let figures = [ratio.min, ratio.value, ratio.max].map(figure);
         let range = range(ratio).unwrap_or_default();
         text += &format!("{INDENT}{}\n", line(name, figures, &range));
@@ -47,7 +47,20 @@ pub(super) fn of(report: &ExperimentReport) -> String {
     let of_what = "each is the median of the rounds' ratios, which may differ from the quotient of \
                    the medians above by as much as its range";
     let of_what = human::wrapped(of_what, WIDTH - INDENT.len(), INDENT.len());
-    text + &format!("{INDENT}{}\n", styled(FAINT, &of_what))
+    text += &format!("{INDENT}{}\n", styled(FAINT, &of_what));
+    text + &bounds(&shown)
+}
+
+/// A line for each resource that bounded ours, with the ratios for which it did.
+fn bounds(shown: &[(&str, &Ratio)]) -> String {
+    let line = |bound: BoundBy| {
+        let names = shown.iter().filter(|(_, ratio)| ratio.bound_by == Some(bound));
+        let names: Vec<&str> = names.map(|(name, _)| *name).collect();
+        let said = format!("ours was bound by {}: {}", bound.in_words(), names.join(", "));
+        let said = human::wrapped(&said, WIDTH - INDENT.len(), INDENT.len());
+        (!names.is_empty()).then(|| format!("{INDENT}{}\n", styled(FAINT, &said)))
+    };
+    BoundBy::ALL.into_iter().filter_map(line).collect()
 }
 
 /// Returns true if the name stands for the weakest of several sizes or places, which are listed
