@@ -342,6 +342,45 @@ fn a_closure_that_goes_on_after_a_rollback_does_nothing_more() {
     assert_eq!(opened.writer.stopped(), None);
 }
 
+/// Runs three closures as one group, of which the second fails; returns how often each ran.
+fn second_of_three_fails(opened: &Opened, from: i64) -> Vec<u64> {
+    let held = hold(&opened.writer);
+    let runs: Vec<Arc<AtomicU64>> = (0..3).map(|_| Arc::default()).collect();
+    let submit = |at: i64, count: &Arc<AtomicU64>| {
+        let count = Arc::clone(count);
+        let ticket = opened.writer.submit_transaction(move |tx| {
+            count.fetch_add(1, Ordering::Relaxed);
+            tx.execute("INSERT INTO log VALUES('closure', ?1)", [from + at])?;
+            if at == 1 { Err(Error::aborted("no")) } else { Ok(()) }
+        });
+        ticket.expect("taken")
+    };
+    let tickets: Vec<_> = (0..).zip(&runs).map(|(at, count)| submit(at, count)).collect();
+    held.release();
+    let is_done: Vec<bool> = tickets.into_iter().map(|ticket| ticket.wait().is_ok()).collect();
+    assert_eq!(is_done, [true, false, true]);
+    runs.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+}
+
+/// Without savepoints the calls before one that fails run again, but never that one itself. The
+/// next groups have savepoints, and nothing runs again.
+#[test]
+fn a_closure_that_fails_runs_once_and_then_closures_have_savepoints() {
+    for profile in [Profile::Relaxed, Profile::Rollback] {
+        let opened = open(profile);
+        assert_eq!(second_of_three_fails(&opened, 0), [2, 1, 1]);
+        for from in [10, 20] {
+            assert_eq!(second_of_three_fails(&opened, from), [1, 1, 1]);
+        }
+        let sql = "SELECT id FROM log WHERE what = 'closure' ORDER BY rowid";
+        assert_eq!(ids(&opened, sql), [0, 2, 10, 12, 20, 22]);
+        // The schema, three that held the writer, and nine.
+        let stats = counted(&opened.writer, 1 + 3 + 9);
+        assert_eq!((stats.groups_rolled_back, stats.calls_replayed), (1, 1));
+        assert_eq!(stats.calls_failed, 3);
+    }
+}
+
 #[test]
 fn two_statements_are_not_taken_for_one() {
     let opened = open(Profile::Relaxed);
