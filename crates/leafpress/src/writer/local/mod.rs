@@ -124,9 +124,9 @@ pub(super) struct LocalTarget {
 /// page from before its change, and full-text indexes write their buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Savepoints {
-    ForNone,
-    ForAllButFirst,
-    ForAll,
+    None,
+    AllButFirst,
+    All,
 }
 
 /// The end of a range of a group.
@@ -335,13 +335,13 @@ impl LocalTarget {
     /// Carries out a range of the group in one transaction.
     fn commit_range(&mut self, group: &mut Group<'_>, range: &Range<usize>) -> RangeEnd {
         let savepoints = match self.groups_with_savepoints {
-            0 => Savepoints::ForNone,
-            _ => Savepoints::ForAllButFirst,
+            0 => Savepoints::None,
+            _ => Savepoints::AllButFirst,
         };
         self.groups_with_savepoints = self.groups_with_savepoints.saturating_sub(1);
         self.try_range(group, range, savepoints).unwrap_or_else(|| {
             self.groups_with_savepoints = GROUPS_WITH_SAVEPOINTS;
-            self.try_range(group, range, Savepoints::ForAll)
+            self.try_range(group, range, Savepoints::All)
                 .expect("with a savepoint for each call, no call asks for another try")
         })
     }
@@ -373,9 +373,9 @@ impl LocalTarget {
                 continue;
             }
             let has_savepoint = match savepoints {
-                Savepoints::ForNone => false,
-                Savepoints::ForAllButFirst => !is_first,
-                Savepoints::ForAll => true,
+                Savepoints::None => false,
+                Savepoints::AllButFirst => !is_first,
+                Savepoints::All => true,
             };
             is_first = false;
             let ran = self.run_at(group, index, (within, has_savepoint), &mut last);
