@@ -310,12 +310,12 @@ impl Writer {
     /// Runs `body` inside a transaction, which may read and write, and returns its value once the
     /// transaction is committed.
     ///
-    /// If it returns an error (of SQLite, or [`Error::aborted`] of its own) or
-    /// panics, all that it did is undone. **It may be called again** if another
-    /// call of its group fails, so what it does outside of the database should bear that. No call to a writer can be waited for in it,
-    /// neither to this one nor to another: it is refused as [`Misuse`](crate::ErrorKind::Misuse), and nothing of it
-    /// is done. What it [submits](Self::submit) is a call of its own, which comes after it and
-    /// stays if the closure fails.
+    /// If it returns an error (of SQLite, or [`Error::aborted`] of its own) or panics, all that it
+    /// did is undone. **It may be called again** if another call of its group fails, so what it
+    /// does outside of the database should bear that. No call to a writer can be waited for in it,
+    /// neither to this one nor to another: it is refused as [`Misuse`](crate::ErrorKind::Misuse),
+    /// and nothing of it is done. What it [submits](Self::submit) is a call of its own, which comes
+    /// after it and stays if the closure fails.
     ///
     /// # Errors
     /// As [`execute`](Self::execute), the closure's own, and [`Panicked`](crate::ErrorKind::Panicked).
