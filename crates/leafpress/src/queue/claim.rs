@@ -102,6 +102,8 @@ enum Turn {
     Claimed(Claim),
     /// The job was passed over.
     TurnedAway,
+    /// The job has expired, and jobs behind it in its group may be ready now.
+    Expired,
     /// The queue gives no more jobs before this time.
     NotBefore(i64),
 }
@@ -124,6 +126,10 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
             match turn(work, queue, candidate, options)? {
                 Turn::Claimed(claim) => found.claims.push(claim),
                 Turn::TurnedAway => turned_away += 1,
+                Turn::Expired => {
+                    turned_away += 1;
+                    continue 'look;
+                }
                 Turn::NotBefore(at_ms) => {
                     found.next_due_ms = Some(at_ms);
                     break 'look;
@@ -157,7 +163,7 @@ fn next(work: &Work<'_>, queue: &QueueRow, jobs_max: usize) -> Result<Vec<Candid
 fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOptions) -> Result<Turn> {
     if job.expires_at_ms.is_some_and(|at_ms| at_ms <= work.now_ms) {
         due::expired(work, queue, job.id)?;
-        return Ok(Turn::TurnedAway);
+        return Ok(Turn::Expired);
     }
     let mut taken = Vec::new();
     if let (Some(group), Some(limit)) = (job.group.as_deref(), queue.settings.group_rate) {
