@@ -99,7 +99,7 @@ pub(crate) fn syncs_of_commits(safety: Safety, commits: u64) -> u64 {
     }
 }
 
-/// What bounded the runs of a rung; `None` where the system does not tell processor seconds.
+/// Resource that bounded the runs of a rung; `None` where the system does not tell processor seconds.
 pub(crate) fn bound_by(runs: &[RungResult], disk: DiskSpeed) -> Option<BoundBy> {
     let spent: Vec<Spent> = runs.iter().filter_map(|run| spent(run, disk)).collect();
     let of = |figure: fn(&Spent) -> f64| median(&spent.iter().map(figure).collect::<Vec<_>>());

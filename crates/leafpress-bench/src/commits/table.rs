@@ -109,7 +109,7 @@ impl Table {
                  JOIN item ON item.id = call.item \
                  WHERE tenant = n % 1000 AND item = n * 7919 % 10000",
             ),
-            // Whether the entries are right is for the integrity check.
+            // The integrity check compares the entries with the rows.
             Self::FiveIndexes => Some(
                 "SELECT count(*) FROM call WHERE code = n * 2654435761 % 4294967296 \
                  AND 5 = (SELECT count(*) FROM pragma_index_list('call'))",

@@ -6,14 +6,11 @@ use std::path::Path;
 use rusqlite::Statement;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 
+use super::data;
 use super::existing::create_index;
-use super::insert::{PRAGMAS, create, finish, prepare};
+use super::insert::PRAGMAS;
 use crate::error::{Error, Result};
 use crate::generate::{CSV_COLUMNS, ColumnKind};
-
-/// The table that the CSV file goes to.
-pub(in crate::loads) const DATA_TABLE: &str = "CREATE TABLE data(id INTEGER, quantity INTEGER, account INTEGER, \
-     price REAL, latitude REAL, description TEXT, day TEXT, city TEXT)";
 
 /// Bytes that the CSV reader asks for at a time.
 const READ_BYTES: usize = 1 << 20;
@@ -37,35 +34,27 @@ pub(in crate::loads) fn load_csv(
     database: &Path,
     statement_rows: usize,
 ) -> Result<u64> {
-    const ROW: &str = "(?,?,?,?,?,?,?,?)";
-    let batch_rows = statement_rows.max(1);
-    let connection = create(database, DATA_TABLE)?;
-    let reader =
-        csv::ReaderBuilder::new().buffer_capacity(READ_BYTES).from_path(csv_path).map_err(
-            |error| Error::Csv { path: csv_path.to_owned(), line: 1, reason: error.to_string() },
-        )?;
-    let mut input = CsvInput { path: csv_path, reader, rows: 0 };
-    let mut records = vec![csv::ByteRecord::new(); batch_rows];
-    let mut insert = prepare(&connection, "data", ROW, records.len())?;
-    loop {
-        let read_count = input.read(&mut records)?;
-        if read_count < records.len() {
-            insert = prepare(&connection, "data", ROW, read_count.max(1))?;
-            records.truncate(read_count);
+    data::load(database, statement_rows, |inserter| {
+        let reader = csv::ReaderBuilder::new()
+            .buffer_capacity(READ_BYTES)
+            .from_path(csv_path)
+            .map_err(|error| Error::Csv {
+                path: csv_path.to_owned(),
+                line: 1,
+                reason: error.to_string(),
+            })?;
+        let mut input = CsvInput { path: csv_path, reader, rows: 0 };
+        let mut records = vec![csv::ByteRecord::new(); inserter.statement_rows()];
+        loop {
+            let read_count = input.read(&mut records)?;
+            inserter.insert(read_count, |insert, index, bound_before| {
+                input.bind(insert, bound_before, &records[index])
+            })?;
+            if read_count < records.len() {
+                return Ok(input.rows);
+            }
         }
-        for (index, record) in records.iter().enumerate() {
-            input.bind(&mut insert, index * CSV_COLUMNS.len(), record)?;
-        }
-        if !records.is_empty() {
-            insert.raw_execute().map_err(Error::sqlite("insert"))?;
-        }
-        if read_count < batch_rows {
-            break;
-        }
-    }
-    drop(insert);
-    finish(connection)?;
-    Ok(input.rows)
+    })
 }
 
 /// Loads the CSV file by batches, then makes the index.

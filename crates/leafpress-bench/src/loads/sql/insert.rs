@@ -61,53 +61,6 @@ pub(super) fn prepare<'c>(
         .map_err(Error::sqlite("prepare the statement"))
 }
 
-/// Inserts rows of which it is not known how many there will be, so many with one statement.
-pub(super) struct Inserter<'c> {
-    connection: &'c Connection,
-    table: &'static str,
-    /// Values of one row.
-    values: String,
-    columns_count: usize,
-    statement_rows: usize,
-    insert: Statement<'c>,
-}
-
-impl<'c> Inserter<'c> {
-    pub(super) fn new(
-        connection: &'c Connection,
-        table: &'static str,
-        columns_count: usize,
-        statement_rows: usize,
-    ) -> Result<Self> {
-        let statement_rows = statement_rows.max(1);
-        let values = format!("({})", vec!["?"; columns_count].join(","));
-        let insert = prepare(connection, table, &values, statement_rows)?;
-        Ok(Self { connection, table, values, columns_count, statement_rows, insert })
-    }
-
-    /// Inserts this many rows, at most those of a statement. `bind` binds the row of an index to the
-    /// parameters after so many that are bound before it.
-    pub(super) fn insert(
-        &mut self,
-        rows_count: usize,
-        mut bind: impl FnMut(&mut Statement<'_>, usize, usize) -> Result<()>,
-    ) -> Result<()> {
-        if rows_count == 0 {
-            return Ok(());
-        }
-        let mut rest = None;
-        if rows_count < self.statement_rows {
-            rest = Some(prepare(self.connection, self.table, &self.values, rows_count)?);
-        }
-        let insert = rest.as_mut().unwrap_or(&mut self.insert);
-        for index in 0..rows_count {
-            bind(insert, index, index * self.columns_count)?;
-        }
-        insert.raw_execute().map_err(Error::sqlite("insert"))?;
-        Ok(())
-    }
-}
-
 /// Table, and the statements by which rows go in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Insert {

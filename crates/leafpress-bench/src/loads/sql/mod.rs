@@ -8,10 +8,12 @@
 //! | file | does |
 //! |---|---|
 //! | `insert` | the settings, and rows by prepared statements |
+//! | `data` | the table of the experiment's files, whatever their format |
 //! | `csv`, `ndjson`, `parquet`, `users`, `keys` | a file of each format, rows made in memory, rows with random keys |
 //! | `existing` | what is added to a database that exists, where the rival keeps its journal and its syncs |
 
 mod csv;
+mod data;
 mod existing;
 mod insert;
 mod keys;
@@ -20,7 +22,8 @@ mod ndjson;
 mod parquet;
 mod users;
 
-pub(super) use self::csv::{CSV_STATEMENT_ROWS, DATA_TABLE, load_csv, load_csv_with_index};
+pub(super) use self::csv::{CSV_STATEMENT_ROWS, load_csv, load_csv_with_index};
+pub(super) use self::data::DATA_TABLE;
 pub(super) use self::existing::{append_keys, attach_users, create_index};
 pub(super) use self::insert::{DURABLE_PRAGMAS, INDEX_PRAGMAS, PRAGMAS, STATEMENT_ROWS};
 pub(super) use self::keys::{load_keys_in_batches, load_keys_presorted, load_keys_unsorted};

@@ -3,16 +3,14 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use rusqlite::Statement;
 use serde::Deserialize;
 
-use super::csv::DATA_TABLE;
-use super::insert::{Inserter, create, finish};
+use super::data;
 use crate::error::{Error, Result};
-use crate::generate::CSV_COLUMNS;
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 1 << 20;
@@ -39,36 +37,37 @@ pub(in crate::loads) fn load_ndjson(
     database: &Path,
     statement_rows: usize,
 ) -> Result<u64> {
-    let connection = create(database, DATA_TABLE)?;
-    let mut inserter = Inserter::new(&connection, "data", CSV_COLUMNS.len(), statement_rows)?;
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    let mut reader = BufReader::with_capacity(READ_BYTES, file);
-    let mut lines = vec![Vec::new(); statement_rows.max(1)];
-    let mut rows = 0;
-    loop {
-        let mut count = 0;
-        for line in &mut lines {
-            line.clear();
-            if reader.read_until(b'\n', line).map_err(Error::io("read", path))? == 0 {
-                break;
-            }
-            count += 1;
-        }
-        inserter.insert(count, |insert, index, bound_before| {
-            let line: Line<'_> = serde_json::from_slice(&lines[index]).map_err(|error| {
-                let (path, line) = (path.to_owned(), rows + index as u64 + 1);
-                Error::Csv { path, line, reason: error.to_string() }
+    data::load(database, statement_rows, |inserter| {
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        let mut reader = BufReader::with_capacity(READ_BYTES, file);
+        let mut lines = vec![Vec::new(); inserter.statement_rows()];
+        let mut rows = 0;
+        loop {
+            let count = read(&mut reader, &mut lines).map_err(Error::io("read", path))?;
+            inserter.insert(count, |insert, index, bound_before| {
+                let line: Line<'_> = serde_json::from_slice(&lines[index]).map_err(|error| {
+                    let (path, line) = (path.to_owned(), rows + index as u64 + 1);
+                    Error::Csv { path, line, reason: error.to_string() }
+                })?;
+                bind(insert, bound_before, &line).map_err(Error::sqlite("bind a value"))
             })?;
-            bind(insert, bound_before, &line).map_err(Error::sqlite("bind a value"))
-        })?;
-        rows += count as u64;
-        if count < lines.len() {
-            break;
+            rows += count as u64;
+            if count < lines.len() {
+                return Ok(rows);
+            }
+        }
+    })
+}
+
+/// Reads as many lines as there is place for, fewer at the end.
+fn read(reader: &mut impl BufRead, lines: &mut [Vec<u8>]) -> io::Result<usize> {
+    for (index, line) in lines.iter_mut().enumerate() {
+        line.clear();
+        if reader.read_until(b'\n', line)? == 0 {
+            return Ok(index);
         }
     }
-    drop(inserter);
-    finish(connection)?;
-    Ok(rows)
+    Ok(lines.len())
 }
 
 #[inline]

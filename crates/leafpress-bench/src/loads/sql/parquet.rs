@@ -9,10 +9,8 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use rusqlite::Statement;
 
-use super::csv::DATA_TABLE;
-use super::insert::{Inserter, create, finish};
+use super::data::{self, Inserter};
 use crate::error::{Error, Result};
-use crate::generate::CSV_COLUMNS;
 use crate::parquet_file::broken;
 
 /// Rows of a record batch: a multiple of those of a statement, and few enough for the processor's
@@ -32,29 +30,24 @@ pub(in crate::loads) fn load_parquet(
     database: &Path,
     statement_rows: usize,
 ) -> Result<u64> {
-    let connection = create(database, DATA_TABLE)?;
-    let mut inserter = Inserter::new(&connection, "data", CSV_COLUMNS.len(), statement_rows)?;
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
-        .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
-        .map_err(|error| broken(path, &error))?;
-    let mut rows = 0;
-    for batch in reader {
-        let batch = batch.map_err(|error| broken(path, &error))?;
-        insert_batch(&mut inserter, &batch, statement_rows.max(1))?;
-        rows += batch.num_rows() as u64;
-    }
-    drop(inserter);
-    finish(connection)?;
-    Ok(rows)
+    data::load(database, statement_rows, |inserter| {
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+            .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
+            .map_err(|error| broken(path, &error))?;
+        let mut rows = 0;
+        for batch in reader {
+            let batch = batch.map_err(|error| broken(path, &error))?;
+            insert_batch(inserter, &batch)?;
+            rows += batch.num_rows() as u64;
+        }
+        Ok(rows)
+    })
 }
 
-fn insert_batch(
-    inserter: &mut Inserter<'_>,
-    batch: &RecordBatch,
-    statement_rows: usize,
-) -> Result<()> {
+fn insert_batch(inserter: &mut Inserter<'_>, batch: &RecordBatch) -> Result<()> {
     let columns = columns(batch).ok_or_else(|| Error::rung("parquet, SQL", "another type"))?;
+    let statement_rows = inserter.statement_rows();
     for first_row in (0..batch.num_rows()).step_by(statement_rows) {
         let count = statement_rows.min(batch.num_rows() - first_row);
         inserter.insert(count, |insert, index, bound_before| {

@@ -379,7 +379,7 @@ impl LocalTarget {
             };
             is_first = false;
             let ran = self.run_at(group, index, (within, has_savepoint), &mut last);
-            if let Ran::Failed(error) | Ran::Lost(error) | Ran::Undone(error) = &ran {
+            if let Ran::Failed(error) | Ran::Lost(error) | Ran::Again(Some(error)) = &ran {
                 self.has_moved |= place::is_moved(error);
             }
             let answer = match ran {
@@ -391,17 +391,13 @@ impl LocalTarget {
                     group.answer(index, Err(self.naming_the_disk(error)));
                     return Some(RangeEnd::LostAt(index));
                 }
-                Ran::Undone(error) => {
+                Ran::Again(known) => {
                     drop(last);
                     self.roll_back();
                     self.count_replay(index - range.start);
-                    group.answer(index, Err(self.naming_the_disk(error)));
-                    return None;
-                }
-                Ran::Again => {
-                    drop(last);
-                    self.roll_back();
-                    self.count_replay(index - range.start);
+                    if let Some(error) = known {
+                        group.answer(index, Err(self.naming_the_disk(error)));
+                    }
                     return None;
                 }
                 Ran::Forked => {

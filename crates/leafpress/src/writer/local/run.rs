@@ -33,11 +33,8 @@ pub(super) enum Ran {
     /// The call failed, and the transaction is gone.
     Lost(Error),
     /// The call failed without a savepoint: the transaction has to be rolled back, and the other
-    /// calls carried out again.
-    Undone(Error),
-    /// As `Undone`, but the call too is to be carried out again, with a savepoint: only then its
-    /// error is known.
-    Again,
+    /// calls carried out again. So has this one, if its error is only known with a savepoint.
+    Again(Option<Error>),
     /// The call has forked, and this is the child.
     Forked,
 }
@@ -116,7 +113,11 @@ impl LocalTarget {
             None if matches!(call, Call::Internal(_)) => self.run_internal(call),
             None if place != Within::Group => self.run_unfenced(call).unwrap_or_else(Ran::Lost),
             None if !has_savepoint => self.run_unfenced(call).unwrap_or_else(|error| {
-                if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Undone(error) }
+                if self.connection.is_autocommit() {
+                    Ran::Lost(error)
+                } else {
+                    Ran::Again(Some(error))
+                }
             }),
             None => self.run_fenced(call),
         };
@@ -152,7 +153,7 @@ impl LocalTarget {
                 Ran::Lost(broken_deferred_key())
             }
             Ok(Alone::Inserted(rows)) => Ran::Done(Answer::Inserted(rows)),
-            Ok(Alone::Refused) => Ran::Again,
+            Ok(Alone::Refused) => Ran::Again(None),
             Ok(Alone::Broken(error)) => Ran::Lost(error.on_disk(NOTHING)),
             Err(error) => {
                 self.tell(TransactionHooks::call_undone);
