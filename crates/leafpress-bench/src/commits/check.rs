@@ -20,7 +20,8 @@ pub(super) fn left_in_table(database: &Path, table: Table) -> Result<String> {
     connect::look(database, true, |connection| {
         let mut next_of: HashMap<u32, u64> = HashMap::new();
         let mut rows_count: u64 = 0;
-        let mut statement = connection.prepare("SELECT caller, n, text FROM call ORDER BY id")?;
+        let mut statement =
+            connection.prepare("SELECT caller, n, text FROM call ORDER BY rowid")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let (caller, n) = (row.get::<_, u32>(0)?, row.get::<_, i64>(1)?.cast_unsigned());

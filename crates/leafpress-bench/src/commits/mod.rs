@@ -67,6 +67,8 @@ impl Described for CommitRung {
             (_, Calls::Blocking(1)) => ", 1 caller".to_owned(),
             (_, Calls::Blocking(callers)) => format!(", {callers} callers"),
             (_, Calls::InFlight(calls)) => format!(", {calls} in flight"),
+            (_, Calls::Closures(calls)) => format!(", {calls} closures in flight"),
+            (_, Calls::Many(rows)) => format!(", {rows} rows a call"),
         };
         let who = match (self.by, self.scene) {
             (Committer::Leafpress, _) => "Writer",

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use leafpress::writer::{Executed, Ticket, Writer};
+use leafpress::writer::{Executed, Ticket, Transaction, Writer};
 use rusqlite::types::Value;
 
 use super::call::Call;
@@ -26,6 +26,14 @@ pub(super) fn run(rung: &CommitRung, writer: &Writer, progress: &Progress) -> Re
             vec![Pipelined { writer, insert, tickets: VecDeque::new() }],
             progress,
         ),
+        Calls::Closures(_) => {
+            run_callers(rung, vec![Closures { writer, insert, tickets: VecDeque::new() }], progress)
+        }
+        Calls::Many(rows_a_call) => {
+            let rows_a_call = rows_a_call.max(1) as usize;
+            let rows = Vec::with_capacity(rows_a_call);
+            run_callers(rung, vec![Many { writer, rows, rows_a_call, added: 0 }], progress)
+        }
     }
 }
 
@@ -65,6 +73,64 @@ impl Caller for Pipelined<'_> {
         if let Some(ticket) = self.tickets.pop_front() {
             ticket.wait()?;
         }
+        Ok(())
+    }
+}
+
+struct Closures<'w> {
+    writer: &'w Writer,
+    insert: &'static str,
+    tickets: VecDeque<Ticket<()>>,
+}
+
+impl Caller for Closures<'_> {
+    fn begin(&mut self, call: &Call) -> Result<()> {
+        let (insert, call) = (self.insert, *call);
+        let body = move |transaction: &Transaction<'_>| {
+            transaction.execute(insert, parameters(&call))?;
+            Ok(())
+        };
+        self.tickets.push_back(self.writer.submit_transaction(body)?);
+        Ok(())
+    }
+
+    fn finish_oldest(&mut self) -> Result<()> {
+        if let Some(ticket) = self.tickets.pop_front() {
+            ticket.wait()?;
+        }
+        Ok(())
+    }
+}
+
+/// Gathers rows, and adds them when they are enough for a call, or when the oldest of them is waited
+/// for.
+struct Many<'w> {
+    writer: &'w Writer,
+    rows: Vec<[Value; 3]>,
+    rows_a_call: usize,
+    /// Rows that were added, and that the rung has not asked for yet.
+    added: usize,
+}
+
+impl Many<'_> {
+    fn add(&mut self) -> Result<()> {
+        self.added += self.rows.len();
+        self.writer.insert_many("call", &["caller", "n", "text"], self.rows.drain(..))?;
+        Ok(())
+    }
+}
+
+impl Caller for Many<'_> {
+    fn begin(&mut self, call: &Call) -> Result<()> {
+        self.rows.push(parameters(call));
+        if self.rows.len() < self.rows_a_call { Ok(()) } else { self.add() }
+    }
+
+    fn finish_oldest(&mut self) -> Result<()> {
+        if self.added == 0 {
+            self.add()?;
+        }
+        self.added = self.added.saturating_sub(1);
         Ok(())
     }
 }

@@ -41,6 +41,10 @@ pub(crate) enum Calls {
     Blocking(u32),
     /// One thread that has this many calls under way before it waits for the oldest.
     InFlight(u32),
+    /// One thread that has this many closures under way, each of which adds a row (Leafpress only).
+    Closures(u32),
+    /// One thread that adds this many rows by each `insert_many` (Leafpress only).
+    Many(u32),
 }
 
 impl Calls {
@@ -48,15 +52,15 @@ impl Calls {
     pub(crate) fn callers(self) -> u32 {
         match self {
             Self::Blocking(callers) => callers.max(1),
-            Self::InFlight(_) => 1,
+            Self::InFlight(_) | Self::Closures(_) | Self::Many(_) => 1,
         }
     }
 
-    /// Calls that each has under way.
+    /// Rows that each has under way.
     pub(crate) fn in_flight(self) -> usize {
         match self {
             Self::Blocking(_) => 1,
-            Self::InFlight(calls) => calls.max(1) as usize,
+            Self::InFlight(rows) | Self::Closures(rows) | Self::Many(rows) => rows.max(1) as usize,
         }
     }
 }
@@ -128,6 +132,8 @@ impl CommitRung {
             }
             Calls::Blocking(_) => String::new(),
             Calls::InFlight(calls) => format!(", {calls} in flight"),
+            Calls::Closures(calls) => format!(", {calls} closures in flight"),
+            Calls::Many(rows) => format!(", {rows} rows a call"),
         };
         let scene = if self.scene == Scene::Rate { self.safety.name() } else { self.scene.name() };
         let table = if self.table.is_plain() { "" } else { ", " };

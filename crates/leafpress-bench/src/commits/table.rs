@@ -1,7 +1,7 @@
 //! The tables that calls add their rows to: the plain one, and those with more to do for each row.
 //!
-//! Every table has the columns of the plain one, so a call's row is checked in one way. Further
-//! columns follow from the call's number, by the statement itself.
+//! Every table has the columns of the plain one, and its rowids, so a call's row is checked in one
+//! way. Further columns follow from the call's number, by the statement itself.
 //!
 //! Must never: let a row do without what its table is for; the check counts that, too.
 
@@ -22,6 +22,8 @@ pub(crate) enum Table {
     ForeignKeys,
     /// Five indexes get an entry; one of them in no order, one of them by its text.
     FiveIndexes,
+    /// The text is indexed by its words (FTS5).
+    FullText,
 }
 
 const TRIGGER: &str = "CREATE TABLE log(call INTEGER, caller INTEGER, n INTEGER); \
@@ -48,9 +50,12 @@ const FIVE_INDEXES: &str = "CREATE TABLE call(id INTEGER PRIMARY KEY, caller INT
 const FIVE_INDEXES_INSERT: &str = "INSERT INTO call(caller, n, text, code, day, city) \
      VALUES (?1, ?2, ?3, ?2 * 2654435761 % 4294967296, ?2 / 1000, ?2 % 16)";
 
+const FULL_TEXT: &str = "CREATE VIRTUAL TABLE call USING fts5(text, caller UNINDEXED, n UNINDEXED)";
+
 impl Table {
     /// Those with more to do.
-    pub(super) const LADEN: [Self; 3] = [Self::Trigger, Self::ForeignKeys, Self::FiveIndexes];
+    pub(super) const LADEN: [Self; 4] =
+        [Self::Trigger, Self::ForeignKeys, Self::FiveIndexes, Self::FullText];
 
     /// Returns true for the plain one.
     pub(super) fn is_plain(self) -> bool {
@@ -64,13 +69,14 @@ impl Table {
             Self::Trigger => format!("{TABLE}; {TRIGGER}"),
             Self::ForeignKeys => FOREIGN_KEYS.to_owned(),
             Self::FiveIndexes => FIVE_INDEXES.to_owned(),
+            Self::FullText => FULL_TEXT.to_owned(),
         }
     }
 
     /// Statement of every call.
     pub(super) fn insert(self) -> &'static str {
         match self {
-            Self::Plain | Self::Trigger => INSERT,
+            Self::Plain | Self::Trigger | Self::FullText => INSERT,
             Self::ForeignKeys => FOREIGN_KEYS_INSERT,
             Self::FiveIndexes => FIVE_INDEXES_INSERT,
         }
@@ -83,6 +89,7 @@ impl Table {
             Self::Trigger => "a trigger",
             Self::ForeignKeys => "two foreign keys",
             Self::FiveIndexes => "five indexes",
+            Self::FullText => "full text",
         }
     }
 
@@ -93,6 +100,7 @@ impl Table {
             Self::Trigger => "triggers",
             Self::ForeignKeys => "foreign_keys",
             Self::FiveIndexes => "five_indexes",
+            Self::FullText => "full_text",
         }
     }
 
@@ -113,6 +121,10 @@ impl Table {
             Self::FiveIndexes => Some(
                 "SELECT count(*) FROM call WHERE code = n * 2654435761 % 4294967296 \
                  AND 5 = (SELECT count(*) FROM pragma_index_list('call'))",
+            ),
+            Self::FullText => Some(
+                "SELECT count(*) FROM call WHERE call MATCH 'text:caller' \
+                 AND text = printf('caller %05d, call %010d', caller, n)",
             ),
         }
     }

@@ -70,7 +70,13 @@ fn every_table_gets_all_that_it_is_for() {
             (Committer::BareGroups, Calls::InFlight(16)),
             (Committer::Mutex, Calls::Blocking(2)),
             (Committer::Leafpress, Calls::InFlight(16)),
+            (Committer::Leafpress, Calls::Closures(16)),
+            (Committer::Leafpress, Calls::Many(30)),
         ] {
+            // These calls have no statement that computes further columns.
+            if matches!(calls, Calls::Many(_)) && table != Table::FullText {
+                continue;
+            }
             let rung = CommitRung { table, ..rung(by, Safety::Durable, calls) };
             assert!(rung.name().contains(table.name()), "{}", rung.name());
             let (_, found) = run(rung, folder.path());
@@ -92,6 +98,10 @@ fn foreign_keys_are_enforced_and_what_is_not_done_is_found() {
         (Table::Trigger, "DROP TRIGGER call_logged"),
         (Table::ForeignKeys, "PRAGMA foreign_keys = OFF; DELETE FROM tenant"),
         (Table::FiveIndexes, "DROP INDEX call_code"),
+        (
+            Table::FullText,
+            "DROP TABLE call; CREATE VIRTUAL TABLE call USING fts5(caller, n, text UNINDEXED)",
+        ),
     ] {
         std::fs::remove_file(&database).expect("it can be removed");
         let connection = rusqlite::Connection::open(&database).expect("it opens");
