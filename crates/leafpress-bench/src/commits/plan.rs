@@ -90,7 +90,8 @@ pub(crate) fn writer_groups(quick: bool) -> Vec<Group> {
     groups
 }
 
-/// Durable, into a table that has more to do for each row, beside all rows in one transaction.
+/// Durable, into a table that has more to do for each row, beside all rows in one transaction and beside
+/// groups without isolation, which show what commits of that size cost by themselves.
 fn table_group(table: Table, size: Size) -> Group {
     let mut group = Builder::new(Safety::Durable, size);
     let transaction = group.rate_in(table, Committer::OneTransaction, Calls::Blocking(1));
@@ -108,6 +109,9 @@ fn table_group(table: Table, size: Size) -> Group {
         let name = format!("{}{kind}_vs_one_transaction", table.ratio_name());
         group.compare_rates(name, ours, transaction);
     }
+    let pipelined = transaction + 1;
+    let bare = group.rate_in(table, Committer::BareGroups, Calls::InFlight(512));
+    group.compare_rates(format!("{}_vs_bare_groups", table.ratio_name()), pipelined, bare);
     group.group
 }
 

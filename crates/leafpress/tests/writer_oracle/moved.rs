@@ -1,8 +1,8 @@
 //! A database, or its log, that is taken away under the writer: it is told before the next
 //! answer, and nothing that was answered before is touched.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use leafpress::writer::Writer;
@@ -88,6 +88,27 @@ fn a_database_that_is_taken_away_is_told_before_the_next_answer() {
                 assert!(error.to_string().contains("had it open"), "{name}: {error}");
             }
         }
+    }
+}
+
+#[test]
+fn a_database_is_told_to_be_gone_after_many_commits_too() {
+    for (name, take) in WAYS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        fs::create_dir(&data).expect("a folder");
+        let writer = make(&data.join("a.db"), Profile::Relaxed);
+        // More than the looks after which the writer relies on notices of the kernel.
+        for _ in 0..4500 {
+            writer.execute(INSERT, [1]).expect("it is there");
+        }
+        fs::write(data.join("other"), "no notice").expect("a file");
+        fs::set_permissions(data.join("a.db"), Permissions::from_mode(0o600)).expect("a file");
+        writer.execute(INSERT, [1]).expect("only its rights have changed");
+        take(folder.path());
+        told(&writer, name);
+        let error = writer.close().expect_err("it had stopped");
+        assert!(error.to_string().contains("had it open"), "{name}: {error}");
     }
 }
 

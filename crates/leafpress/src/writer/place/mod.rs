@@ -10,9 +10,14 @@
 //! | the path that was opened, links followed, and `-wal` | after each commit, before its answers |
 //! | the same and `-shm` | before a group, if the last look is a while ago |
 //!
-//! Each look is one system call, which does not ask for the times of the file. Where a caller named the VFS, that is asked instead.
+//! Each look is one system call for each name, which does not ask for the times of the file. Where
+//! a caller named the VFS, that is asked instead. A writer that has looked often asks the kernel for
+//! notices of moved files (`moves.rs`), and looks after a commit only if there is one.
 //!
 //! Must never: take a file that may not be looked at for one that is gone, or open one.
+
+#[cfg(target_os = "linux")]
+mod moves;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,6 +32,11 @@ use crate::words::path_text;
 /// A look that is as old as this is taken anew before a group, so that a call that comes after
 /// a pause is refused with nothing done.
 const FRESH_FOR: Duration = Duration::from_millis(10);
+
+/// Number of looks after which notices are asked for: to end them can take the kernel 20 ms, which
+/// looks cost only after some thousands.
+#[cfg(target_os = "linux")]
+const LOOKS_BEFORE_NOTICES: u32 = 4000;
 
 /// Reason of an error; without a log, SQLite itself looks before it makes a journal.
 pub(super) const MOVED: &str = "the database is gone or another file: it was deleted, moved or \
@@ -64,6 +74,12 @@ pub(super) struct Place {
     asks_vfs: bool,
     path: PathBuf,
     looked_at: Instant,
+    /// Number of looks so far, up to the one after which notices are asked for.
+    #[cfg(target_os = "linux")]
+    looks: u32,
+    /// Notices about the files that are looked at after each commit, if the kernel gives them.
+    #[cfg(target_os = "linux")]
+    moves: Option<moves::Moves>,
 }
 
 /// The outcome of a look at a name.
@@ -83,8 +99,16 @@ impl Place {
     /// If it was moved or replaced since it was opened.
     pub(super) fn of(connection: &Connection, path: &Path, asks_vfs: bool) -> Result<Self> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let mut place =
-            Self { files: Vec::new(), asks_vfs, path: path.clone(), looked_at: Instant::now() };
+        let mut place = Self {
+            files: Vec::new(),
+            asks_vfs,
+            path: path.clone(),
+            looked_at: Instant::now(),
+            #[cfg(target_os = "linux")]
+            looks: 0,
+            #[cfg(target_os = "linux")]
+            moves: None,
+        };
         if !asks_vfs {
             let resolved = connection.path().map_or_else(|| path.clone(), PathBuf::from);
             let beside = |suffix: &str| {
@@ -119,7 +143,34 @@ impl Place {
     /// Checks the place after a commit. The error is the reason for which its calls may not be
     /// answered with success.
     pub(super) fn check_after(&mut self, connection: &Connection) -> Result<(), String> {
-        self.look(connection, false)
+        #[cfg(target_os = "linux")]
+        if self.moves.as_ref().is_some_and(|moves| !moves.any()) {
+            return Ok(());
+        }
+        self.look(connection, false)?;
+        #[cfg(target_os = "linux")]
+        if self.ask_for_notices() {
+            // A file may have been moved before its notices began.
+            return self.look(connection, false);
+        }
+        Ok(())
+    }
+
+    /// Asks for notices, once, after many looks. Returns true if they have begun.
+    #[cfg(target_os = "linux")]
+    fn ask_for_notices(&mut self) -> bool {
+        if self.looks == LOOKS_BEFORE_NOTICES {
+            return false;
+        }
+        self.looks += 1;
+        if self.looks < LOOKS_BEFORE_NOTICES || self.asks_vfs {
+            return false;
+        }
+        // A file that is not there yet has no name to lose.
+        let there = self.files.iter().filter(|file| !file.is_rarely_asked);
+        let there = there.filter(|file| file.identity.is_some());
+        self.moves = moves::Moves::of(there.map(|file| file.path.as_path()));
+        self.moves.is_some()
     }
 
     fn look(&mut self, connection: &Connection, at_all: bool) -> Result<(), String> {
