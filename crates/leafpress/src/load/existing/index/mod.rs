@@ -6,10 +6,11 @@
 //! ```
 //!
 //! All of it happens in one transaction that holds the write lock from its
-//! start, so nothing is written between the scan and the commit. Pages are read
-//! and written through SQLite: its locks, its journal and its WAL protect them,
-//! and no file is opened past it. The schema row is the last to be written, and
-//! SQLite looks at both ends of the index before the commit.
+//! start, so nothing is written between the scan and the commit. Pages are
+//! written through SQLite, and its journal or its WAL protects them. Leaves are
+//! read from the file where it holds what the transaction sees
+//! (`file_pages.rs`), else through SQLite. The schema row is the last to be
+//! written, and SQLite looks at both ends of the index before the commit.
 //!
 //! Invariants:
 //! 1. After an error the database is as it was.
@@ -18,6 +19,8 @@
 //! SQLite itself makes an index that cannot be pressed, and the report says why.
 
 mod build;
+mod file_pages;
+mod maker;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -31,6 +34,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, params};
 
 use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
+use self::file_pages::LogBefore;
 use self::scan::{Scan, ScanEnd};
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
@@ -208,6 +212,7 @@ impl Indexer {
         let mut connection = target.open_to_change(&settings)?;
         let refused = |error| target.refused("make the index", error);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false).map_err(refused)?;
+        let log = LogBefore::copy(&connection);
         let transaction = target.begin(&mut connection)?;
         steps.end("waiting for the lock");
         let pages_before: u32 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
@@ -216,7 +221,7 @@ impl Indexer {
             Planned::Exists(there) => return self.existing_index(existing, &there),
         };
         let job =
-            Job { indexer: self, target, transaction: &transaction, plan: &plan, pages_before };
+            Job { indexer: self, target, transaction: &transaction, plan: &plan, pages_before, log };
         let made = job.run(&mut steps)?;
         if self.analyze {
             job.analyze(made.statistics.as_deref()).map_err(refused)?;
@@ -494,6 +499,7 @@ struct Job<'j> {
     transaction: &'j Transaction<'j>,
     plan: &'j Plan,
     pages_before: u32,
+    log: LogBefore,
 }
 
 impl Job<'_> {
@@ -509,6 +515,7 @@ impl Job<'_> {
             plan: press,
             threads: self.indexer.threads,
             pages: self.pages_before,
+            log: self.log,
         };
         let sorted = match scan.run(self.indexer.sort_options(self.target))? {
             ScanEnd::Sorted(sorted) => sorted,
