@@ -41,6 +41,17 @@ const CONTENT_BYTES: [u8; ONE_BYTE_VARINTS as usize] = {
     table
 };
 
+/// The same by the first byte of a serial type; [`RESERVED`] where it is longer.
+const SHORT_CONTENT_BYTES: [u8; 256] = {
+    let mut table = [RESERVED; 256];
+    let mut serial_type = 0;
+    while serial_type < CONTENT_BYTES.len() {
+        table[serial_type] = CONTENT_BYTES[serial_type];
+        serial_type += 1;
+    }
+    table
+};
+
 /// The place of a column's content in its record, and its serial type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
@@ -245,6 +256,10 @@ pub struct Projection {
     fields: Vec<Field>,
     /// The record that was made last, at its beginning.
     made: Vec<u8>,
+    /// Number of times that the record made may hold the same column.
+    repeats_max: usize,
+    /// Longest record that is made, besides the contents of columns.
+    bytes_max_but_contents: usize,
 }
 
 /// Bytes that are copied at once where a content is not longer: one move instead of a call.
@@ -258,7 +273,16 @@ impl Projection {
             EntryColumn::Rowid => 0,
         });
         let needed = needed.max().unwrap_or(0);
-        Self { entry, fields: vec![Field::NULL; needed], made: Vec::new() }
+        let repeats = entry.iter().map(|one| entry.iter().filter(|other| *other == one).count());
+        Self {
+            fields: vec![Field::NULL; needed],
+            made: Vec::new(),
+            repeats_max: repeats.max().unwrap_or(0),
+            bytes_max_but_contents: VARINT_BYTES_MAX
+                + entry.len() * (VARINT_BYTES_MAX + ROWID_BYTES_MAX)
+                + COPIED_AT_ONCE,
+            entry,
+        }
     }
 
     /// Appends the projection of `record`, the row `rowid`, to `out`.
@@ -277,10 +301,7 @@ impl Projection {
         if !find_short(record, &mut self.fields) {
             find_any(record, &mut self.fields);
         }
-        // Each column's content may stand there once for each time that the index names it.
-        let contents_bytes: usize = self.entry.iter().map(|it| self.content_bytes(it)).sum();
-        let header_bytes_max = VARINT_BYTES_MAX * (1 + self.entry.len());
-        let bytes_max = header_bytes_max + contents_bytes + COPIED_AT_ONCE;
+        let bytes_max = self.bytes_max_but_contents + self.repeats_max * record.len();
         if self.made.len() < bytes_max {
             self.made.resize(bytes_max, 0);
         }
@@ -288,14 +309,6 @@ impl Projection {
         let header_end = self.put_header(&rowid);
         let end = self.put_contents(record, &rowid, header_end);
         &self.made[..end]
-    }
-
-    #[inline]
-    fn content_bytes(&self, column: &EntryColumn) -> usize {
-        match column {
-            EntryColumn::Rowid => ROWID_BYTES_MAX,
-            EntryColumn::Column(index) => self.fields[*index].bytes,
-        }
     }
 
     /// Writes the header and returns where it ends.
@@ -380,11 +393,12 @@ fn find_short(record: &[u8], fields: &mut [Field]) -> bool {
         return false;
     };
     let (mut at, mut is_usual) = (usize::from(header_end), true);
-    for (field, &byte) in fields.iter_mut().zip(header) {
-        let content_bytes = usize::from(CONTENT_BYTES[usize::from(byte & 0x7f)]);
-        is_usual &= byte < 0x80 && content_bytes != usize::from(RESERVED);
-        *field = Field { serial_type: u64::from(byte), at, bytes: content_bytes };
-        at += content_bytes;
+    for index in 0..header.len() {
+        let content_bytes = SHORT_CONTENT_BYTES[usize::from(header[index])];
+        is_usual &= content_bytes != RESERVED;
+        let bytes = usize::from(content_bytes);
+        fields[index] = Field { serial_type: u64::from(header[index]), at, bytes };
+        at += bytes;
     }
     is_usual && at <= record.len()
 }

@@ -29,6 +29,8 @@ use super::maker::{Halt, ReadPage};
 use crate::error::Error;
 use crate::load::existing::connect::{Target, UNCHANGED, ask};
 #[cfg(unix)]
+use crate::load::existing::pages::read_page;
+#[cfg(unix)]
 use crate::vfs::FileIdentity;
 #[cfg(unix)]
 use crate::vfs::connection::vfs_name;
@@ -137,7 +139,7 @@ impl<'t> FilePages<'t> {
             return Err("the file is shorter than the database");
         }
         let read = Self { target, file, layout, pages };
-        let first = super::super::pages::read_page(transaction, 1).map_err(unknown)?;
+        let first = read_page(transaction, 1).map_err(unknown)?;
         let says_log = first.get(WRITE_VERSION_AT) == Some(&WRITE_VERSION_WAL);
         if says_log != has_log || !read.holds(1, &first) {
             return Err("the first page in the file is not the one that SQLite has");
@@ -203,5 +205,140 @@ impl ReadPage for FilePage<'_> {
         self.page.resize(self.file.page_bytes(), 0);
         self.file.read(number, &mut self.page)?;
         Ok(&self.page)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+    use std::path::{Path, PathBuf};
+    use std::time::Duration;
+
+    use rusqlite::{OpenFlags, TransactionBehavior};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::load::existing::connect::resolve;
+    use crate::vfs::{PlatformVfs, register};
+
+    const TABLE: &str = "CREATE TABLE t(a); INSERT INTO t VALUES (1), (2)";
+
+    fn database(mode: &str) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let sql = format!("PRAGMA journal_mode={mode}; {TABLE}");
+        open(&path).execute_batch(&sql).unwrap();
+        (folder, path)
+    }
+
+    fn open(path: &Path) -> Connection {
+        Connection::open(path).unwrap()
+    }
+
+    fn insert(connection: &Connection) {
+        connection.execute_batch("INSERT INTO t VALUES (3)").unwrap();
+    }
+
+    /// Whether pages are read from the file at `path`, by a connection that is just there or comes
+    /// to be there; `between` happens between the look at the log and the transaction.
+    fn is_read(mut connection: Connection, path: &Path, between: impl FnOnce()) -> bool {
+        let target = resolve(path, Duration::from_secs(1)).unwrap();
+        let log = LogBefore::copy(&connection);
+        between();
+        let immediate = TransactionBehavior::Immediate;
+        let transaction = connection.transaction_with_behavior(immediate).unwrap();
+        let pages = ask(&transaction, "PRAGMA page_count").unwrap();
+        let layout = PageLayout::new(4096).unwrap();
+        let Some(file) = FilePages::open(&transaction, &target, layout, pages, log) else {
+            return false;
+        };
+        for number in 1..=pages {
+            assert!(file.holds(number, &read_page(&transaction, number).unwrap()), "{number}");
+        }
+        for number in [0, pages + 1, u32::MAX] {
+            assert!(matches!(file.read(number, &mut vec![0; 4096]), Err(Halt::Malformed)));
+        }
+        true
+    }
+
+    #[test]
+    fn with_a_rollback_journal_the_file_is_read() {
+        for mode in ["delete", "truncate", "persist"] {
+            let (_folder, path) = database(mode);
+            assert!(is_read(open(&path), &path, || insert(&open(&path))), "{mode}");
+        }
+    }
+
+    #[test]
+    fn with_a_log_the_file_is_read_if_all_was_copied() {
+        let (_folder, path) = database("wal");
+        let beside = open(&path);
+        insert(&beside);
+        assert!(is_read(open(&path), &path, || {}));
+        assert!(!is_read(open(&path), &path, || insert(&beside)), "written between");
+        let checkpoint = || {
+            insert(&beside);
+            beside.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        };
+        assert!(!is_read(open(&path), &path, checkpoint), "written and copied between");
+        beside.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+        assert!(is_read(open(&path), &path, || {}), "a reader of what is in the file");
+        insert(&open(&path));
+        assert!(!is_read(open(&path), &path, || {}), "a reader keeps the log");
+        beside.execute_batch("COMMIT").unwrap();
+        assert!(is_read(open(&path), &path, || {}));
+    }
+
+    #[test]
+    fn a_journal_that_changes_is_seen() {
+        let (_folder, path) = database("delete");
+        let to = |mode: &str| open(&path).execute_batch(&format!("PRAGMA journal_mode={mode}"));
+        assert!(!is_read(open(&path), &path, || to("wal").unwrap()));
+        assert!(is_read(open(&path), &path, || {}));
+        let connection = open(&path);
+        to("delete").unwrap();
+        assert!(is_read(connection, &path, || {}));
+    }
+
+    #[test]
+    fn another_vfs_or_no_file_is_not_read() {
+        let (_folder, path) = database("delete");
+        let registration = register("not-the-platforms", PlatformVfs::new()).unwrap();
+        let flags = OpenFlags::default();
+        let name = registration.name();
+        let through = Connection::open_with_flags_and_vfs(&path, flags, name).unwrap();
+        assert!(!is_read(through, &path, || {}));
+        let memory = Connection::open_in_memory().unwrap();
+        memory.execute_batch(TABLE).unwrap();
+        assert!(!is_read(memory, &path, || {}));
+    }
+
+    #[test]
+    fn another_file_of_the_name_is_not_read() {
+        let (folder, path) = database("delete");
+        let moved = folder.path().join("moved.db");
+        let connection = open(&path);
+        insert(&connection);
+        std::fs::rename(&path, &moved).unwrap();
+        std::fs::copy(&moved, &path).unwrap();
+        // SQLite itself refuses to write there.
+        let target = resolve(&path, Duration::ZERO).unwrap();
+        let log = LogBefore::copy(&connection);
+        let transaction = connection.unchecked_transaction().unwrap();
+        let layout = PageLayout::new(4096).unwrap();
+        assert!(FilePages::open(&transaction, &target, layout, 2, log).is_none());
+    }
+
+    #[test]
+    fn a_file_that_differs_from_what_sqlite_has_is_not_read() {
+        let (_folder, path) = database("delete");
+        let connection = open(&path);
+        // It stays in SQLite's cache, as the counter of changes is another field.
+        connection.execute_batch("PRAGMA locking_mode=EXCLUSIVE").unwrap();
+        insert(&connection);
+        let mut file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.seek(SeekFrom::Start(3000)).unwrap();
+        file.write_all(b"other").unwrap();
+        assert!(!is_read(connection, &path, || {}));
     }
 }

@@ -220,8 +220,14 @@ impl Indexer {
             Planned::Make(plan) => plan,
             Planned::Exists(there) => return self.existing_index(existing, &there),
         };
-        let job =
-            Job { indexer: self, target, transaction: &transaction, plan: &plan, pages_before, log };
+        let job = Job {
+            indexer: self,
+            target,
+            transaction: &transaction,
+            plan: &plan,
+            pages_before,
+            log,
+        };
         let made = job.run(&mut steps)?;
         if self.analyze {
             job.analyze(made.statistics.as_deref()).map_err(refused)?;
