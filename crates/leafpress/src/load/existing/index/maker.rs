@@ -7,7 +7,7 @@ use leafpress_format::{
     FirstColumns, FormatError, PageLayout, Projection, TablePage, read_overflow_page,
 };
 
-use super::PressPlan;
+use super::press_plan::PressPlan;
 use crate::error::Error;
 use crate::sort::RunBuilder;
 

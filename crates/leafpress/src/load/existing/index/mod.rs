@@ -21,6 +21,7 @@
 mod build;
 mod file_pages;
 mod maker;
+mod press_plan;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use rusqlite::{Connection, Transaction, params};
 
 use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
 use self::file_pages::LogBefore;
+use self::press_plan::PressPlan;
 use self::scan::{Scan, ScanEnd};
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
@@ -351,18 +353,6 @@ enum Manner {
     Pressed(Box<PressPlan>),
     /// SQLite makes the index; with the reason.
     ThroughSql(String),
-}
-
-/// Plan of a pressed index.
-struct PressPlan {
-    index: IndexShape,
-    layout: PageLayout,
-    /// Root page of the table's tree.
-    table_root: u32,
-    /// Number of first columns of a record that must be read, and true if rows that lack some of
-    /// them have NULL there.
-    columns_needed: usize,
-    absent_is_null: bool,
 }
 
 impl Plan {

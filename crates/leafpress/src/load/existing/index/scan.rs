@@ -14,9 +14,9 @@ use std::thread::{ScopedJoinHandle, scope};
 use leafpress_format::TablePage;
 use rusqlite::{Statement, Transaction};
 
-use super::PressPlan;
 use super::file_pages::{FilePage, FilePages, LogBefore};
 use super::maker::{EntryMaker, Halt, LongRow, ReadPage};
+use super::press_plan::PressPlan;
 use crate::error::{ErrorKind, Result};
 use crate::load::existing::connect::Target;
 use crate::load::options::CancelToken;
