@@ -41,6 +41,17 @@ const CONTENT_BYTES: [u8; ONE_BYTE_VARINTS as usize] = {
     table
 };
 
+/// The same by the first byte of a serial type; [`RESERVED`] where it is longer.
+const SHORT_CONTENT_BYTES: [u8; 256] = {
+    let mut table = [RESERVED; 256];
+    let mut serial_type = 0;
+    while serial_type < CONTENT_BYTES.len() {
+        table[serial_type] = CONTENT_BYTES[serial_type];
+        serial_type += 1;
+    }
+    table
+};
+
 /// The place of a column's content in its record, and its serial type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
@@ -53,6 +64,9 @@ pub(crate) struct Field {
 }
 
 impl Field {
+    /// A column that a record does not have.
+    const NULL: Self = Self { serial_type: 0, at: 0, bytes: 0 };
+
     /// The column's value, where `record` is the record it was found in.
     #[inline]
     pub(crate) fn value<'r>(&self, record: &'r [u8]) -> Value<'r> {
@@ -206,24 +220,15 @@ impl RecordColumns {
     /// a record, as SQLite writes none without columns.
     #[inline]
     pub fn parse(&mut self, record: &[u8]) -> usize {
-        let walk = self.parse_first(record, usize::MAX);
+        self.fields.clear();
+        let mut walk = Walk::new(record);
+        while let Some(field) = walk.next() {
+            self.fields.push(field);
+        }
         if !walk.is_sound() {
             self.fields.clear();
         }
         self.fields.len()
-    }
-
-    /// Finds the first `columns` columns, or those before a fault.
-    #[inline]
-    fn parse_first<'r>(&mut self, record: &'r [u8], columns: usize) -> Walk<'r> {
-        self.fields.clear();
-        let mut walk = Walk::new(record);
-        while self.fields.len() < columns
-            && let Some(field) = walk.next()
-        {
-            self.fields.push(field);
-        }
-        walk
     }
 
     /// The value of a column of the record that was parsed last; NULL if it has
@@ -247,10 +252,18 @@ pub enum EntryColumn {
 #[derive(Debug, Clone)]
 pub struct Projection {
     entry: Vec<EntryColumn>,
-    /// Number of first columns of a record that have to be found.
-    needed: usize,
-    columns: RecordColumns,
+    /// Places of the first columns of a record, as many as have to be found.
+    fields: Vec<Field>,
+    /// The record that was made last, at its beginning.
+    made: Vec<u8>,
+    /// Number of times that the record made may hold the same column.
+    repeats_max: usize,
+    /// Longest record that is made, besides the contents of columns.
+    bytes_max_but_contents: usize,
 }
+
+/// Bytes that are copied at once where a content is not longer: one move instead of a call.
+const COPIED_AT_ONCE: usize = 16;
 
 impl Projection {
     /// Records of these columns, in this order.
@@ -260,7 +273,16 @@ impl Projection {
             EntryColumn::Rowid => 0,
         });
         let needed = needed.max().unwrap_or(0);
-        Self { entry, needed, columns: RecordColumns::new() }
+        let repeats = entry.iter().map(|one| entry.iter().filter(|other| *other == one).count());
+        Self {
+            fields: vec![Field::NULL; needed],
+            made: Vec::new(),
+            repeats_max: repeats.max().unwrap_or(0),
+            bytes_max_but_contents: VARINT_BYTES_MAX
+                + entry.len() * (VARINT_BYTES_MAX + ROWID_BYTES_MAX)
+                + COPIED_AT_ONCE,
+            entry,
+        }
     }
 
     /// Appends the projection of `record`, the row `rowid`, to `out`.
@@ -268,79 +290,146 @@ impl Projection {
     /// Columns that the record does not have become NULL.
     #[inline]
     pub fn append(&mut self, record: &[u8], rowid: i64, out: &mut Vec<u8>) {
-        self.columns.parse_first(record, self.needed);
-        let rowid = RowidContent::new(rowid);
-        let start = out.len();
-        out.push(0);
-        for column in &self.entry {
-            match column {
-                EntryColumn::Rowid => out.push(rowid.serial_type),
-                EntryColumn::Column(index) => match self.columns.fields.get(*index) {
-                    Some(field) => push_serial_type(out, field.serial_type),
-                    None => out.push(0),
-                },
-            }
-        }
-        finish_header(out, start);
-        self.append_contents(record, &rowid, out);
+        out.extend_from_slice(self.project(record, rowid));
     }
 
+    /// The projection of `record`, the row `rowid`.
+    ///
+    /// Columns that the record does not have become NULL.
+    #[inline]
+    pub fn project(&mut self, record: &[u8], rowid: i64) -> &[u8] {
+        if !find_short(record, &mut self.fields) {
+            find_any(record, &mut self.fields);
+        }
+        let bytes_max = self.bytes_max_but_contents + self.repeats_max * record.len();
+        if self.made.len() < bytes_max {
+            self.made.resize(bytes_max, 0);
+        }
+        let rowid = RowidContent::new(rowid);
+        let header_end = self.put_header(&rowid);
+        let end = self.put_contents(record, &rowid, header_end);
+        &self.made[..end]
+    }
+
+    /// Writes the header and returns where it ends.
+    #[inline]
+    fn put_header(&mut self, rowid: &RowidContent) -> usize {
+        let mut at = 1;
+        for column in &self.entry {
+            let serial_type = match column {
+                EntryColumn::Rowid => u64::from(rowid.serial_type),
+                EntryColumn::Column(index) => self.fields[*index].serial_type,
+            };
+            if serial_type < ONE_BYTE_VARINTS {
+                self.made[at] = serial_type as u8;
+                at += 1;
+            } else {
+                at = put_varint(&mut self.made, at, serial_type);
+            }
+        }
+        if (at as u64) < ONE_BYTE_VARINTS {
+            self.made[0] = at as u8;
+            return at;
+        }
+        // The header's own length takes more than one byte, so its serial types move.
+        let header = header_bytes(at - 1);
+        let length_bytes = header - (at - 1);
+        self.made.copy_within(1..at, length_bytes);
+        put_varint(&mut self.made, 0, header as u64);
+        header
+    }
+
+    /// Writes the contents behind the header, and returns where they end.
+    ///
     /// Contents that are neighbours in the record are copied together: the key
     /// of a WITHOUT ROWID table is often what its rows begin with.
     #[inline]
-    fn append_contents(&self, record: &[u8], rowid: &RowidContent, out: &mut Vec<u8>) {
+    fn put_contents(&mut self, record: &[u8], rowid: &RowidContent, mut end: usize) -> usize {
         let mut pending = 0..0;
         for column in &self.entry {
             match column {
                 EntryColumn::Rowid => {
-                    out.extend_from_slice(&record[pending]);
+                    end = copy(record, pending, &mut self.made, end);
                     pending = 0..0;
-                    out.extend_from_slice(rowid.content());
+                    self.made[end..end + ROWID_BYTES_MAX].copy_from_slice(&rowid.content);
+                    end += rowid.content_bytes;
                 }
                 EntryColumn::Column(index) => {
-                    let Some(field) = self.columns.fields.get(*index) else { continue };
+                    let field = self.fields[*index];
                     if field.at != pending.end {
-                        out.extend_from_slice(&record[pending]);
+                        end = copy(record, pending, &mut self.made, end);
                         pending = field.at..field.at;
                     }
                     pending.end += field.bytes;
                 }
             }
         }
-        out.extend_from_slice(&record[pending]);
+        copy(record, pending, &mut self.made, end)
     }
 }
 
-/// Puts the header's length into the byte at `start`, or where one byte is
-/// not enough, in its place.
+/// Copies a range of `record` to `made`, and returns where it ends there. What lies behind it may
+/// be overwritten.
 #[inline]
-fn finish_header(out: &mut Vec<u8>, start: usize) {
-    let header = header_bytes(out.len() - start - 1);
-    match u8::try_from(header) {
-        Ok(length) if u64::from(length) < ONE_BYTE_VARINTS => out[start] = length,
-        _ => {
-            let mut varint = [0; VARINT_BYTES_MAX];
-            let at = put_varint_before(&mut varint, VARINT_BYTES_MAX, header as u64);
-            out.splice(start..=start, varint[at..].iter().copied());
-        }
-    }
-}
-
-#[inline]
-fn push_serial_type(out: &mut Vec<u8>, serial_type: u64) {
-    if serial_type < ONE_BYTE_VARINTS {
-        out.push(serial_type as u8);
+fn copy(record: &[u8], range: std::ops::Range<usize>, made: &mut [u8], at: usize) -> usize {
+    let (start, bytes) = (range.start, range.len());
+    if bytes <= COPIED_AT_ONCE
+        && let Some(whole) = record.get(start..start + COPIED_AT_ONCE)
+    {
+        made[at..at + COPIED_AT_ONCE].copy_from_slice(whole);
     } else {
-        let mut varint = [0; VARINT_BYTES_MAX];
-        let at = put_varint_before(&mut varint, VARINT_BYTES_MAX, serial_type);
-        out.extend_from_slice(&varint[at..]);
+        made[at..at + bytes].copy_from_slice(&record[range]);
+    }
+    at + bytes
+}
+
+/// Finds the first `fields.len()` columns of a record that has as many, with serial types of one
+/// byte; returns false for any other, of which `fields` say nothing then.
+#[inline]
+fn find_short(record: &[u8], fields: &mut [Field]) -> bool {
+    let Some(&header_end) = record.first() else { return false };
+    let header = record.get(1..usize::from(header_end)).unwrap_or_default();
+    let Some(header) = header.get(..fields.len()).filter(|_| header_end < 0x80) else {
+        return false;
+    };
+    let (mut at, mut is_usual) = (usize::from(header_end), true);
+    for index in 0..header.len() {
+        let content_bytes = SHORT_CONTENT_BYTES[usize::from(header[index])];
+        is_usual &= content_bytes != RESERVED;
+        let bytes = usize::from(content_bytes);
+        fields[index] = Field { serial_type: u64::from(header[index]), at, bytes };
+        at += bytes;
+    }
+    is_usual && at <= record.len()
+}
+
+/// Finds the first `fields.len()` columns of any record. Those behind its end or a fault are NULL.
+#[inline(never)]
+fn find_any(record: &[u8], fields: &mut [Field]) {
+    let mut walk = Walk::new(record);
+    for field in fields {
+        *field = walk.next().unwrap_or(Field::NULL);
     }
 }
+
+/// Writes a varint at `at`, and returns where it ends.
+#[inline(never)]
+fn put_varint(made: &mut [u8], at: usize, value: u64) -> usize {
+    let mut varint = [0; VARINT_BYTES_MAX];
+    let start = put_varint_before(&mut varint, VARINT_BYTES_MAX, value);
+    let varint = &varint[start..];
+    made[at..at + varint.len()].copy_from_slice(varint);
+    at + varint.len()
+}
+
+/// Length of the longest content of a rowid.
+const ROWID_BYTES_MAX: usize = 8;
 
 /// A rowid as a column of a record.
 struct RowidContent {
     serial_type: u8,
-    bytes: [u8; 8],
+    /// The content at its beginning.
+    content: [u8; ROWID_BYTES_MAX],
     content_bytes: usize,
 }
 
@@ -359,12 +448,10 @@ impl RowidContent {
             32..=47 => (5, 6),
             _ => (6, 8),
         };
-        Self { serial_type, bytes: rowid.to_be_bytes(), content_bytes }
-    }
-
-    #[inline]
-    fn content(&self) -> &[u8] {
-        &self.bytes[8 - self.content_bytes..]
+        // Shifted to the front; by 64 bits where there is no content.
+        let shift = 8 * (ROWID_BYTES_MAX - content_bytes) as u32;
+        let content = rowid.checked_shl(shift).unwrap_or(0).to_be_bytes();
+        Self { serial_type, content, content_bytes }
     }
 }
 

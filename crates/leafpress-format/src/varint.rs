@@ -90,6 +90,30 @@ fn put_long_varint_before(buf: &mut [u8], end: usize, mut value: u64) -> usize {
 /// The varint at the front of `bytes` and its length; none if it has no end.
 #[inline]
 pub(crate) fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    // Lengths take one byte mostly, and rowids up to four: without a loop then.
+    if let Some(&first) = bytes.first()
+        && first < 0x80
+    {
+        return Some((u64::from(first), 1));
+    }
+    if let Some(&word) = bytes.first_chunk::<4>() {
+        let word = u32::from_be_bytes(word);
+        let ends = !word & 0x0080_8080;
+        if ends != 0 {
+            let length = ends.leading_zeros() as usize / 8 + 1;
+            let word = word >> (32 - 8 * length);
+            let groups = word & 0x7f
+                | (word & 0x7f00) >> 1
+                | (word & 0x7f_0000) >> 2
+                | (word & 0x7f00_0000) >> 3;
+            return Some((u64::from(groups), length));
+        }
+    }
+    read_long_varint(bytes)
+}
+
+#[inline(never)]
+fn read_long_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0;
     for (index, &byte) in bytes.iter().take(VARINT_BYTES_MAX).enumerate() {
         if index == VARINT_BYTES_MAX - 1 {

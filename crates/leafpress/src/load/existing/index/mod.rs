@@ -6,10 +6,11 @@
 //! ```
 //!
 //! All of it happens in one transaction that holds the write lock from its
-//! start, so nothing is written between the scan and the commit. Pages are read
-//! and written through SQLite: its locks, its journal and its WAL protect them,
-//! and no file is opened past it. The schema row is the last to be written, and
-//! SQLite looks at both ends of the index before the commit.
+//! start, so nothing is written between the scan and the commit. Pages are
+//! written through SQLite, and its journal or its WAL protects them. Leaves are
+//! read from the file where it holds what the transaction sees
+//! (`file_pages.rs`), else through SQLite. The schema row is the last to be
+//! written, and SQLite looks at both ends of the index before the commit.
 //!
 //! Invariants:
 //! 1. After an error the database is as it was.
@@ -18,6 +19,9 @@
 //! SQLite itself makes an index that cannot be pressed, and the report says why.
 
 mod build;
+mod file_pages;
+mod maker;
+mod press_plan;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -31,6 +35,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, params};
 
 use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
+use self::file_pages::LogBefore;
+use self::press_plan::PressPlan;
 use self::scan::{Scan, ScanEnd};
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
@@ -208,6 +214,7 @@ impl Indexer {
         let mut connection = target.open_to_change(&settings)?;
         let refused = |error| target.refused("make the index", error);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false).map_err(refused)?;
+        let log = LogBefore::copy(&connection);
         let transaction = target.begin(&mut connection)?;
         steps.end("waiting for the lock");
         let pages_before: u32 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
@@ -215,8 +222,14 @@ impl Indexer {
             Planned::Make(plan) => plan,
             Planned::Exists(there) => return self.existing_index(existing, &there),
         };
-        let job =
-            Job { indexer: self, target, transaction: &transaction, plan: &plan, pages_before };
+        let job = Job {
+            indexer: self,
+            target,
+            transaction: &transaction,
+            plan: &plan,
+            pages_before,
+            log,
+        };
         let made = job.run(&mut steps)?;
         if self.analyze {
             job.analyze(made.statistics.as_deref()).map_err(refused)?;
@@ -340,18 +353,6 @@ enum Manner {
     Pressed(Box<PressPlan>),
     /// SQLite makes the index; with the reason.
     ThroughSql(String),
-}
-
-/// Plan of a pressed index.
-struct PressPlan {
-    index: IndexShape,
-    layout: PageLayout,
-    /// Root page of the table's tree.
-    table_root: u32,
-    /// Number of first columns of a record that must be read, and true if rows that lack some of
-    /// them have NULL there.
-    columns_needed: usize,
-    absent_is_null: bool,
 }
 
 impl Plan {
@@ -494,6 +495,7 @@ struct Job<'j> {
     transaction: &'j Transaction<'j>,
     plan: &'j Plan,
     pages_before: u32,
+    log: LogBefore,
 }
 
 impl Job<'_> {
@@ -509,6 +511,7 @@ impl Job<'_> {
             plan: press,
             threads: self.indexer.threads,
             pages: self.pages_before,
+            log: self.log,
         };
         let sorted = match scan.run(self.indexer.sort_options(self.target))? {
             ScanEnd::Sorted(sorted) => sorted,

@@ -40,10 +40,28 @@ fn assert_sound(path: &Path) {
 
 /// Builds the index twice, by us and by SQLite on a copy; both must be the same.
 fn compare(path: &Path, indexer: Indexer, columns: &str) -> IndexReport {
+    compare_beside(path, indexer, columns, None)
+}
+
+/// Begins to read an old state. As long as it does so, what is written from now on stays in the log.
+fn keep_log(path: &Path) -> Connection {
+    let reader = open(path);
+    reader.execute_batch("BEGIN; SELECT * FROM sqlite_schema").expect("a snapshot");
+    reader
+}
+
+/// As `compare`, with a connection that is closed when the index is built.
+fn compare_beside(
+    path: &Path,
+    indexer: Indexer,
+    columns: &str,
+    beside: Option<Connection>,
+) -> IndexReport {
     let copy = path.with_extension("copy");
     let _ = std::fs::remove_file(&copy);
     open(path).execute("VACUUM INTO ?1", [copy.to_str()]).expect("a copy");
     let report = indexer.threads(3).analyze(true).build(columns).unwrap_or_else(|e| panic!("{e}"));
+    drop(beside);
     let connection = open(&copy);
     connection.execute_batch(&report.create_sql).expect("CREATE INDEX");
     connection.execute_batch(&format!("ANALYZE \"{}\"", report.index)).expect("ANALYZE");
@@ -103,6 +121,91 @@ fn rows_on_overflow_pages_are_indexed() {
     for columns in ["a", "b", "long", "c DESC, long"] {
         let report = compare(&path, Indexer::new(&path, "t"), columns);
         assert_eq!(report.path, "pressed", "{columns}");
+    }
+}
+
+#[test]
+fn a_log_that_a_reader_keeps_is_read_too() {
+    for page_bytes in [512, 4096, 65536] {
+        let (_folder, path) = database(&format!(
+            "PRAGMA page_size={page_bytes}; PRAGMA journal_mode=WAL; CREATE TABLE t(a, long, b);
+             INSERT INTO t {NUMBERS} 3000) SELECT -i, hex(zeroblob(i % 900)), i * 7919 % 3000 FROM n;"
+        ));
+        let reader = keep_log(&path);
+        // It is not copied into the file before the reader ends.
+        open(&path)
+            .execute_batch("UPDATE t SET b = b + 1 WHERE a % 7 = 0; DELETE FROM t WHERE a % 11 = 0")
+            .expect("changes");
+        let report = compare_beside(&path, Indexer::new(&path, "t"), "b, a", Some(reader));
+        assert_eq!(report.path, "pressed");
+        assert_eq!(compare(&path, Indexer::new(&path, "t"), "a").path, "pressed");
+    }
+}
+
+#[test]
+fn a_journal_that_a_program_left_is_rolled_back_first() {
+    let (folder, path) = database(&format!(
+        "CREATE TABLE t(a, b); INSERT INTO t {NUMBERS} 20000) SELECT i * 7919 % 20000, hex(i) FROM n;"
+    ));
+    let left = folder.path().join("left.db");
+    let writer = open(&path);
+    // Changed pages reach the file before the commit.
+    writer
+        .execute_batch("PRAGMA cache_size=5; BEGIN; UPDATE t SET a = -1, b = b || 'x'")
+        .expect("rows");
+    std::fs::copy(&path, &left).expect("a copy");
+    std::fs::copy(folder.path().join("some.db-journal"), folder.path().join("left.db-journal"))
+        .expect("its journal");
+    let changed = std::fs::read(&left).expect("the file");
+    writer.execute_batch("ROLLBACK").expect("the old state");
+    assert_ne!(changed, std::fs::read(&path).expect("the file"));
+    assert_eq!(compare(&left, Indexer::new(&left, "t"), "a").path, "pressed");
+    let least: i64 = open(&left)
+        .query_row("SELECT min(a) FROM t INDEXED BY t_a", [], |row| row.get(0))
+        .expect("a row");
+    assert_eq!(least, 0);
+}
+
+#[test]
+fn others_write_and_copy_the_log_meanwhile() {
+    for mode in ["wal", "delete"] {
+        let (_folder, path) = database(&format!(
+            "PRAGMA journal_mode={mode}; CREATE TABLE t(a, b);
+             INSERT INTO t {NUMBERS} 20000) SELECT i * 7919 % 20000, hex(i) FROM n;"
+        ));
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let ordering = std::sync::atomic::Ordering::Relaxed;
+        std::thread::scope(|scope| {
+            for way in ["PASSIVE", "TRUNCATE"] {
+                let (path, stop) = (&path, &stop);
+                scope.spawn(move || {
+                    let connection = open(path);
+                    connection.busy_timeout(Duration::from_millis(1)).expect("a timeout");
+                    let change = "UPDATE t SET a = a + 1, b = b || 'y' WHERE rowid % 1999 = 3;
+                                  INSERT INTO t VALUES (random() % 20000, 'new')";
+                    while !stop.load(ordering) {
+                        // Either may find the database busy.
+                        let _ = connection.execute_batch(change);
+                        let _ = connection
+                            .execute_batch(&format!("PRAGMA wal_checkpoint({way}); SELECT 1"));
+                        // The index waits for its turn, too.
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                });
+            }
+            for round in 0..4 {
+                let indexer = Indexer::new(&path, "t").name(format!("i{round}")).threads(3);
+                let indexer = indexer.busy_timeout(Duration::from_secs(60));
+                // A column more each time, as an equal index is there already.
+                let built = indexer.build(&format!("a{}", ", b".repeat(round)));
+                if let Err(error) = &built {
+                    stop.store(true, ordering);
+                    panic!("{mode}: {error}");
+                }
+            }
+            stop.store(true, ordering);
+        });
+        assert_sound(&path);
     }
 }
 
@@ -259,6 +362,7 @@ proptest! {
         page_shift in 0..8_u32,
         unique: bool,
         wal: bool,
+        keeps_log: bool,
     ) {
         let mode = if wal { "wal" } else { "truncate" };
         let (_folder, path) = database(&format!(
@@ -267,6 +371,7 @@ proptest! {
             512 << page_shift
         ));
         let connection = open(&path);
+        let reader = (wal && keeps_log).then(|| keep_log(&path));
         connection.execute_batch("PRAGMA synchronous=OFF; BEGIN").expect("a transaction");
         for (rowid, values) in &rows {
             let sql = "INSERT OR IGNORE INTO t(id, a, b, c) VALUES (?1, ?2, ?3, ?4)";
@@ -294,7 +399,7 @@ proptest! {
             let error = indexer.unique(true).build(&columns).expect_err("not unique").to_string();
             prop_assert!(error.contains("have the same key"), "{}", error);
         } else {
-            let report = compare(&path, indexer.unique(is_unique), &columns);
+            let report = compare_beside(&path, indexer.unique(is_unique), &columns, reader);
             prop_assert_eq!(report.path, "pressed");
         }
     }
