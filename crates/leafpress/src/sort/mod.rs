@@ -21,6 +21,7 @@
 //! | `options.rs` | what a sorter may use |
 //! | `item.rs` | an item's bytes |
 //! | `order.rs` | slots, and the order they are sorted in |
+//! | `radix.rs` | slots sorted by their prefixes |
 //! | `run.rs`, `arena.rs` | a run in memory |
 //! | `pool.rs`, `limits.rs` | shares of the memory, and the buffers that go to disk |
 //! | `spill.rs` | runs on disk |
@@ -46,6 +47,7 @@ mod order;
 mod partition;
 mod plan;
 mod pool;
+mod radix;
 mod run;
 mod sorted;
 mod spill;

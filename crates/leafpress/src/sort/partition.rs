@@ -51,10 +51,15 @@ fn locate<'b>(runs: &'b [MemoryRun], buffer: &'b [u8], place: u64) -> (&'b [u8],
 }
 
 /// Fills `slots` with those of the items between two keys, in order.
-pub fn merge_runs(between: &Between<'_>, runs: &[MemoryRun], slots: &mut Vec<Slot>) {
+pub fn merge_runs(
+    between: &Between<'_>,
+    runs: &[MemoryRun],
+    slots: &mut Vec<Slot>,
+    spare: &mut Vec<Slot>,
+) {
     slots.clear();
     gather(between, runs, slots);
-    sort_slots(between.order, slots, &|place| {
+    sort_slots(between.order, slots, spare, &|place| {
         let (bytes, at) = locate(runs, &[], place);
         item_at(bytes, at as u64)
     });
@@ -109,6 +114,8 @@ pub struct Entry<'e> {
 #[derive(Debug, Default)]
 pub struct Partition {
     slots: Vec<Slot>,
+    /// Memory for sorting them.
+    spare: Vec<Slot>,
     /// The items read from disk, at its beginning; the buffer may be longer than they are.
     buffer: Vec<u8>,
     /// The runs that the slots point into; `None` before the first load and after an error.
@@ -151,7 +158,7 @@ impl Partition {
             outcome.inspect_err(|_| self.slots.clear())?;
         }
         let buffer = self.buffer.as_slice();
-        sort_slots(order, &mut self.slots, &|place| {
+        sort_slots(order, &mut self.slots, &mut self.spare, &|place| {
             let (bytes, at) = locate(runs, buffer, place);
             item_at(bytes, at as u64)
         });

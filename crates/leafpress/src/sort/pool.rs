@@ -199,11 +199,11 @@ impl Pool {
         let mut writer =
             RunWriter::new(file, run_bytes as u64, self.limits.write_bytes, sample_step);
         let mut slots = Vec::with_capacity(part_bytes as usize / (2 * SLOT_BYTES));
-        let mut lower = None;
+        let (mut spare, mut lower) = (Vec::new(), None);
         for upper in dividers.iter().map(Some).chain([None]) {
             slots.clear();
             let between = Between { order: &self.order, lower, upper };
-            merge_runs(&between, runs, &mut slots);
+            merge_runs(&between, runs, &mut slots, &mut spare);
             for_each_merged(runs, &slots, |prefix, bytes| writer.push(prefix, bytes))?;
             lower = upper;
         }

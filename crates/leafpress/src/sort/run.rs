@@ -13,6 +13,8 @@ pub struct RunBuffer {
     bytes: Arena,
     used: usize,
     slots: Vec<Slot>,
+    /// Memory for sorting them.
+    spare: Vec<Slot>,
     /// Memory that items and slots may take together.
     limit_bytes: usize,
 }
@@ -20,7 +22,13 @@ pub struct RunBuffer {
 impl RunBuffer {
     /// Room for `limit_bytes` of items and their slots.
     pub fn new(limit_bytes: usize) -> Self {
-        Self { bytes: Arena::new(limit_bytes), used: 0, slots: Vec::new(), limit_bytes }
+        Self {
+            bytes: Arena::new(limit_bytes),
+            used: 0,
+            slots: Vec::new(),
+            spare: Vec::new(),
+            limit_bytes,
+        }
     }
 
     /// The memory that counts for it.
@@ -62,7 +70,9 @@ impl RunBuffer {
     /// Sorts the slots; nothing can be appended any more.
     pub fn seal(mut self, order: &Order) -> MemoryRun {
         let items = &self.bytes[..self.used];
-        sort_slots(order, &mut self.slots, &|place| item_at(items, place));
+        sort_slots(order, &mut self.slots, &mut std::mem::take(&mut self.spare), &|place| {
+            item_at(items, place)
+        });
         MemoryRun { buffer: self }
     }
 }
