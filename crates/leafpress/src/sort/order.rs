@@ -41,12 +41,6 @@ impl Slot {
         Self { high: (prefix >> 64) as u64, low: prefix as u64, place }
     }
 
-    /// The slot of the same item with another place, for a holder that counts places otherwise.
-    #[inline]
-    pub fn at(self, place: u64) -> Self {
-        Self { place, ..self }
-    }
-
     #[inline]
     pub fn prefix(&self) -> u128 {
         u128::from(self.high) << 64 | u128::from(self.low)
