@@ -1,8 +1,8 @@
 //! The bytes of an item, the same in memory and in a spilled run.
 //!
 //! ```text
-//! lengths │ record's length │ sequence │ rowid − sequence │ record
-//!  1 byte │ 1, 2, 4 or 8    │ 1 to 8   │ 0 to 6, or 8     │
+//! lengths │ record's length │ sequence │ rowid − sequence − 1 │ record
+//!  1 byte │ 1, 2, 4 or 8    │ 1 to 8   │ 0 to 6, or 8         │
 //! ```
 //!
 //! | bits of `lengths` | say |
@@ -12,7 +12,7 @@
 //! | 5 to 7 | how long the difference is; 7 is 8 |
 //!
 //! All numbers are little-endian; the difference has its sign in its lowest
-//! bit. Where rowids count the rows it takes a byte or none.
+//! bit. Where rowids count the rows from 1 it takes no byte.
 //!
 //! Must never: panic at bytes that are no item. They may come from a disk.
 
@@ -44,7 +44,7 @@ pub fn bytes_max(record: &[u8]) -> usize {
 #[inline]
 pub fn write(buf: &mut [u8], at: usize, sequence: u64, rowid: i64, record: &[u8]) -> usize {
     let buf = &mut buf[at..at + bytes_max(record)];
-    let difference = rowid.wrapping_sub(sequence as i64);
+    let difference = rowid.wrapping_sub(sequence as i64).wrapping_sub(1);
     let difference = (difference << 1 ^ difference >> 63) as u64;
     let length = record.len() as u64;
     let length_power = match length {
@@ -96,7 +96,7 @@ fn header(bytes: &[u8]) -> Option<Header> {
     let difference = (difference >> 1) as i64 ^ -((difference & 1) as i64);
     Some(Header {
         sequence,
-        rowid: difference.wrapping_add(sequence as i64),
+        rowid: difference.wrapping_add(sequence as i64).wrapping_add(1),
         record_at: 1 + length_bytes + sequence_bytes + rowid_bytes,
         record_bytes: usize::try_from(length).ok()?,
     })

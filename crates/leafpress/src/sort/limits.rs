@@ -2,20 +2,27 @@
 //!
 //! | part | is for |
 //! |---|---|
-//! | 7/8 | buffers: those that threads fill, sealed runs, samples of spilled ones |
+//! | 7/8 | buffers that threads fill, runs in memory, samples of all runs |
 //! | 1/8 | what a spill or a partition in memory needs: slots to merge, keys to divide by, write buffers |
 //! | 1/2 | partitions read from disk; runs in memory have gone there by then, but for the other half |
 
 use super::order::SLOT_BYTES;
 
-/// Runs are not larger than this: sorting stays near the cache.
-const RUN_BYTES_MAX: usize = 32 << 20;
+/// Buffers are not larger than this, but for [`BUFFERS_PER_MEMORY`]: items are sorted in the
+/// cache, and copied from there.
+const RUN_BYTES_MAX: usize = 4 << 20;
 
-/// Number of runs that a thread has memory for: one to fill, others to merge.
+/// A buffer may be this part of all memory, lest very many runs share a partition.
+const BUFFERS_PER_MEMORY: usize = 512;
+
+/// Number of buffers that a thread has memory for: one to fill, others to merge when sealed.
 const RUNS_PER_THREAD: usize = 4;
 
-/// A partition's size, where memory allows: its slots fit the cache.
-const PARTITION_BYTES: u64 = 6 << 20;
+/// A partition's size, where memory allows: items and slots fit the cache.
+const PARTITION_BYTES: u64 = 4 << 20;
+
+/// Least size of a partition's part of each run in memory: some items beside it are looked at.
+const STRETCH_IN_MEMORY_BYTES_MIN: u64 = 8 << 10;
 
 /// Least size of a partition's part of each spilled run, else reads become small.
 const STRETCH_BYTES_MIN: u64 = 64 << 10;
@@ -29,9 +36,9 @@ const WRITE_BYTES_MAX: usize = 1 << 20;
 /// The sizes that follow from the memory given and the number of threads.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// A buffer: items and their slots.
+    /// A buffer: items, their slots, and as much again for sorting these.
     pub run_bytes: usize,
-    /// All buffers and samples.
+    /// All buffers, runs and samples.
     pub runs_bytes: usize,
     /// The part of `runs_bytes` that may stay in use while partitions are read from disk.
     pub runs_bytes_beside_partitions: usize,
@@ -57,9 +64,10 @@ impl Limits {
         let threads = threads.max(1);
         let eighth = memory_bytes / 8;
         let runs_bytes = memory_bytes - eighth;
+        let run_bytes_max = RUN_BYTES_MAX.max(memory_bytes / BUFFERS_PER_MEMORY);
         let write_bytes = (eighth / threads / 4).clamp(1, WRITE_BYTES_MAX);
         Self {
-            run_bytes: (runs_bytes / (RUNS_PER_THREAD * threads)).clamp(1, RUN_BYTES_MAX),
+            run_bytes: (runs_bytes / (RUNS_PER_THREAD * threads)).clamp(1, run_bytes_max),
             runs_bytes,
             runs_bytes_beside_partitions: memory_bytes / 2,
             spill_bytes: runs_bytes / threads,
@@ -72,11 +80,12 @@ impl Limits {
         }
     }
 
-    /// The size of partitions of runs in memory, `items` of `bytes` in all.
-    pub fn partition_bytes_of(&self, bytes: u64, items: u64) -> u64 {
+    /// The size of partitions of `runs` in memory, `items` of `bytes` in all.
+    pub fn partition_bytes_of(&self, bytes: u64, items: u64, runs: u64) -> u64 {
         let bytes_per_item = bytes / items.max(1) + 1;
         let items_max = self.merge_bytes / MERGE_BYTES_PER_ITEM;
-        PARTITION_BYTES.min(items_max * bytes_per_item).max(bytes_per_item)
+        let wanted = PARTITION_BYTES.max(runs * STRETCH_IN_MEMORY_BYTES_MIN);
+        wanted.min(items_max * bytes_per_item).max(bytes_per_item)
     }
 
     /// The size of partitions if `runs` of the runs are on disk.
@@ -116,7 +125,7 @@ mod tests {
             for memory_bytes in [8 << 20, 512 << 20] {
                 let limits = Limits::new(memory_bytes, 2);
                 let bytes_per_item = bytes / items + 1;
-                let in_memory = limits.partition_bytes_of(bytes, items);
+                let in_memory = limits.partition_bytes_of(bytes, items, 5000);
                 let slots = in_memory / bytes_per_item * MERGE_BYTES_PER_ITEM;
                 assert!(in_memory == bytes_per_item || slots <= limits.merge_bytes);
                 let spilled = limits.spilled_partition_bytes_of(bytes, items, 1000);
@@ -127,6 +136,6 @@ mod tests {
                 assert!(limits.spilled_partition_bytes_of(bytes, items, 3) <= spilled);
             }
         }
-        assert!(Limits::new(0, 0).partition_bytes_of(0, 0) > 0);
+        assert!(Limits::new(0, 0).partition_bytes_of(0, 0, 0) > 0);
     }
 }

@@ -12,8 +12,8 @@
 //! # The way of an item
 //!
 //! ```text
-//!  push ─► run being filled ─► sealed: slots sorted ─┬────────────────► partition ─► entries
-//!          (one per thread)    (in memory)           └─► merged, on disk ──┘
+//!  push ─► buffer, with slots ─► run: items in order ─┬────────────────► partition ─► entries
+//!          (one per thread)      (in memory)          └─► merged, on disk ──┘
 //! ```
 //!
 //! | | |
@@ -21,8 +21,10 @@
 //! | `options.rs` | what a sorter may use |
 //! | `item.rs` | an item's bytes |
 //! | `order.rs` | slots, and the order they are sorted in |
-//! | `run.rs`, `arena.rs` | a run in memory |
-//! | `pool.rs`, `limits.rs` | shares of the memory, and the buffers that go to disk |
+//! | `radix.rs` | slots sorted by their prefixes |
+//! | `run.rs`, `arena.rs` | the buffer of a thread, and a run in memory |
+//! | `samples.rs` | where in a run the keys of a partition lie |
+//! | `pool.rs`, `limits.rs` | shares of the memory, and the runs that go to disk |
 //! | `spill.rs` | runs on disk |
 //! | `plan.rs` | which keys divide all runs into partitions |
 //! | `sorted.rs`, `partition.rs` | partitions, merged from all runs |
@@ -33,7 +35,7 @@
 //!    thread pushed them and wherever they lay.
 //! 2. Equal keys are never in two partitions. So one key with many items must
 //!    fit the memory, the one thing that exceeds what was allowed.
-//! 3. Buffers, slots, samples and partitions together take no more than
+//! 3. Buffers, runs, samples and partitions together take no more than
 //!    `memory_bytes` (but for 2, an item that is larger by itself, and what a
 //!    partition exceeds its planned size by).
 
@@ -46,7 +48,9 @@ mod order;
 mod partition;
 mod plan;
 mod pool;
+mod radix;
 mod run;
+mod samples;
 mod sorted;
 mod spill;
 #[cfg(test)]
@@ -105,7 +109,7 @@ impl Sorter {
 #[derive(Debug)]
 pub struct RunBuilder<'s> {
     pool: &'s Pool,
-    /// The run being filled; nothing before the first item.
+    /// The buffer being filled; nothing before the first item.
     buffer: Option<RunBuffer>,
 }
 
@@ -127,17 +131,22 @@ impl RunBuilder<'_> {
         self.push_to_next(&item)
     }
 
-    /// Adds an item for which there is no room in the run.
+    /// Adds an item for which there is no room in the buffer.
     #[cold]
     #[inline(never)]
     fn push_to_next(&mut self, item: &Item<'_>) -> Result<()> {
-        if let Some(full) = self.buffer.take() {
-            self.pool.seal(full);
+        if RunBuffer::bytes_for(item.record) > self.pool.limits.run_bytes {
+            return self.pool.add_large(item);
         }
-        let mut buffer = self.pool.buffer(RunBuffer::bytes_for(item.record))?;
+        let buffer = match &mut self.buffer {
+            Some(full) => {
+                self.pool.seal(full)?;
+                full
+            }
+            None => self.buffer.insert(self.pool.buffer()?),
+        };
         let has_room = buffer.push(&self.pool.order, item);
-        debug_assert!(has_room, "a buffer of that size was asked for");
-        self.buffer = Some(buffer);
+        debug_assert!(has_room, "an empty buffer has room for the item");
         Ok(())
     }
 
@@ -146,8 +155,9 @@ impl RunBuilder<'_> {
     /// # Errors
     /// As for [`push`](Self::push).
     pub fn finish(self) -> Result<()> {
-        if let Some(buffer) = self.buffer {
-            self.pool.seal(buffer);
+        if let Some(mut buffer) = self.buffer {
+            self.pool.seal(&mut buffer)?;
+            self.pool.give_back(buffer);
         }
         self.pool.settle()
     }

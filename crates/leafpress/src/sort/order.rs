@@ -15,6 +15,7 @@ use leafpress_format::{EntryColumn, Projection, compare_records, key_prefix, key
 
 use super::item::Item;
 use super::options::SortKey;
+use super::radix::sort_by_prefix;
 
 /// Bits of a rowid's prefix that hold the sequence.
 const SEQUENCE_BITS: u32 = 64;
@@ -38,12 +39,6 @@ impl Slot {
     #[inline]
     pub fn new(prefix: u128, place: u64) -> Self {
         Self { high: (prefix >> 64) as u64, low: prefix as u64, place }
-    }
-
-    /// The slot of the same item with another place, for a holder that counts places otherwise.
-    #[inline]
-    pub fn at(self, place: u64) -> Self {
-        Self { place, ..self }
     }
 
     #[inline]
@@ -200,27 +195,33 @@ const PARTS_MAX: usize = 8;
 /// memory at once.
 pub const TOUCHED_ITEMS: usize = 16;
 
-/// Sorts slots whose items `item_of` finds by their places.
+/// Sorts slots whose items `item_of` finds by their places. `spare` is memory for the sort, to use
+/// again.
 ///
-/// Stretches that are sorted already cost little: a partition is made of them. Items are looked
-/// at only if prefixes are equal. If many are equal, as with keys that all begin alike, their
-/// slots are sorted by the next part of the prefix. That part is made once for each item, where
-/// comparing records would look at two items for each comparison.
-pub fn sort_slots<'i>(order: &Order, slots: &mut [Slot], item_of: &impl Fn(u64) -> Item<'i>) {
-    slots.sort_by_key(Slot::prefix);
-    sort_groups(order, slots, 1, item_of);
+/// Items are looked at only if prefixes are equal. If many are equal, as with keys that all begin
+/// alike, their slots are sorted by the next part of the prefix. That part is made once for each
+/// item, where comparing records would look at two items for each comparison.
+pub fn sort_slots<'i>(
+    order: &Order,
+    slots: &mut [Slot],
+    spare: &mut Vec<Slot>,
+    item_of: &impl Fn(u64) -> Item<'i>,
+) {
+    sort_by_prefix(slots, spare);
+    sort_groups(order, slots, spare, 1, item_of);
 }
 
 /// Sorts each group of slots with equal prefixes by the `part` that follows.
 fn sort_groups<'i>(
     order: &Order,
     slots: &mut [Slot],
+    spare: &mut Vec<Slot>,
     part: usize,
     item_of: &impl Fn(u64) -> Item<'i>,
 ) {
     for group in slots.chunk_by_mut(|left, right| left.prefix() == right.prefix()) {
         if group.len() > 1 {
-            sort_group(order, group, part, item_of);
+            sort_group(order, group, spare, part, item_of);
         }
     }
 }
@@ -228,6 +229,7 @@ fn sort_groups<'i>(
 fn sort_group<'i>(
     order: &Order,
     group: &mut [Slot],
+    spare: &mut Vec<Slot>,
     part: usize,
     item_of: &impl Fn(u64) -> Item<'i>,
 ) {
@@ -246,8 +248,8 @@ fn sort_group<'i>(
             *slot = Slot::new(order.prefix_part(&item_of(slot.place), part), slot.place);
         }
     }
-    group.sort_by_key(Slot::prefix);
-    sort_groups(order, group, part + 1, item_of);
+    sort_by_prefix(group, spare);
+    sort_groups(order, group, spare, part + 1, item_of);
     for slot in group {
         *slot = Slot::new(prefix, slot.place);
     }

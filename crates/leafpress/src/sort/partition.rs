@@ -1,19 +1,18 @@
 //! Partitions: what lies between two dividers in all runs, merged.
 //!
-//! The slots of a partition are gathered from all runs, in stretches that are in
-//! order already, and sorted. Items in memory stay where they are, items on disk
-//! are read into the partition's buffer.
+//! A partition's items are read in a stretch of each run, which is in order already. Their slots
+//! are gathered on the way and sorted. Items in memory stay where they are, items on disk are read
+//! into the partition's buffer.
 //!
-//! Items are then visited in an order that is random in memory. A visit would
-//! wait for each in turn, so some are touched together before they are due.
+//! Items are then visited in an order that is random in memory. They are in the cache, if not in
+//! its first level, so some are touched together before they are due.
 
 use std::sync::Arc;
 
 use super::contents::Contents;
 use super::item::{self, Item};
 use super::order::{Between, Divider, Slot, TOUCHED_ITEMS, sort_slots};
-use super::run::{MemoryRun, item_at};
-
+use super::run::{MemoryRun, item_at, touch};
 use super::spill::{SpillFile, SpilledRun};
 use crate::error::Result;
 
@@ -24,9 +23,6 @@ const OFFSET_BITS: u32 = 40;
 /// The run that stands for the partition's buffer.
 const BUFFER_RUN: u64 = u64::MAX >> OFFSET_BITS;
 
-/// A cache line.
-const LINE_BYTES: usize = 64;
-
 fn place(run: u64, offset: u64) -> u64 {
     run << OFFSET_BITS | offset
 }
@@ -36,11 +32,10 @@ fn run_and_offset(place: u64) -> (u64, u64) {
 }
 
 /// Appends to `slots` those of the items in memory between two keys.
-fn gather(between: &Between<'_>, runs: &[MemoryRun], slots: &mut Vec<Slot>) {
-    for (run, number) in runs.iter().zip(0..) {
-        let found = run.slots_between(between);
-        slots.extend(found.iter().map(|slot| slot.at(place(number, slot.place))));
-    }
+fn gather(between: &Between<'_>, runs: &[MemoryRun], slots: &mut Vec<Slot>) -> Result<()> {
+    runs.iter().zip(0..).try_for_each(|(run, number)| {
+        run.items_between(between, |prefix, at| slots.push(Slot::new(prefix, place(number, at))))
+    })
 }
 
 /// The bytes that hold a slot's item, and where it begins in them.
@@ -51,13 +46,19 @@ fn locate<'b>(runs: &'b [MemoryRun], buffer: &'b [u8], place: u64) -> (&'b [u8],
 }
 
 /// Fills `slots` with those of the items between two keys, in order.
-pub fn merge_runs(between: &Between<'_>, runs: &[MemoryRun], slots: &mut Vec<Slot>) {
+pub fn merge_runs(
+    between: &Between<'_>,
+    runs: &[MemoryRun],
+    slots: &mut Vec<Slot>,
+    spare: &mut Vec<Slot>,
+) -> Result<()> {
     slots.clear();
-    gather(between, runs, slots);
-    sort_slots(between.order, slots, &|place| {
+    gather(between, runs, slots)?;
+    sort_slots(between.order, slots, spare, &|place| {
         let (bytes, at) = locate(runs, &[], place);
         item_at(bytes, at as u64)
     });
+    Ok(())
 }
 
 /// Calls `visit` with the prefix and the bytes of each item.
@@ -67,7 +68,7 @@ pub fn for_each_merged<E>(
     mut visit: impl FnMut(u128, &[u8]) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
     for batch in slots.chunks(TOUCHED_ITEMS) {
-        touch(runs, &[], batch);
+        touch(batch.iter().map(|slot| locate(runs, &[], slot.place)));
         for slot in batch {
             let (bytes, at) = locate(runs, &[], slot.place);
             let rest = &bytes[at..];
@@ -76,19 +77,6 @@ pub fn for_each_merged<E>(
         }
     }
     Ok(())
-}
-
-/// Makes the processor fetch the first cache lines of some items, all at once.
-#[inline]
-fn touch(runs: &[MemoryRun], buffer: &[u8], slots: &[Slot]) {
-    let mut sum = 0_u8;
-    for slot in slots {
-        let (bytes, at) = locate(runs, buffer, slot.place);
-        for line in 0..3 {
-            sum ^= bytes.get(at + line * LINE_BYTES).copied().unwrap_or(0);
-        }
-    }
-    std::hint::black_box(sum);
 }
 
 /// An item of a partition, in key order.
@@ -109,6 +97,8 @@ pub struct Entry<'e> {
 #[derive(Debug, Default)]
 pub struct Partition {
     slots: Vec<Slot>,
+    /// Memory for sorting them.
+    spare: Vec<Slot>,
     /// The items read from disk, at its beginning; the buffer may be longer than they are.
     buffer: Vec<u8>,
     /// The runs that the slots point into; `None` before the first load and after an error.
@@ -145,13 +135,13 @@ impl Partition {
         self.contents = None;
         let (order, runs) = (&contents.order, contents.runs.as_slice());
         let between = Between { order, lower, upper };
-        gather(&between, runs, &mut self.slots);
+        gather(&between, runs, &mut self.slots)?;
         if let Some(file) = &contents.file {
             let outcome = self.read(file, &contents.spilled, &between);
             outcome.inspect_err(|_| self.slots.clear())?;
         }
         let buffer = self.buffer.as_slice();
-        sort_slots(order, &mut self.slots, &|place| {
+        sort_slots(order, &mut self.slots, &mut self.spare, &|place| {
             let (bytes, at) = locate(runs, buffer, place);
             item_at(bytes, at as u64)
         });
@@ -191,7 +181,8 @@ impl<'p> Iterator for Entries<'p> {
         let Contents { order, runs, .. } = self.contents?;
         if self.next.is_multiple_of(TOUCHED_ITEMS) {
             let end = self.slots.len().min(self.next + TOUCHED_ITEMS);
-            touch(runs, self.buffer, &self.slots[self.next..end]);
+            let batch = &self.slots[self.next..end];
+            touch(batch.iter().map(|slot| locate(runs, self.buffer, slot.place)));
         }
         self.next += 1;
         let (bytes, at) = locate(runs, self.buffer, slot.place);

@@ -7,7 +7,7 @@
 
 use super::order::{Divider, Order};
 use super::run::MemoryRun;
-use super::spill::{SpillFile, SpilledRun, spread};
+use super::spill::{SpillFile, SpilledRun};
 use crate::error::Result;
 
 /// Number of candidates for each partition, if memory allows.
@@ -68,25 +68,23 @@ impl Planner<'_> {
         let mut candidates = Candidates::new(self.candidates_bytes_max);
         // Bytes that no candidate stands for yet.
         let mut carried = 0;
-        for (run, ordinal) in self.runs.iter().zip(0..) {
-            carried += run.used_bytes() as u64;
-            let slots = run.slots();
-            let count = (carried / step_bytes).min(slots.len() as u64);
-            let step = slots.len() as f64 / count as f64;
-            for number in 0..count {
-                let index = ((number as f64 + spread(ordinal)) * step) as usize;
-                let slot = &slots[index.min(slots.len() - 1)];
-                let divider = self.order.divider(slot.prefix(), run.item(slot.place).record);
-                if !candidates.push(divider, carried / count) {
+        for run in self.runs {
+            for (sample, bytes) in run.samples().iter() {
+                carried += bytes;
+                if carried < step_bytes {
+                    continue;
+                }
+                let record = run.item(sample.place).record;
+                if !candidates.push(self.order.divider(sample.prefix(), record), carried) {
                     return Ok(None);
                 }
+                carried = 0;
             }
-            carried = if count == 0 { carried } else { carried % count };
         }
         let mut buffer = Vec::new();
         for (run, file) in self.spilled.iter().zip(std::iter::repeat(self.file)) {
             let Some(file) = file else { break };
-            for (sample, bytes) in run.samples() {
+            for (sample, bytes) in run.samples().iter() {
                 carried += bytes;
                 if carried < step_bytes {
                     continue;

@@ -1,13 +1,13 @@
 //! The memory of a sorter, and the spilling of runs when it is used up.
 //!
-//! Threads fill buffers of one size. A sealed run stays in memory as long as
-//! there is memory; when a thread needs a buffer and there is none, it takes
-//! some of the sealed runs, its own or others', merges them into one run on disk
-//! and so frees their buffers. The other threads go on with what is left.
+//! Each thread fills a buffer, makes a run of its items, and fills it again. Runs stay in memory as
+//! long as there is memory; when a thread needs some and there is none, it takes some of the runs,
+//! its own or others', and merges them into one run on disk. The memory of the merged runs
+//! becomes that of others. The other threads go on with what is left.
 //!
 //! # Invariants
 //!
-//! 1. `held_bytes` counts every buffer that exists, and all samples. It exceeds
+//! 1. `held_bytes` counts every buffer and run that exists, and all samples. It exceeds
 //!    the limit only where that cannot be avoided: for an item larger than the limit, or if there
 //!    are more threads than were announced.
 //! 2. A thread waits for memory only while another thread is spilling. That spill
@@ -16,15 +16,23 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
+use super::arena::Arena;
+use super::item::{self, Item};
 use super::limits::Limits;
 use super::options::SortOptions;
-use super::order::{Between, Order, SLOT_BYTES};
+use super::order::{Between, Order};
 use super::partition::{for_each_merged, merge_runs};
 use super::plan::Planner;
 use super::run::{MemoryRun, RunBuffer};
 use super::spill::{RunWriter, SpillFile, SpilledRun};
 use crate::error::Result;
 use crate::sync::lock;
+
+/// Sizes of larger runs are multiples of this, so that one's memory does for another.
+const GRANULE_BYTES: usize = 64 << 10;
+
+/// Number of these from which a run counts as large.
+const GRANULES_MIN: usize = 32;
 
 /// The state of a sorter that all its threads share.
 #[derive(Debug)]
@@ -42,8 +50,8 @@ pub struct Pool {
 pub struct State {
     held_bytes: usize,
     pub sealed: Vec<MemoryRun>,
-    /// Buffers that no run uses at the moment.
-    spare: Vec<RunBuffer>,
+    /// Memory that no run uses at the moment.
+    spare: Vec<Arena>,
     pub spilled: Vec<SpilledRun>,
     pub file: Option<Arc<SpillFile>>,
     /// Number of threads that are spilling right now.
@@ -57,25 +65,69 @@ impl Pool {
         Self { options, limits, order, state, freed }
     }
 
-    /// A buffer for runs, of at least `bytes`.
-    pub fn buffer(&self, bytes: usize) -> Result<RunBuffer> {
-        let bytes = bytes.max(self.limits.run_bytes);
-        let is_usual = bytes == self.limits.run_bytes;
+    /// A buffer to fill.
+    pub fn buffer(&self) -> Result<RunBuffer> {
+        self.reserve(self.limits.run_bytes)?;
+        Ok(RunBuffer::new(self.limits.run_bytes))
+    }
+
+    /// Takes a buffer back.
+    pub fn give_back(&self, buffer: RunBuffer) {
+        lock(&self.state).held_bytes -= self.limits.run_bytes;
+        drop(buffer);
+    }
+
+    /// Makes a run of the buffer's items, which empties the buffer.
+    pub fn seal(&self, buffer: &mut RunBuffer) -> Result<()> {
+        let bytes = buffer.item_bytes();
+        if bytes > 0 {
+            let memory = self.memory(bytes)?;
+            self.add(buffer.seal(&self.order, memory));
+        }
+        Ok(())
+    }
+
+    /// Makes a run of an item that is too large for a buffer.
+    pub fn add_large(&self, item: &Item<'_>) -> Result<()> {
+        let memory = self.memory(item::bytes_max(item.record))?;
+        self.add(MemoryRun::of_one(&self.order, item, memory));
+        Ok(())
+    }
+
+    fn add(&self, run: MemoryRun) {
+        let mut state = lock(&self.state);
+        state.rows += run.items();
+        state.sealed.push(run);
+    }
+
+    /// Memory for a run of so many bytes, which counts from now on, and its samples with it.
+    fn memory(&self, bytes: usize) -> Result<Arena> {
+        let granule = if bytes < GRANULE_BYTES * GRANULES_MIN { 1 } else { GRANULE_BYTES };
+        let bytes = bytes.next_multiple_of(granule);
+        {
+            let mut state = lock(&self.state);
+            let fits = |spare: &Arena| (bytes..=bytes + bytes / 8).contains(&spare.len());
+            if let Some(at) = state.spare.iter().position(fits) {
+                return Ok(state.spare.swap_remove(at));
+            }
+        }
+        self.reserve(MemoryRun::memory_bytes_max(bytes))?;
+        Ok(Arena::new(bytes))
+    }
+
+    /// Counts `bytes` as held, when there is room for them. Runs are spilled for that.
+    fn reserve(&self, bytes: usize) -> Result<()> {
         let mut state = lock(&self.state);
         loop {
-            if let Some(spare) = state.spare.pop() {
-                if is_usual {
-                    return Ok(spare);
-                }
-                state.held_bytes -= spare.limit_bytes();
+            let has_room = state.held_bytes + bytes <= self.limits.runs_bytes;
+            if !has_room && let Some(spare) = state.spare.pop() {
+                state.held_bytes -= MemoryRun::memory_bytes_max(spare.len());
                 continue;
             }
-            let has_room = state.held_bytes + bytes <= self.limits.runs_bytes;
             // With nothing to spill and no spill under way, the limit must be exceeded (invariant 1).
             if has_room || (state.sealed.is_empty() && state.spilling == 0) {
                 state.held_bytes += bytes;
-                drop(state);
-                return Ok(RunBuffer::new(bytes));
+                return Ok(());
             }
             if state.sealed.is_empty() {
                 state = self.freed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -87,26 +139,12 @@ impl Pool {
         }
     }
 
-    /// Takes back a buffer that was filled, or not.
-    pub fn seal(&self, buffer: RunBuffer) {
-        if buffer.is_empty() {
-            self.give_back(&mut lock(&self.state), buffer);
-            return;
-        }
-        let run = buffer.seal(&self.order);
-        let mut state = lock(&self.state);
-        state.rows += run.slots().len() as u64;
-        state.sealed.push(run);
-    }
-
-    /// Keeps a buffer for another run, or frees it: samples may need its memory.
-    fn give_back(&self, state: &mut State, mut buffer: RunBuffer) {
-        let is_usual = buffer.limit_bytes() == self.limits.run_bytes;
-        if is_usual && state.held_bytes <= self.limits.runs_bytes {
-            buffer.clear();
-            state.spare.push(buffer);
+    /// Keeps the memory of a run for another run, or frees it: samples may need it.
+    fn keep(&self, state: &mut State, memory: Arena) {
+        if state.held_bytes <= self.limits.runs_bytes {
+            state.spare.push(memory);
         } else {
-            state.held_bytes -= buffer.limit_bytes();
+            state.held_bytes -= MemoryRun::memory_bytes_max(memory.len());
         }
     }
 
@@ -115,7 +153,7 @@ impl Pool {
     pub fn settle(&self) -> Result<()> {
         loop {
             let state = lock(&self.state);
-            let sealed_bytes: usize = state.sealed.iter().map(MemoryRun::limit_bytes).sum();
+            let sealed_bytes: usize = state.sealed.iter().map(MemoryRun::memory_bytes).sum();
             if state.file.is_none() || sealed_bytes <= self.limits.runs_bytes_beside_partitions {
                 return Ok(());
             }
@@ -152,7 +190,7 @@ impl Pool {
             let wanted_bytes = self.limits.spill_bytes.max(bytes).max(1);
             let taken = state.sealed.iter().take_while(|run| {
                 let goes_on = taken_bytes < wanted_bytes;
-                taken_bytes += run.limit_bytes();
+                taken_bytes += run.memory_bytes();
                 goes_on
             });
             let taken = taken.count();
@@ -171,10 +209,10 @@ impl Pool {
         };
         let run = self.write(&file, &runs, sample_step)?;
         let mut state = lock(&self.state);
-        state.held_bytes += run.sample_bytes();
+        state.held_bytes += run.samples().bytes();
         state.spilled.push(run);
         for run in runs {
-            self.give_back(&mut state, run.into_buffer());
+            self.keep(&mut state, run.into_memory());
         }
         drop(state);
         drop(spilling);
@@ -191,19 +229,18 @@ impl Pool {
             file: None,
             candidates_bytes_max: self.limits.spill_candidates_bytes,
         };
-        let used_bytes: usize = runs.iter().map(MemoryRun::used_bytes).sum();
-        let items: usize = runs.iter().map(|run| run.slots().len()).sum();
-        let part_bytes = self.limits.partition_bytes_of(used_bytes as u64, items as u64);
-        let dividers = planner.dividers(part_bytes)?;
         let run_bytes: usize = runs.iter().map(|run| run.bytes().len()).sum();
+        let items = runs.iter().map(MemoryRun::items).sum();
+        let part_bytes = self.limits.partition_bytes_of(run_bytes as u64, items, runs.len() as u64);
+        let dividers = planner.dividers(part_bytes)?;
         let mut writer =
             RunWriter::new(file, run_bytes as u64, self.limits.write_bytes, sample_step);
-        let mut slots = Vec::with_capacity(part_bytes as usize / (2 * SLOT_BYTES));
-        let mut lower = None;
+        let mut slots = Vec::new();
+        let (mut spare, mut lower) = (Vec::new(), None);
         for upper in dividers.iter().map(Some).chain([None]) {
             slots.clear();
             let between = Between { order: &self.order, lower, upper };
-            merge_runs(&between, runs, &mut slots);
+            merge_runs(&between, runs, &mut slots, &mut spare)?;
             for_each_merged(runs, &slots, |prefix, bytes| writer.push(prefix, bytes))?;
             lower = upper;
         }

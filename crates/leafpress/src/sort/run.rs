@@ -1,18 +1,35 @@
-//! A run: items in memory, and the slots that order them.
+//! A run: items in memory, in key order.
 //!
-//! A run is filled by one thread, sealed, which sorts its slots and leaves the
-//! items where they are, and then only read.
+//! A thread fills a [`RunBuffer`] with items in any order. When it is full, its slots are sorted
+//! and the items are copied in that order to a [`MemoryRun`], which has memory for just them. The
+//! buffer is small enough to stay in the processor's cache from the first item to the last copy,
+//! and it is filled again after that. So what grows with the rows is the bytes of the items alone,
+//! written once and read once, both in order.
 
 use super::arena::Arena;
 use super::item::{self, Item};
-use super::order::{Between, Order, SLOT_BYTES, Slot, sort_slots};
+use super::order::{Between, Order, SLOT_BYTES, Slot, TOUCHED_ITEMS, sort_slots};
+use super::samples::{Sampler, Samples, read_items};
+use crate::error::Result;
 
-/// Memory for a run, used again for another run when this one's items are on disk.
+/// A slot, and as much again for sorting.
+const SLOT_BYTES_SORTED: usize = 2 * SLOT_BYTES;
+
+/// Distance from one sample of a run to the next. So many bytes are read needlessly at each end
+/// of a partition's stretch of a run.
+const SAMPLE_STEP_BYTES: u64 = 2 << 10;
+
+/// A cache line.
+const LINE_BYTES: usize = 64;
+
+/// Items of one thread, which are to become a run.
 #[derive(Debug)]
 pub struct RunBuffer {
     bytes: Arena,
     used: usize,
     slots: Vec<Slot>,
+    /// Memory for sorting the slots.
+    spare: Vec<Slot>,
     /// Memory that items and slots may take together.
     limit_bytes: usize,
 }
@@ -20,32 +37,20 @@ pub struct RunBuffer {
 impl RunBuffer {
     /// Room for `limit_bytes` of items and their slots.
     pub fn new(limit_bytes: usize) -> Self {
-        Self { bytes: Arena::new(limit_bytes), used: 0, slots: Vec::new(), limit_bytes }
-    }
-
-    /// The memory that counts for it.
-    pub fn limit_bytes(&self) -> usize {
-        self.limit_bytes
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
-    /// The memory that is really in use.
-    pub fn used_bytes(&self) -> usize {
-        self.used + self.slots.len() * SLOT_BYTES
+        let (slots, spare) = (Vec::new(), Vec::new());
+        Self { bytes: Arena::new(limit_bytes), used: 0, slots, spare, limit_bytes }
     }
 
     /// Smallest size of a buffer that an item with this record fits.
     pub fn bytes_for(record: &[u8]) -> usize {
-        item::bytes_max(record) + SLOT_BYTES
+        item::bytes_max(record) + SLOT_BYTES_SORTED
     }
 
     /// Appends an item, unless there is no room for it.
     #[inline]
     pub fn push(&mut self, order: &Order, item: &Item<'_>) -> bool {
-        if self.used_bytes() + Self::bytes_for(item.record) > self.limit_bytes {
+        let used_bytes = self.used + self.slots.len() * SLOT_BYTES_SORTED;
+        if used_bytes + Self::bytes_for(item.record) > self.limit_bytes {
             return false;
         }
         self.slots.push(Slot::new(order.prefix(item), self.used as u64));
@@ -53,35 +58,88 @@ impl RunBuffer {
         true
     }
 
-    /// Forgets the items and keeps the memory.
-    pub fn clear(&mut self) {
-        self.used = 0;
-        self.slots.clear();
+    /// The bytes of its items.
+    pub fn item_bytes(&self) -> usize {
+        self.used
     }
 
-    /// Sorts the slots; nothing can be appended any more.
-    pub fn seal(mut self, order: &Order) -> MemoryRun {
+    /// Moves its items, in order, to a run in `memory`.
+    pub fn seal(&mut self, order: &Order, memory: Arena) -> MemoryRun {
         let items = &self.bytes[..self.used];
-        sort_slots(order, &mut self.slots, &|place| item_at(items, place));
-        MemoryRun { buffer: self }
+        sort_slots(order, &mut self.slots, &mut self.spare, &|place| item_at(items, place));
+        let mut run = RunFiller::new(memory);
+        for batch in self.slots.chunks(TOUCHED_ITEMS) {
+            touch(batch.iter().map(|slot| (items, slot.place as usize)));
+            for slot in batch {
+                let rest = &items[slot.place as usize..];
+                let length = item::read(rest).map_or(0, |(_, length)| length);
+                run.push(slot.prefix(), &rest[..length]);
+            }
+        }
+        let run = run.finish(self.slots.len());
+        self.used = 0;
+        self.slots.clear();
+        run
+    }
+}
+
+/// Copies items, which come in order, to a run.
+struct RunFiller {
+    bytes: Arena,
+    used: usize,
+    sampler: Sampler,
+}
+
+impl RunFiller {
+    fn new(bytes: Arena) -> Self {
+        Self { bytes, used: 0, sampler: Sampler::new(0, SAMPLE_STEP_BYTES) }
+    }
+
+    #[inline]
+    fn push(&mut self, prefix: u128, item: &[u8]) {
+        self.sampler.push(prefix, self.used as u64);
+        let end = self.used + item.len();
+        self.bytes[self.used..end].copy_from_slice(item);
+        self.used = end;
+    }
+
+    fn finish(self, items: usize) -> MemoryRun {
+        let samples = self.sampler.finish(self.used as u64);
+        MemoryRun { bytes: self.bytes, used: self.used, samples, items: items as u64 }
     }
 }
 
 /// A sealed run.
 #[derive(Debug)]
 pub struct MemoryRun {
-    buffer: RunBuffer,
+    bytes: Arena,
+    used: usize,
+    samples: Samples,
+    items: u64,
 }
 
 impl MemoryRun {
-    /// Its slots, in order; their places are offsets for [`item`](Self::item).
-    pub fn slots(&self) -> &[Slot] {
-        &self.buffer.slots
+    /// A run of one item, for which `memory` has room.
+    pub fn of_one(order: &Order, item: &Item<'_>, mut memory: Arena) -> Self {
+        let used = item::write(&mut memory, 0, item.sequence, item.rowid, item.record);
+        let mut sampler = Sampler::new(0, SAMPLE_STEP_BYTES);
+        sampler.push(order.prefix(item), 0);
+        Self { bytes: memory, used, samples: sampler.finish(used as u64), items: 1 }
     }
 
-    /// The bytes of all items.
+    /// The bytes of all items, in order.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer.bytes[..self.buffer.used]
+        &self.bytes[..self.used]
+    }
+
+    /// Number of items.
+    pub fn items(&self) -> u64 {
+        self.items
+    }
+
+    pub fn samples(&self) -> &Samples {
+        &self.samples
     }
 
     #[inline]
@@ -89,33 +147,50 @@ impl MemoryRun {
         item_at(self.bytes(), place)
     }
 
-    /// The memory that is really in use.
-    pub fn used_bytes(&self) -> usize {
-        self.buffer.used_bytes()
+    /// The memory that counts for a run of so many bytes, at most.
+    pub fn memory_bytes_max(bytes: usize) -> usize {
+        bytes + Sampler::bytes_max(bytes as u64, SAMPLE_STEP_BYTES)
     }
 
     /// The memory that counts for it.
-    pub fn limit_bytes(&self) -> usize {
-        self.buffer.limit_bytes
+    pub fn memory_bytes(&self) -> usize {
+        Self::memory_bytes_max(self.bytes.len())
     }
 
     /// Its memory, for another run.
-    pub fn into_buffer(self) -> RunBuffer {
-        self.buffer
+    pub fn into_memory(self) -> Arena {
+        self.bytes
     }
 
-    /// The slots of the items between two keys.
-    pub fn slots_between(&self, between: &Between<'_>) -> &[Slot] {
-        let slots = self.slots();
-        let start = slots.partition_point(|slot| {
-            between.is_before(slot.prefix(), || self.item(slot.place).record)
-        });
-        let rest = &slots[start..];
-        let count = rest.partition_point(|slot| {
-            !between.is_behind(slot.prefix(), || self.item(slot.place).record)
-        });
-        &rest[..count]
+    /// Calls `take` with the prefix and the place of each item between two keys.
+    pub fn items_between(
+        &self,
+        between: &Between<'_>,
+        mut take: impl FnMut(u128, u64),
+    ) -> Result<()> {
+        let stretch = self.samples.stretch(between, |sample, divider| {
+            let record = || self.item(sample.place).record;
+            Ok(between.order.is_before(sample.prefix(), record, divider))
+        })?;
+        let bytes = &self.bytes()[stretch.start as usize..stretch.end as usize];
+        let items =
+            read_items(bytes, between, |prefix, at| take(prefix, stretch.start + at as u64));
+        debug_assert!(items.is_some(), "a run in memory has just items");
+        Ok(())
     }
+}
+
+/// Makes the processor fetch the first cache lines of some items, all at once: each is some bytes
+/// and where it begins in them.
+#[inline]
+pub fn touch<'b>(items: impl Iterator<Item = (&'b [u8], usize)>) {
+    let mut sum = 0_u8;
+    for (bytes, at) in items {
+        for line in 0..3 {
+            sum ^= bytes.get(at + line * LINE_BYTES).copied().unwrap_or(0);
+        }
+    }
+    std::hint::black_box(sum);
 }
 
 /// The item at `place`. An empty one stands for what cannot be: a place where

@@ -8,7 +8,6 @@ use super::order::Divider;
 use super::partition::Partition;
 use super::plan::Planner;
 use super::pool::{Pool, State};
-use super::run::MemoryRun;
 use crate::error::Result;
 
 /// All items that were pushed, in key order, partition by partition.
@@ -54,10 +53,10 @@ impl Sorted {
 }
 
 fn dividers(contents: &Contents, limits: &Limits, rows: u64) -> Result<Vec<Divider>> {
-    let bytes_in_memory: usize = contents.runs.iter().map(MemoryRun::used_bytes).sum();
+    let bytes_in_memory: usize = contents.runs.iter().map(|run| run.bytes().len()).sum();
     let bytes_in_memory = bytes_in_memory as u64;
     let partition_bytes = match &contents.file {
-        None => limits.partition_bytes_of(bytes_in_memory, rows),
+        None => limits.partition_bytes_of(bytes_in_memory, rows, contents.runs.len() as u64),
         Some(file) => limits.spilled_partition_bytes_of(
             bytes_in_memory + file.bytes(),
             rows,

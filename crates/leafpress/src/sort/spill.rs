@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 
 use super::item;
 use super::options::MakeFile;
-use super::order::{Between, Divider, Order, Slot};
+use super::order::Between;
+use super::samples::{Sample, Sampler, Samples, read_items};
 use crate::error::{Error, Result};
 use crate::vfs::watch::UnnamedFile;
 use crate::vfs::watch::WriteObserver;
@@ -116,17 +117,11 @@ fn failed(action: &'static str, folder: &Path, source: io::Error) -> Error {
     )
 }
 
-/// The prefix of an item's key and the offset of the item in the file, which is the slot's
-/// place.
-pub type Sample = Slot;
-
 /// A run on disk.
 #[derive(Debug)]
 pub struct SpilledRun {
-    /// The runs in order.
-    samples: Vec<Sample>,
-    start: u64,
-    end: u64,
+    /// The items' places are offsets in the file.
+    samples: Samples,
 }
 
 /// Writes a run.
@@ -135,12 +130,9 @@ pub struct RunWriter<'f> {
     buffer: Vec<u8>,
     /// Offset in the file of the buffer's first byte.
     at: u64,
-    /// Offsets in the file where the run begins and where it ends.
-    start: u64,
+    /// Offset in the file where the run ends.
     end: u64,
-    samples: Vec<Sample>,
-    sample_step_bytes: u64,
-    next_sample_at: u64,
+    sampler: Sampler,
 }
 
 impl<'f> RunWriter<'f> {
@@ -153,22 +145,15 @@ impl<'f> RunWriter<'f> {
             file,
             buffer: Vec::with_capacity(write_bytes),
             at,
-            start: at,
             end: at + run_bytes,
-            samples: Vec::new(),
-            sample_step_bytes: sample_step,
-            next_sample_at: at + (spread(at) * sample_step as f64) as u64,
+            sampler: Sampler::new(at, sample_step),
         }
     }
 
     /// Appends an item's bytes.
     #[inline]
     pub fn push(&mut self, prefix: u128, mut bytes: &[u8]) -> Result<()> {
-        let at = self.at + self.buffer.len() as u64;
-        if at >= self.next_sample_at {
-            self.samples.push(Sample::new(prefix, at));
-            self.next_sample_at = at + self.sample_step_bytes;
-        }
+        self.sampler.push(prefix, self.at + self.buffer.len() as u64);
         loop {
             let room = self.buffer.capacity() - self.buffer.len();
             if bytes.len() <= room {
@@ -193,65 +178,23 @@ impl<'f> RunWriter<'f> {
     pub fn finish(mut self) -> Result<SpilledRun> {
         self.flush()?;
         debug_assert_eq!(self.at, self.end, "a run is as long as it was said to be");
-        self.samples.shrink_to_fit();
-        Ok(SpilledRun { samples: self.samples, start: self.start, end: self.at })
+        Ok(SpilledRun { samples: self.sampler.finish(self.at) })
     }
 }
 
 impl SpilledRun {
-    /// Samples, in order, each with the bytes from it to the next.
-    pub fn samples(&self) -> impl Iterator<Item = (&Sample, u64)> {
-        let ends = self.samples.iter().skip(1).map(|next| next.place).chain([self.end]);
-        self.samples.iter().zip(ends).map(|(sample, end)| (sample, end - sample.place))
-    }
-
-    /// The memory that the samples take.
-    pub fn sample_bytes(&self) -> usize {
-        self.samples.len() * size_of::<Sample>()
+    pub fn samples(&self) -> &Samples {
+        &self.samples
     }
 
     /// The stretch of the file that holds the run's items between two keys. A few items at both
-    /// ends may be outside of these keys.
+    /// ends may be outside of these keys. Only where prefixes are the same must the file be asked.
     pub fn stretch(&self, file: &SpillFile, between: &Between<'_>) -> Result<Range<u64>> {
-        let order = between.order;
-        let start = match between.lower {
-            None => self.start,
-            Some(divider) => {
-                let first_not_before = self.first_not_before(file, order, divider)?;
-                self.samples[..first_not_before].last().map_or(self.start, |last| last.place)
-            }
-        };
-        let end = match between.upper {
-            None => self.end,
-            Some(divider) => {
-                let first_not_before = self.first_not_before(file, order, divider)?;
-                self.samples.get(first_not_before).map_or(self.end, |first| first.place)
-            }
-        };
-        Ok(start..end.max(start))
-    }
-
-    /// The first sample whose key is not before `divider`. Only where prefixes
-    /// are the same must the file be asked.
-    fn first_not_before(
-        &self,
-        file: &SpillFile,
-        order: &Order,
-        divider: &Divider,
-    ) -> Result<usize> {
-        let mut low = self.samples.partition_point(|sample| sample.prefix() < divider.prefix);
-        let mut high = self.samples.partition_point(|sample| sample.prefix() <= divider.prefix);
         let mut bytes = Vec::new();
-        while low < high {
-            let middle = low.midpoint(high);
-            let record = file.peek(&self.samples[middle], &mut bytes)?;
-            if order.is_before(divider.prefix, || record, divider) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(low)
+        self.samples.stretch(between, |sample, divider| {
+            let record = file.peek(sample, &mut bytes)?;
+            Ok(between.order.is_before(sample.prefix(), || record, divider))
+        })
     }
 }
 
@@ -287,31 +230,14 @@ impl SpillFile {
             bytes.resize(end, 0);
         }
         self.read_at(&mut bytes[filled..end], stretch.start)?;
-        // Others' items, at both ends.
         let mut start = None;
-        let mut at = filled;
-        while at < end {
-            let (item, length) = item::read(&bytes[at..end]).ok_or_else(|| self.damaged())?;
-            let prefix = between.order.prefix(&item);
-            if start.is_some() || !between.is_before(prefix, || item.record) {
-                if between.is_behind(prefix, || item.record) {
-                    break;
-                }
-                let start = *start.get_or_insert(at);
-                take(prefix, at - start + filled);
-            }
-            at += length;
-        }
-        let start = start.unwrap_or(at);
-        bytes.copy_within(start..at, filled);
-        Ok(filled + at - start)
+        let items = read_items(&bytes[filled..end], between, |prefix, at| {
+            let start = *start.get_or_insert(at);
+            take(prefix, at - start + filled);
+        });
+        // Others' items, at both ends.
+        let items = items.ok_or_else(|| self.damaged())?;
+        bytes.copy_within(filled + items.start..filled + items.end, filled);
+        Ok(filled + items.len())
     }
-}
-
-/// A number from 0 up to 1, evenly spread: where in its first step a run is
-/// sampled first. If all began at the same place, the candidates of all runs
-/// would be the same few keys.
-pub fn spread(ordinal: u64) -> f64 {
-    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
-    (ordinal.wrapping_mul(GOLDEN_RATIO) >> 32) as f64 / (1_u64 << 32) as f64
 }

@@ -304,6 +304,37 @@ fn equal_keys_stay_together() {
 }
 
 #[test]
+fn keys_of_any_distribution_are_sorted() {
+    let count = 12_000_u64;
+    let random = |number: u64| scattered(number) % count;
+    let distributions: [(&str, &dyn Fn(u64) -> String); 8] = [
+        ("ascending", &|number| format!("{number:08}")),
+        ("descending", &|number| format!("{:08}", count - number)),
+        ("nearly ascending", &|number| format!("{:08}", number + random(number) % 50)),
+        ("all equal", &|_| "the same".to_owned()),
+        ("few distinct", &|number| format!("{}", random(number) % 7)),
+        ("equal prefixes", &|number| format!("https://www.example.com/{:06}", random(number))),
+        ("half equal", &|number| format!("{}", random(number).saturating_sub(count / 2))),
+        ("of all lengths", &|number| "a".repeat(random(number) as usize % 60)),
+    ];
+    for (name, text_of) in distributions {
+        let rows: Vec<Row> = (0..count)
+            .map(|sequence| {
+                let text = text_of(sequence);
+                let values = [Value::from(text.as_str()), Value::Integer(sequence as i64)];
+                Row { sequence, rowid: sequence as i64 + 1, record: record(&values) }
+            })
+            .collect();
+        for (memory_bytes, spills) in [(40_000, true), (100_000, true), (64 << 20, false)] {
+            let spilled_bytes = sort(&rows, &by_first(1), memory_bytes, 2).spilled_bytes();
+            assert_eq!(spilled_bytes > 0, spills, "{name}");
+            check(&rows, &by_first(1), memory_bytes, 2);
+            check(&rows, &by_first(2), memory_bytes, 3);
+        }
+    }
+}
+
+#[test]
 fn rows_larger_than_the_memory() {
     let rows: Vec<Row> = (0..60)
         .map(|sequence| {

@@ -23,6 +23,10 @@ pub struct Encoder<'b> {
     pub entries: IndexRun,
     table_run: Option<RunBuilder<'b>>,
     table_projection: Option<Projection>,
+    /// True if the table's entries are the encoded records: the key's columns are the first ones.
+    has_key_first: bool,
+    /// True if the record was encoded here, and not taken as it is in another table.
+    is_encoded: bool,
     index_runs: Vec<(Projection, RunBuilder<'b>)>,
     serials: SerialTypes,
     scratch: Vec<u8>,
@@ -71,6 +75,11 @@ impl<'b> Encoder<'b> {
             entries: IndexRun::new(layout),
             table_run: build.table.as_ref().map(crate::sort::Sorter::run),
             table_projection: build.shape.key.as_ref().map(projection),
+            has_key_first: build.shape.key.as_ref().is_some_and(|key| {
+                let in_order = (0..columns).map(leafpress_format::EntryColumn::Column);
+                in_order.eq(key.columns.iter().copied())
+            }),
+            is_encoded: false,
             index_runs,
             serials: SerialTypes::new(columns),
             scratch: Vec::new(),
@@ -140,6 +149,7 @@ impl<'b> Encoder<'b> {
         let mut writer = RecordWriter::new(&mut self.scratch, end, &mut self.serials);
         write(&mut writer);
         self.payload_at = writer.finish();
+        self.is_encoded = true;
     }
 
     /// Takes a record that is encoded already.
@@ -148,6 +158,7 @@ impl<'b> Encoder<'b> {
             self.scratch.resize(record.len(), 0);
         }
         self.payload_at = self.scratch.len() - record.len();
+        self.is_encoded = false;
         self.scratch[self.payload_at..].copy_from_slice(record);
     }
 
@@ -197,6 +208,9 @@ impl<'b> Encoder<'b> {
                 let Some(run) = &mut self.table_run else { return Ok(()) };
                 match &mut self.table_projection {
                     None => run.push(sequence, rowid, record)?,
+                    Some(_) if self.has_key_first && self.is_encoded => {
+                        run.push(sequence, rowid, record)?;
+                    }
                     Some(projection) => {
                         self.entry.clear();
                         projection.append(record, rowid, &mut self.entry);

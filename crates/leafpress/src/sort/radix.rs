@@ -1,0 +1,132 @@
+//! Slots sorted by their prefixes alone, by distributing them.
+//!
+//! Comparing slots costs a branch that the processor cannot foresee for each level of a sort. So
+//! slots are first dealt to many buckets, by the highest bits in which their prefixes differ. Of
+//! keys that are spread evenly a bucket gets a few, which are then compared.
+//!
+//! Must never: take more than a few passes, whatever the keys are. A bucket that still has many
+//! slots after [`PASSES_MAX`] passes is sorted by comparing.
+
+use super::order::Slot;
+
+/// Fewer slots than this are sorted by comparing: it is as fast.
+const DISTRIBUTED_SLOTS_MIN: usize = 48;
+
+/// Slots that come in no more ascending stretches than this are merged.
+const STRETCHES_MAX: usize = 8;
+
+/// Number of times that a slot is dealt to a bucket at most.
+const PASSES_MAX: u32 = 5;
+
+/// Number of slots that a bucket should get, as a power of two.
+const SLOTS_PER_BUCKET_BITS: u32 = 3;
+
+/// More buckets than these would not stay in the processor's first cache, with the slots that
+/// are added to them.
+const BUCKET_BITS_MAX: u32 = 11;
+
+/// Sorts `slots` by their prefixes. `spare` is memory for as many slots, to use again.
+pub fn sort_by_prefix(slots: &mut [Slot], spare: &mut Vec<Slot>) {
+    let descents = slots.windows(2).filter(|pair| pair[0].prefix() > pair[1].prefix()).count();
+    if descents < STRETCHES_MAX {
+        if descents > 0 {
+            slots.sort_by_key(Slot::prefix);
+        }
+        return;
+    }
+    if spare.len() < slots.len() {
+        spare.resize(slots.len(), Slot::new(0, 0));
+    }
+    distribute(slots, spare, PASSES_MAX);
+}
+
+fn distribute(slots: &mut [Slot], spare: &mut [Slot], passes_left: u32) {
+    if slots.len() < DISTRIBUTED_SLOTS_MIN || passes_left == 0 {
+        slots.sort_by_key(Slot::prefix);
+        return;
+    }
+    let mut smallest = u128::MAX;
+    let mut largest = 0;
+    for slot in slots.iter() {
+        smallest = smallest.min(slot.prefix());
+        largest = largest.max(slot.prefix());
+    }
+    if smallest == largest {
+        return;
+    }
+    let bits = (slots.len().ilog2() - SLOTS_PER_BUCKET_BITS).min(BUCKET_BITS_MAX);
+    let unused_bits = (largest - smallest).leading_zeros();
+    let bucket_of =
+        |slot: &Slot| ((slot.prefix() - smallest) << unused_bits >> (u128::BITS - bits)) as usize;
+
+    let mut ends = [0_u32; 1 << BUCKET_BITS_MAX];
+    let ends = &mut ends[..1 << bits];
+    for slot in slots.iter() {
+        ends[bucket_of(slot)] += 1;
+    }
+    let mut start = 0;
+    for end in ends.iter_mut() {
+        start += std::mem::replace(end, start);
+    }
+    let spare = &mut spare[..slots.len()];
+    for slot in slots.iter() {
+        let end = &mut ends[bucket_of(slot)];
+        spare[*end as usize] = *slot;
+        *end += 1;
+    }
+    slots.copy_from_slice(spare);
+    let mut start = 0;
+    for &end in ends.iter() {
+        let bucket = start..end as usize;
+        start = bucket.end;
+        if bucket.len() > 1 {
+            distribute(&mut slots[bucket.clone()], &mut spare[bucket], passes_left - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    fn check(prefixes: &[u128]) {
+        let mut slots: Vec<Slot> =
+            prefixes.iter().zip(0..).map(|(&prefix, place)| Slot::new(prefix, place)).collect();
+        let mut expected: Vec<(u128, u64)> =
+            slots.iter().map(|slot| (slot.prefix(), slot.place)).collect();
+        expected.sort_by_key(|&(prefix, _)| prefix);
+        sort_by_prefix(&mut slots, &mut Vec::new());
+        let found: Vec<(u128, u64)> =
+            slots.iter().map(|slot| (slot.prefix(), slot.place)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn skewed_prefixes_are_sorted() {
+        let count = 5_000_u128;
+        check(&(0..count).collect::<Vec<_>>());
+        check(&(0..count).rev().collect::<Vec<_>>());
+        check(&vec![7; count as usize]);
+        // Two clusters, far apart, and each power of two many times.
+        check(&(0..count).map(|n| (n * 7919 % 1000) + ((n & 1) << 100)).collect::<Vec<_>>());
+        check(&(0..count).map(|n| 1 << (n * 7919 % 128)).collect::<Vec<_>>());
+        check(&(0..count).map(|n| ((n * 7919 % 5) << 126) + n % 3).collect::<Vec<_>>());
+        check(&(0..count).map(|n| u128::MAX - (n * 7919 % 4999)).collect::<Vec<_>>());
+    }
+
+    proptest! {
+        #[test]
+        fn any_prefixes_are_sorted(
+            prefixes in prop::collection::vec(any::<u128>(), 0..3_000),
+            shift in select(vec![0_u32, 60, 64, 100, 120, 127]), left in any::<bool>(),
+        ) {
+            let shifted: Vec<u128> = prefixes
+                .iter()
+                .map(|&prefix| if left { prefix << shift } else { prefix >> shift })
+                .collect();
+            check(&shifted);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The samples of a sorted run: where in its bytes the keys between two others lie.
+
+use std::ops::Range;
+
+use super::item;
+use super::order::{Between, Divider, Slot};
+use crate::error::Result;
+
+/// The prefix of an item's key and the place of the item, which is the slot's place.
+pub type Sample = Slot;
+
+/// Samples of a run's items, in order.
+#[derive(Debug)]
+pub struct Samples {
+    list: Vec<Sample>,
+    /// The places where the run begins and where it ends.
+    run: Range<u64>,
+}
+
+/// Takes samples while a run is written.
+pub struct Sampler {
+    list: Vec<Sample>,
+    start: u64,
+    step_bytes: u64,
+    next_at: u64,
+}
+
+impl Sampler {
+    /// No more than one sample for `step_bytes` of a run that begins at `start`.
+    pub fn new(start: u64, step_bytes: u64) -> Self {
+        let next_at = start + (spread(start) * step_bytes as f64) as u64;
+        Self { list: Vec::new(), start, step_bytes, next_at }
+    }
+
+    /// Memory that the samples of a run take at most.
+    pub fn bytes_max(run_bytes: u64, step_bytes: u64) -> usize {
+        (run_bytes / step_bytes + 1) as usize * size_of::<Sample>()
+    }
+
+    /// Takes note of an item, which is written at `at`.
+    #[inline]
+    pub fn push(&mut self, prefix: u128, at: u64) {
+        if at >= self.next_at {
+            self.list.push(Sample::new(prefix, at));
+            self.next_at = at + self.step_bytes;
+        }
+    }
+
+    /// The samples of a run that ends at `end`.
+    pub fn finish(mut self, end: u64) -> Samples {
+        self.list.shrink_to_fit();
+        Samples { list: self.list, run: self.start..end }
+    }
+}
+
+impl Samples {
+    /// Samples, in order, each with the bytes from it to the next.
+    pub fn iter(&self) -> impl Iterator<Item = (&Sample, u64)> {
+        let ends = self.list.iter().skip(1).map(|next| next.place).chain([self.run.end]);
+        self.list.iter().zip(ends).map(|(sample, end)| (sample, end - sample.place))
+    }
+
+    /// The memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.list.len() * size_of::<Sample>()
+    }
+
+    /// The places between which the run's items between two keys lie. A few items at both ends
+    /// may be outside of these keys.
+    ///
+    /// `is_before` is asked about samples whose prefix is the divider's.
+    pub fn stretch(
+        &self,
+        between: &Between<'_>,
+        mut is_before: impl FnMut(&Sample, &Divider) -> Result<bool>,
+    ) -> Result<Range<u64>> {
+        let start = match between.lower {
+            None => self.run.start,
+            Some(divider) => {
+                let first_not_before = self.first_not_before(divider, &mut is_before)?;
+                self.list[..first_not_before].last().map_or(self.run.start, |last| last.place)
+            }
+        };
+        let end = match between.upper {
+            None => self.run.end,
+            Some(divider) => {
+                let first_not_before = self.first_not_before(divider, &mut is_before)?;
+                self.list.get(first_not_before).map_or(self.run.end, |first| first.place)
+            }
+        };
+        Ok(start..end.max(start))
+    }
+
+    /// The first sample whose key is not before `divider`.
+    fn first_not_before(
+        &self,
+        divider: &Divider,
+        is_before: &mut impl FnMut(&Sample, &Divider) -> Result<bool>,
+    ) -> Result<usize> {
+        let mut low = self.list.partition_point(|sample| sample.prefix() < divider.prefix);
+        let rest = &self.list[low..];
+        let mut high = low + rest.partition_point(|sample| sample.prefix() <= divider.prefix);
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_before(&self.list[middle], divider)? {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+}
+
+/// Reads the items of a stretch of a run, and calls `take` with the prefix of each that is between
+/// the keys, and with where it begins. Returns the range of bytes that these items take; `None` if
+/// the bytes are no items.
+pub fn read_items(
+    bytes: &[u8],
+    between: &Between<'_>,
+    mut take: impl FnMut(u128, usize),
+) -> Option<Range<usize>> {
+    let (mut start, mut at) = (None, 0);
+    while at < bytes.len() {
+        let (item, length) = item::read(&bytes[at..])?;
+        let prefix = between.order.prefix(&item);
+        if start.is_some() || !between.is_before(prefix, || item.record) {
+            if between.is_behind(prefix, || item.record) {
+                break;
+            }
+            start.get_or_insert(at);
+            take(prefix, at);
+        }
+        at += length;
+    }
+    Some(start.unwrap_or(at)..at)
+}
+
+/// A number from 0 up to 1, evenly spread: where in its first step a run is
+/// sampled first. If all began at the same place, the candidates of all runs
+/// would be the same few keys.
+pub fn spread(ordinal: u64) -> f64 {
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    (ordinal.wrapping_mul(GOLDEN_RATIO) >> 32) as f64 / (1_u64 << 32) as f64
+}
