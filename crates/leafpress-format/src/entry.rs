@@ -41,7 +41,8 @@ const CONTENT_BYTES: [u8; ONE_BYTE_VARINTS as usize] = {
     table
 };
 
-/// The same by the first byte of a serial type; [`RESERVED`] where it is longer.
+/// Content length by the first byte of a serial type; [`RESERVED`] if the serial type is longer than
+/// that byte.
 const SHORT_CONTENT_BYTES: [u8; 256] = {
     let mut table = [RESERVED; 256];
     let mut serial_type = 0;

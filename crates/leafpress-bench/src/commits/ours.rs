@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use leafpress::writer::{Executed, Ticket, Transaction, Writer};
+use leafpress::writer::{Ticket, Transaction, Writer};
 use rusqlite::types::Value;
 
 use super::call::Call;
@@ -21,13 +21,19 @@ pub(super) fn run(rung: &CommitRung, writer: &Writer, progress: &Progress) -> Re
             let callers = (0..callers.max(1)).map(|_| Blocking { writer, insert });
             run_callers(rung, callers.collect(), progress)
         }
-        Calls::InFlight(_) => run_callers(
-            rung,
-            vec![Pipelined { writer, insert, tickets: VecDeque::new() }],
-            progress,
-        ),
+        Calls::InFlight(_) => {
+            let submit = |call: &Call| writer.submit(insert, parameters(call));
+            run_callers(rung, vec![InFlight::new(submit)], progress)
+        }
         Calls::Closures(_) => {
-            run_callers(rung, vec![Closures { writer, insert, tickets: VecDeque::new() }], progress)
+            let submit = |call: &Call| {
+                let call = *call;
+                writer.submit_transaction(move |transaction: &Transaction<'_>| {
+                    transaction.execute(insert, parameters(&call))?;
+                    Ok(())
+                })
+            };
+            run_callers(rung, vec![InFlight::new(submit)], progress)
         }
         Calls::Many(rows_a_call) => {
             let rows_a_call = rows_a_call.max(1) as usize;
@@ -57,40 +63,21 @@ impl Caller for Blocking<'_> {
     }
 }
 
-struct Pipelined<'w> {
-    writer: &'w Writer,
-    insert: &'static str,
-    tickets: VecDeque<Ticket<Executed>>,
+/// Calls under way, and the way in which each of them is made.
+struct InFlight<T, S> {
+    submit: S,
+    tickets: VecDeque<Ticket<T>>,
 }
 
-impl Caller for Pipelined<'_> {
-    fn begin(&mut self, call: &Call) -> Result<()> {
-        self.tickets.push_back(self.writer.submit(self.insert, parameters(call))?);
-        Ok(())
-    }
-
-    fn finish_oldest(&mut self) -> Result<()> {
-        if let Some(ticket) = self.tickets.pop_front() {
-            ticket.wait()?;
-        }
-        Ok(())
+impl<T, S: FnMut(&Call) -> leafpress::Result<Ticket<T>>> InFlight<T, S> {
+    fn new(submit: S) -> Self {
+        Self { submit, tickets: VecDeque::new() }
     }
 }
 
-struct Closures<'w> {
-    writer: &'w Writer,
-    insert: &'static str,
-    tickets: VecDeque<Ticket<()>>,
-}
-
-impl Caller for Closures<'_> {
+impl<T, S: FnMut(&Call) -> leafpress::Result<Ticket<T>>> Caller for InFlight<T, S> {
     fn begin(&mut self, call: &Call) -> Result<()> {
-        let (insert, call) = (self.insert, *call);
-        let body = move |transaction: &Transaction<'_>| {
-            transaction.execute(insert, parameters(&call))?;
-            Ok(())
-        };
-        self.tickets.push_back(self.writer.submit_transaction(body)?);
+        self.tickets.push_back((self.submit)(call)?);
         Ok(())
     }
 

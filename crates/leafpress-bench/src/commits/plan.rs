@@ -95,23 +95,20 @@ pub(crate) fn writer_groups(quick: bool) -> Vec<Group> {
 fn table_group(table: Table, size: Size) -> Group {
     let mut group = Builder::new(Safety::Durable, size);
     let transaction = group.rate_in(table, Committer::OneTransaction, Calls::Blocking(1));
-    let ours: &[(&str, Calls)] = match table {
+    let name = table.ratio_name();
+    let pipelined = group.rate_in(table, Committer::Leafpress, Calls::InFlight(512));
+    group.compare_rates(format!("{name}_vs_one_transaction"), pipelined, transaction);
+    if table == Table::FullText {
         // A savepoint makes a full-text index write its buffers, so the kinds of calls differ.
-        Table::FullText => &[
-            ("", Calls::InFlight(512)),
-            ("_insert_many", Calls::Many(1000)),
-            ("_closures", Calls::Closures(512)),
-        ],
-        _ => &[("", Calls::InFlight(512))],
-    };
-    for &(kind, calls) in ours {
-        let ours = group.rate_in(table, Committer::Leafpress, calls);
-        let name = format!("{}{kind}_vs_one_transaction", table.ratio_name());
-        group.compare_rates(name, ours, transaction);
+        for (kind, calls) in
+            [("insert_many", Calls::Many(1000)), ("closures", Calls::Closures(512))]
+        {
+            let ours = group.rate_in(table, Committer::Leafpress, calls);
+            group.compare_rates(format!("{name}_{kind}_vs_one_transaction"), ours, transaction);
+        }
     }
-    let pipelined = transaction + 1;
     let bare = group.rate_in(table, Committer::BareGroups, Calls::InFlight(512));
-    group.compare_rates(format!("{}_vs_bare_groups", table.ratio_name()), pipelined, bare);
+    group.compare_rates(format!("{name}_vs_bare_groups"), pipelined, bare);
     group.group
 }
 

@@ -139,7 +139,7 @@ pub fn read_items(
 /// A number from 0 up to 1, evenly spread: where in its first step a run is
 /// sampled first. If all began at the same place, the candidates of all runs
 /// would be the same few keys.
-pub fn spread(ordinal: u64) -> f64 {
+fn spread(ordinal: u64) -> f64 {
     const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
     (ordinal.wrapping_mul(GOLDEN_RATIO) >> 32) as f64 / (1_u64 << 32) as f64
 }

@@ -18,12 +18,16 @@
 
 #[cfg(target_os = "linux")]
 mod moves;
+#[cfg(not(target_os = "linux"))]
+#[path = "moves_elsewhere.rs"]
+mod moves;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ffi};
 
+use self::moves::Moves;
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::FileIdentity;
 use crate::vfs::database_file;
@@ -35,7 +39,6 @@ const FRESH_FOR: Duration = Duration::from_millis(10);
 
 /// Number of looks after which notices are asked for: to end them can take the kernel 20 ms, which
 /// looks cost only after some thousands.
-#[cfg(target_os = "linux")]
 const LOOKS_BEFORE_NOTICES: u32 = 4000;
 
 /// Reason of an error; without a log, SQLite itself looks before it makes a journal.
@@ -75,11 +78,9 @@ pub(super) struct Place {
     path: PathBuf,
     looked_at: Instant,
     /// Number of looks so far, up to the one after which notices are asked for.
-    #[cfg(target_os = "linux")]
     looks: u32,
     /// Notices about the files that are looked at after each commit, if the kernel gives them.
-    #[cfg(target_os = "linux")]
-    moves: Option<moves::Moves>,
+    moves: Option<Moves>,
 }
 
 /// The outcome of a look at a name.
@@ -104,9 +105,7 @@ impl Place {
             asks_vfs,
             path: path.clone(),
             looked_at: Instant::now(),
-            #[cfg(target_os = "linux")]
             looks: 0,
-            #[cfg(target_os = "linux")]
             moves: None,
         };
         if !asks_vfs {
@@ -143,12 +142,10 @@ impl Place {
     /// Checks the place after a commit. The error is the reason for which its calls may not be
     /// answered with success.
     pub(super) fn check_after(&mut self, connection: &Connection) -> Result<(), String> {
-        #[cfg(target_os = "linux")]
         if self.moves.as_ref().is_some_and(|moves| !moves.any()) {
             return Ok(());
         }
         self.look(connection, false)?;
-        #[cfg(target_os = "linux")]
         if self.ask_for_notices() {
             // A file may have been moved before its notices began.
             return self.look(connection, false);
@@ -157,7 +154,6 @@ impl Place {
     }
 
     /// Asks for notices, once, after many looks. Returns true if they have begun.
-    #[cfg(target_os = "linux")]
     fn ask_for_notices(&mut self) -> bool {
         if self.looks == LOOKS_BEFORE_NOTICES {
             return false;
@@ -169,7 +165,7 @@ impl Place {
         // A file that is not there yet has no name to lose.
         let there = self.files.iter().filter(|file| !file.is_rarely_asked);
         let there = there.filter(|file| file.identity.is_some());
-        self.moves = moves::Moves::of(there.map(|file| file.path.as_path()));
+        self.moves = Moves::of(there.map(|file| file.path.as_path()));
         self.moves.is_some()
     }
 

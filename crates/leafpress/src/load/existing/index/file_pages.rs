@@ -7,7 +7,7 @@
 //! | journal | the file holds all pages of the transaction |
 //! |---|---|
 //! | rollback | once the transaction has the write lock: no other program writes until it ends, and SQLite rolls a left journal back when a transaction begins |
-//! | WAL | if the whole log was copied into the file, and nobody has committed between that and the write lock: there is nothing that a checkpoint could write |
+//! | WAL | if the whole log was copied into the file, and no connection has committed between that and the write lock: there is nothing that a checkpoint could write |
 //!
 //! Invariants:
 //! 1. The file is read only while the transaction has the write lock and has changed no page.
@@ -19,33 +19,23 @@
 //! Must never: open the file but through the table of descriptors ([`crate::vfs::locks`]), as
 //! closing it could drop SQLite's locks; write to it.
 
-#[cfg(unix)]
-use std::os::unix::fs::FileExt as _;
-
 use leafpress_format::PageLayout;
 use rusqlite::{Connection, Transaction};
 
 use super::maker::{Halt, ReadPage};
 use crate::error::Error;
 use crate::load::existing::connect::{Target, UNCHANGED, ask};
-#[cfg(unix)]
 use crate::load::existing::pages::read_page;
-#[cfg(unix)]
-use crate::vfs::FileIdentity;
-#[cfg(unix)]
 use crate::vfs::connection::vfs_name;
-#[cfg(unix)]
 use crate::vfs::database_file::has_moved;
 use crate::vfs::locks::FileHandle;
 
-/// Name of the VFS whose files hold the pages as they are, from byte 0 on.
-#[cfg(unix)]
+/// Name of the VFS whose files hold the pages as they are, from byte 0 on. Windows has none: a lock
+/// there keeps other handles of the same process from reading, too.
 const PLATFORM_VFS: &str = "unix";
 /// Offset of the byte in page 1 that says by which journal the database is written, and its value
 /// for a WAL (file format, section 1.3.3).
-#[cfg(unix)]
 const WRITE_VERSION_AT: usize = 18;
-#[cfg(unix)]
 const WRITE_VERSION_WAL: u8 = 2;
 
 /// State of the write-ahead log before the transaction.
@@ -58,7 +48,7 @@ pub struct LogBefore {
 
 impl LogBefore {
     /// Has SQLite copy the log into the database, as far as readers let it. Call it before the
-    /// transaction begins. Waits for nobody.
+    /// transaction begins. Waits for no other connection.
     pub fn copy(connection: &Connection) -> Self {
         let copy = || {
             let version = data_version(connection)?;
@@ -76,7 +66,6 @@ impl LogBefore {
     }
 
     /// Returns true if the file has held all that was committed since the log was copied.
-    #[cfg(unix)]
     fn is_still_copied(self, transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
         Ok(self.copied_at.is_some() && self.copied_at == Some(data_version(transaction)?))
     }
@@ -97,21 +86,9 @@ pub struct FilePages<'t> {
 }
 
 impl<'t> FilePages<'t> {
-    /// Opens the file if it holds what the transaction sees. The transaction has the write lock,
-    /// and has changed nothing.
+    /// Opens the file if it holds what the transaction sees; the error is the reason why not. The
+    /// transaction has the write lock, and has changed nothing.
     pub fn open(
-        transaction: &Transaction<'_>,
-        target: &'t Target,
-        layout: PageLayout,
-        pages: u32,
-        log: LogBefore,
-    ) -> Option<Self> {
-        let opened = Self::open_if_true(transaction, target, layout, pages, log);
-        opened.inspect_err(|reason| tracing::debug!(reason, "pages are read through SQLite")).ok()
-    }
-
-    #[cfg(unix)]
-    fn open_if_true(
         transaction: &Transaction<'_>,
         target: &'t Target,
         layout: PageLayout,
@@ -130,9 +107,7 @@ impl<'t> FilePages<'t> {
         let file = FileHandle::open(&target.path).map_err(|_| "the file cannot be opened")?;
         let facts = file.metadata().map_err(|_| "the file cannot be looked at")?;
         let named = std::fs::metadata(&target.path).map_err(|_| "the file has no name")?;
-        if has_moved(transaction) != Some(false)
-            || FileIdentity::from(&facts) != FileIdentity::from(&named)
-        {
+        if has_moved(transaction) != Some(false) || !platform::is_one_file(&facts, &named) {
             return Err("the file was moved");
         }
         if !facts.is_file() || facts.len() < u64::from(pages) * layout.page_bytes() as u64 {
@@ -145,18 +120,6 @@ impl<'t> FilePages<'t> {
             return Err("the first page in the file is not the one that SQLite has");
         }
         Ok(read)
-    }
-
-    #[cfg(not(unix))]
-    fn open_if_true(
-        _: &Transaction<'_>,
-        _: &'t Target,
-        _: PageLayout,
-        _: u32,
-        _: LogBefore,
-    ) -> Result<Self, &'static str> {
-        // On Windows a lock keeps other handles of the same process from reading, too.
-        Err("this system locks bytes against all other handles")
     }
 
     /// Bytes of a page.
@@ -177,20 +140,9 @@ impl<'t> FilePages<'t> {
             return Err(Halt::Malformed);
         }
         let at = (u64::from(first) - 1) * self.page_bytes() as u64;
-        self.read_at(at, into).map_err(|source| {
+        platform::read_at(&self.file, at, into).map_err(|source| {
             Halt::Failed(Error::io("read", &self.target.named, source).on_disk(UNCHANGED))
         })
-    }
-
-    #[cfg(unix)]
-    fn read_at(&self, at: u64, into: &mut [u8]) -> std::io::Result<()> {
-        self.file.read_exact_at(into, at)
-    }
-
-    #[cfg(not(unix))]
-    fn read_at(&self, _: u64, _: &mut [u8]) -> std::io::Result<()> {
-        let _ = &self.file;
-        Err(std::io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -205,6 +157,39 @@ impl ReadPage for FilePage<'_> {
         self.page.resize(self.file.page_bytes(), 0);
         self.file.read(number, &mut self.page)?;
         Ok(&self.page)
+    }
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::fs::{File, Metadata};
+    use std::io;
+    use std::os::unix::fs::FileExt as _;
+
+    use crate::vfs::FileIdentity;
+
+    /// Returns true if these are the facts of one file.
+    pub fn is_one_file(facts: &Metadata, others: &Metadata) -> bool {
+        FileIdentity::from(facts) == FileIdentity::from(others)
+    }
+
+    pub fn read_at(file: &File, at: u64, into: &mut [u8]) -> io::Result<()> {
+        file.read_exact_at(into, at)
+    }
+}
+
+/// Systems without the VFS, where no file is read.
+#[cfg(not(unix))]
+mod platform {
+    use std::fs::{File, Metadata};
+    use std::io;
+
+    pub fn is_one_file(_: &Metadata, _: &Metadata) -> bool {
+        false
+    }
+
+    pub fn read_at(_: &File, _: u64, _: &mut [u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -239,8 +224,9 @@ mod tests {
         connection.execute_batch("INSERT INTO t VALUES (3)").unwrap();
     }
 
-    /// Whether pages are read from the file at `path`, by a connection that is just there or comes
-    /// to be there; `between` happens between the look at the log and the transaction.
+    /// Returns true if an index by `connection` would read the file at `path`, and asserts that the
+    /// file's pages are then SQLite's. `between` runs after the look at the log and before the
+    /// transaction.
     fn is_read(mut connection: Connection, path: &Path, between: impl FnOnce()) -> bool {
         let target = resolve(path, Duration::from_secs(1)).unwrap();
         let log = LogBefore::copy(&connection);
@@ -249,7 +235,7 @@ mod tests {
         let transaction = connection.transaction_with_behavior(immediate).unwrap();
         let pages = ask(&transaction, "PRAGMA page_count").unwrap();
         let layout = PageLayout::new(4096).unwrap();
-        let Some(file) = FilePages::open(&transaction, &target, layout, pages, log) else {
+        let Ok(file) = FilePages::open(&transaction, &target, layout, pages, log) else {
             return false;
         };
         for number in 1..=pages {
@@ -326,7 +312,7 @@ mod tests {
         let log = LogBefore::copy(&connection);
         let transaction = connection.unchecked_transaction().unwrap();
         let layout = PageLayout::new(4096).unwrap();
-        assert!(FilePages::open(&transaction, &target, layout, 2, log).is_none());
+        assert!(FilePages::open(&transaction, &target, layout, 2, log).is_err());
     }
 
     #[test]

@@ -279,7 +279,9 @@ impl<'t> PageReader<'t> {
         let refused = |error| target.refused("read the table", error);
         let statement = transaction.prepare(sql).map_err(refused)?;
         let file = FilePages::open(transaction, target, scan.plan.layout, scan.pages, scan.log);
-        Ok(Self { statement, target, page: Vec::new(), file })
+        let file =
+            file.inspect_err(|reason| tracing::debug!(reason, "pages are read through SQLite"));
+        Ok(Self { statement, target, page: Vec::new(), file: file.ok() })
     }
 }
 
