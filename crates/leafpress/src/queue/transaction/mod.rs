@@ -65,7 +65,7 @@ use crate::writer::{PendingCall, Transaction};
 #[must_use = "dropping it gives its claims back"]
 pub struct QueueTransaction {
     queue: Queue,
-    expires_at_ms: i64,
+    expiry: Expiry,
     /// Tokens of the claims that it holds, as far as it knows.
     tokens: Vec<Token>,
     /// Jobs to be pushed, each with its queue.
@@ -89,10 +89,11 @@ impl Queue {
     /// # Errors
     /// If the time is less than a millisecond.
     pub fn begin(&self, expiry: Duration) -> Result<QueueTransaction> {
-        let expiry_ms = usable(expiry)?;
+        let time_ms = usable(expiry)?;
+        let now_ms = self.session.get()?.clock().now_ms();
         Ok(QueueTransaction {
             queue: self.clone(),
-            expires_at_ms: self.session.get()?.clock().now_ms().saturating_add(expiry_ms),
+            expiry: Expiry { at_ms: now_ms.saturating_add(time_ms), time_ms },
             tokens: Vec::new(),
             jobs: Vec::new(),
         })
@@ -102,7 +103,7 @@ impl Queue {
 impl QueueTransaction {
     /// Time at which it expires.
     pub fn expires_at(&self) -> UnixTime {
-        UnixTime::from_ms(self.expires_at_ms)
+        UnixTime::from_ms(self.expiry.at_ms)
     }
 
     /// Claims the next job of the queue, if there is one, until the transaction
@@ -145,9 +146,9 @@ impl QueueTransaction {
         if jobs_max == 0 {
             return Ok(Vec::new());
         }
-        let expires_at_ms = self.expires_at_ms;
+        let expiry = self.expiry;
         let call = self.queue.call(move |work, queue| {
-            let left = Duration::from_millis(left_ms(work, expires_at_ms)?);
+            let left = Duration::from_millis(expiry.left_ms(work)?.unsigned_abs());
             let options = ClaimOptions::new().jobs_max(jobs_max).lease(left);
             claim::claim(work, &*work.row(queue)?, &options)
         });
@@ -180,10 +181,10 @@ impl QueueTransaction {
     }
 
     async fn include_by(&mut self, caller: Caller, token: Token) -> Result<()> {
-        let expires_at_ms = self.expires_at_ms;
+        let expiry = self.expiry;
         let call = self.queue.call(move |work, _| {
             let claimed = all_held(work, &[token])?;
-            let lease_ms = left_ms(work, expires_at_ms)? as i64;
+            let lease_ms = expiry.left_ms(work)?;
             claimed.iter().try_for_each(|job| settle::extend(work, job, lease_ms).map(drop))
         });
         caller.answer(call).await?;
@@ -237,17 +238,17 @@ impl QueueTransaction {
     }
 
     async fn extend_by(&mut self, caller: Caller, expiry: Duration) -> Result<UnixTime> {
-        let expiry_ms = usable(expiry)?;
-        let (tokens, expires_at_ms) = (self.tokens.clone(), self.expires_at_ms);
+        let time_ms = usable(expiry)?;
+        let (tokens, expiry) = (self.tokens.clone(), self.expiry);
         let call = self.queue.call(move |work, _| {
             let claimed = all_held(work, &tokens)?;
-            left_ms(work, expires_at_ms)?;
+            expiry.left_ms(work)?;
             for job in &claimed {
-                settle::extend(work, job, expiry_ms)?;
+                settle::extend(work, job, time_ms)?;
             }
-            Ok(work.now_ms.saturating_add(expiry_ms))
+            Ok(work.now_ms.saturating_add(time_ms))
         });
-        self.expires_at_ms = caller.answer(call).await?;
+        self.expiry = Expiry { at_ms: caller.answer(call).await?, time_ms };
         Ok(self.expires_at())
     }
 
@@ -353,7 +354,7 @@ impl QueueTransaction {
         Settlement {
             tokens: self.tokens.clone(),
             jobs: std::mem::take(&mut self.jobs),
-            expires_at_ms: self.expires_at_ms,
+            expiry: self.expiry,
         }
     }
 
@@ -404,14 +405,14 @@ impl Drop for QueueTransaction {
 struct Settlement {
     tokens: Vec<Token>,
     jobs: Vec<(i64, Job)>,
-    expires_at_ms: i64,
+    expiry: Expiry,
 }
 
 impl Settlement {
     /// The jobs of all claims, if all are held and it is not too late.
     fn all_held(&self, work: &Work<'_>) -> Result<Vec<JobRow>> {
         let claimed = all_held(work, &self.tokens)?;
-        left_ms(work, self.expires_at_ms)?;
+        self.expiry.left_ms(work)?;
         Ok(claimed)
     }
 
@@ -434,15 +435,27 @@ fn usable(expiry: Duration) -> Result<i64> {
     }
 }
 
-/// Milliseconds until the transaction expires, at least one.
-fn left_ms(work: &Work<'_>, expires_at_ms: i64) -> Result<u64> {
-    match u64::try_from(expires_at_ms.saturating_sub(work.now_ms)) {
-        Ok(left_ms) if left_ms > 0 => Ok(left_ms),
-        _ => Err(Error::from(ErrorKind::TransactionExpired {
-            expires_at: UnixTime::from_ms(expires_at_ms),
-        })
-        .on_disk("nothing of this call; any consumer can claim the jobs that it had")
-        .to_do("do its work again in a new transaction, with a longer expiry or with `extend`")),
+/// Time at which a transaction expires.
+#[derive(Debug, Clone, Copy)]
+struct Expiry {
+    at_ms: i64,
+    /// Time that the caller gave it. No lease is longer, even if the clock is set back meanwhile.
+    time_ms: i64,
+}
+
+impl Expiry {
+    /// Milliseconds until then, at least one.
+    fn left_ms(self, work: &Work<'_>) -> Result<i64> {
+        match self.at_ms.saturating_sub(work.now_ms) {
+            left_ms @ 1.. => Ok(left_ms.min(self.time_ms)),
+            _ => Err(Error::from(ErrorKind::TransactionExpired {
+                expires_at: UnixTime::from_ms(self.at_ms),
+            })
+            .on_disk("nothing of this call; any consumer can claim the jobs that it had")
+            .to_do(
+                "do its work again in a new transaction, with a longer expiry or with `extend`",
+            )),
+        }
     }
 }
 

@@ -93,6 +93,19 @@ fn claims_are_leased_until_the_expiry() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_makes_no_lease_longer() {
+    let stage = stage(2);
+    let mut transaction = stage.from.begin(EXPIRY).unwrap();
+    stage.time.advance_ms(-3_600_000);
+    let lease_ends_ms = stage.time.now_ms() + EXPIRY_MS;
+    assert_eq!(transaction.claim().unwrap().unwrap().lease_until.as_ms(), lease_ends_ms);
+    let claim = stage.from.claim().unwrap().unwrap();
+    transaction.include(claim.token).unwrap();
+    stage.time.advance_ms(EXPIRY_MS);
+    assert!((0..2).all(|_| stage.from.claim().unwrap().is_some()), "both leases have ended");
+}
+
+#[test]
 fn one_lost_lease_and_nothing_happens() {
     let stage = stage(2);
     let mut transaction = stage.transfer(2);
