@@ -177,7 +177,7 @@ pub struct KeyFlags {
     /// Columns of the primary key; repeatable
     ///
     /// One column of integers becomes the rowid. Rows in another order are sorted.
-    #[arg(long, value_name = "A,B", value_parser = parse_names)]
+    #[arg(long, alias = "primary-key", value_name = "A,B", value_parser = parse_names)]
     pub pk: Vec<Names>,
 
     /// Make the table one B-tree in the order of its primary key

@@ -113,6 +113,16 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a file that is no text is given no encoding",
+        files: &[("t.csv", b"\x7fELF\x02\x01\x00\xe9,\x00\xe8\n\x00\xff")],
+        run: "leafpress load t.db t.csv --primary-key a",
+        status: 3,
+        says: &["the name of column 1 is not UTF-8", "NUL bytes", "--encoding utf-16le"],
+        never_says: &["windows"],
+        leaves_no: &["t.db"],
+        ..Found::NONE
+    },
+    Found {
         finding: "B14: in JSON, too",
         files: &[("t.json", b"{\"a\":1}\n{\"a\":\"Jos\xe9 Hern\xe1ndez\"}\n")],
         run: "leafpress load t.db t.json",

@@ -261,6 +261,12 @@ fn cut_character_bytes(bytes: &[u8]) -> usize {
 /// The error of an input whose bytes are not UTF-8 where a whole load depends on them, such as
 /// in a column's name.
 pub fn advise(error: Error, bytes: &[u8]) -> Error {
+    if bytes.contains(&0) {
+        return error.to_do(
+            "see whether it is a text file: it holds NUL bytes, as other files do; if it is one \
+             in UTF-16, load it with ⟦encoding utf-16le⟧",
+        );
+    }
     match guess(bytes) {
         Some(guess) => error.to_do(format!(
             "load it with ⟦encoding {}⟧ if that is its encoding ({})",
