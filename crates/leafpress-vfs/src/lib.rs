@@ -58,6 +58,8 @@ mod error;
 mod file_identity;
 #[doc(hidden)]
 pub mod fork;
+#[doc(hidden)]
+pub mod gathered_log;
 mod layer;
 pub mod locks;
 mod platform_disk;

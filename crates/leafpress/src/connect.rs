@@ -10,15 +10,21 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::vfs::gathered_log::gathered_log_vfs;
 use crate::vfs::locks;
 
-/// Opens a database through the default VFS.
+/// Opens a database through the default VFS. A connection that may write to a write-ahead log
+/// gathers its writes, where that VFS is the platform's.
 ///
 /// # Errors
 /// SQLite's.
 pub(crate) fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection> {
     locks::ensure();
-    Connection::open_with_flags(path, flags)
+    let may_write = flags.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
+    match gathered_log_vfs().filter(|_| may_write) {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
+        None => Connection::open_with_flags(path, flags),
+    }
 }
 
 /// Opens a database through a VFS, or the default one.

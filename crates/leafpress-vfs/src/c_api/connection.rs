@@ -7,6 +7,8 @@ use std::ffi::{CStr, c_int};
 
 use rusqlite::{Connection, ffi};
 
+use super::registration;
+
 /// Returns true if a deferred foreign key is broken in the open transaction, so that COMMIT would
 /// fail.
 ///
@@ -46,7 +48,7 @@ pub fn vfs_name(connection: &Connection) -> Option<String> {
         return None;
     }
     // SAFETY: a VFS and its name outlive every connection that goes through it.
-    let name = unsafe { (*vfs).zName };
+    let name = unsafe { (*registration::vfs_of_databases(vfs)).zName };
     if name.is_null() {
         return None;
     }

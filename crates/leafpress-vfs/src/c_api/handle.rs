@@ -44,6 +44,18 @@ impl Platform {
         self.0.as_ptr()
     }
 
+    /// Bytes that SQLite has to reserve for a file.
+    pub(super) fn file_bytes(self) -> c_int {
+        // SAFETY: it lives for ever.
+        unsafe { (*self.pointer()).szOsFile }
+    }
+
+    /// Returns true if connections that name no VFS go through it.
+    pub(super) fn is_default(self) -> bool {
+        // SAFETY: null asks for the default.
+        unsafe { ffi::sqlite3_vfs_find(ptr::null()) == self.pointer() }
+    }
+
     /// Largest length of a path, in bytes.
     pub(super) fn path_bytes_max(self) -> c_int {
         // SAFETY: it lives for ever.

@@ -29,6 +29,10 @@ const SHM_REGION_BYTES: usize = 32 * 1024;
 /// limit is a WAL of a terabyte.
 const SHM_REGIONS_MAX: u32 = 60_000;
 
+/// Bytes of one write at most: SQLite makes none that is longer, and its VFS `unix` would take no
+/// byte of one of 128 KiB.
+const WRITE_BYTES_MAX: usize = 64 << 10;
+
 /// The platform adds the bytes that it wants to be readable behind mapped bytes (256 of them) to
 /// the end of the request, without a check for overflow.
 const ROOM_BEHIND_MAPPED: i64 = 4096;
@@ -51,6 +55,11 @@ static LAYER: OnceLock<Box<dyn Vfs>> = OnceLock::new();
 /// false if another is there.
 pub fn put_over_platform(layer: impl Vfs) -> bool {
     LAYER.set(Box::new(layer)).is_ok()
+}
+
+/// Returns true if connections that name no VFS go through the platform's, with no layer over it.
+pub fn is_bare_default() -> bool {
+    LAYER.get().is_none() && Platform::find().is_some_and(Platform::is_default)
 }
 
 impl PlatformVfs {
@@ -233,10 +242,14 @@ impl VfsFile for PlatformFile {
         }
     }
 
-    fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
+    fn write(&mut self, bytes: &[u8], mut offset: u64) -> VfsResult<()> {
         let error = VfsError::IO_WRITE;
-        let (count, place) = (c_size(bytes.len(), error)?, c_offset(offset, error)?);
-        platform!(self, xWrite(bytes.as_ptr().cast(), count, place), error)
+        for part in bytes.chunks(WRITE_BYTES_MAX) {
+            let (count, place) = (c_size(part.len(), error)?, c_offset(offset, error)?);
+            platform!(self, xWrite(part.as_ptr().cast(), count, place), error)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
     }
 
     fn truncate(&mut self, size: u64) -> VfsResult<()> {

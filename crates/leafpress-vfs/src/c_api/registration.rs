@@ -28,6 +28,16 @@ use crate::sync::lock;
 
 /// As [`register`](crate::register), where the locks are in force already.
 pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration> {
+    register_for(Files::All, name, vfs, default)
+}
+
+/// Registers `vfs` for write-ahead logs. All other files are opened by the platform's VFS itself, and
+/// SQLite calls its methods directly.
+pub fn register_for_logs(name: &str, vfs: impl Vfs) -> Result<Registration> {
+    register_for(Files::Logs, name, vfs, false)
+}
+
+fn register_for(files: Files, name: &str, vfs: impl Vfs, default: bool) -> Result<Registration> {
     let unusable = || Error::misuse(format!("{name:?} cannot be the name of a VFS"));
     let c_name = CString::new(name).map_err(|_| unusable())?;
     if name.is_empty() {
@@ -44,7 +54,7 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
     let default_before = if default { name_of_default() } else { None };
     let state = State { vfs: Some(Arc::new(vfs)), open_files: 0, is_registered: true };
     let registered: &'static Registered =
-        Box::leak(Box::new(Registered { platform, state: Mutex::new(state) }));
+        Box::leak(Box::new(Registered { platform, files, state: Mutex::new(state) }));
     let name: &'static CStr = Box::leak(c_name.into_boxed_c_str());
     let c_vfs = CVfs(Box::leak(Box::new(method_table(name, registered))));
     // SAFETY: the table and all that it points to live for ever (invariant 1).
@@ -112,9 +122,18 @@ impl Drop for Registration {
     }
 }
 
+/// Files that a `Vfs` opens; the platform opens the others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Files {
+    All,
+    /// Write-ahead logs whose path is UTF-8.
+    Logs,
+}
+
 /// The target of the `pAppData` of our VFS.
 pub(super) struct Registered {
     platform: Platform,
+    files: Files,
     state: Mutex<State>,
 }
 
@@ -191,7 +210,8 @@ fn name_of_default() -> Option<CString> {
 fn method_table(name: &'static CStr, registered: &'static Registered) -> ffi::sqlite3_vfs {
     ffi::sqlite3_vfs {
         iVersion: 2,
-        szOsFile: file::SIZE_OF_FILE,
+        // Room for a file of ours or of the platform's.
+        szOsFile: file::SIZE_OF_FILE.max(registered.platform.file_bytes()),
         mxPathname: registered.platform.path_bytes_max(),
         pNext: ptr::null_mut(),
         zName: name.as_ptr(),
@@ -220,6 +240,27 @@ fn method_table(name: &'static CStr, registered: &'static Registered) -> ffi::sq
 unsafe fn registered(vfs: *mut ffi::sqlite3_vfs) -> &'static Registered {
     // SAFETY: by the caller's word, and `Registered` lives for ever (invariant 1).
     unsafe { &*(*vfs).pAppData.cast::<Registered>() }
+}
+
+/// The VFS whose methods SQLite calls for databases: the platform's for one that is for logs only.
+///
+/// # Safety
+/// `vfs` must be registered.
+pub(super) unsafe fn vfs_of_databases(vfs: *mut ffi::sqlite3_vfs) -> *mut ffi::sqlite3_vfs {
+    type Open = unsafe extern "C" fn(
+        *mut ffi::sqlite3_vfs,
+        ffi::sqlite3_filename,
+        *mut ffi::sqlite3_file,
+        c_int,
+        *mut c_int,
+    ) -> c_int;
+    // SAFETY: by the caller's word.
+    let is_ours = unsafe { (*vfs).xOpen }.is_some_and(|it| ptr::fn_addr_eq(it, open as Open));
+    // SAFETY: only our tables have this method.
+    match is_ours.then(|| unsafe { registered(vfs) }) {
+        Some(Registered { files: Files::Logs, platform, .. }) => platform.pointer(),
+        _ => vfs,
+    }
 }
 
 /// # Safety
@@ -253,6 +294,33 @@ unsafe fn uri_parameters(path: *const c_char) -> Vec<CString> {
     parameters
 }
 
+/// Hands a call on to the platform's VFS, or answers `$missing` if it has no such method.
+macro_rules! to_platform {
+    ($vfs:ident, $method:ident($($argument:expr),*), $missing:expr) => {{
+        // SAFETY: SQLite's contract, which the platform's VFS may rely on as we do.
+        unsafe {
+            let platform = registered($vfs).platform.pointer();
+            match (*platform).$method {
+                Some(method) => method(platform $(, $argument)*),
+                None => $missing,
+            }
+        }
+    }};
+}
+
+/// Returns true if the `Vfs` opens this file, and not the platform.
+///
+/// # Safety
+/// As SQLite calls `xOpen`.
+unsafe fn is_ours(vfs: *mut ffi::sqlite3_vfs, path: ffi::sqlite3_filename, flags: c_int) -> bool {
+    // SAFETY: by the caller's word.
+    match unsafe { registered(vfs) }.files {
+        Files::All => true,
+        // SAFETY: as above.
+        Files::Logs => OpenFlags(flags).kind() == FileKind::Wal && unsafe { text(path) }.is_ok(),
+    }
+}
+
 // The callbacks. All their SAFETY lines rest on SQLite's contract: `vfs` is ours,
 // texts end with a zero, and places for answers may be written.
 
@@ -263,6 +331,10 @@ unsafe extern "C" fn open(
     flags: c_int,
     flags_out: *mut c_int,
 ) -> c_int {
+    // SAFETY: SQLite's contract.
+    if !unsafe { is_ours(vfs, path, flags) } {
+        return to_platform!(vfs, xOpen(path, place, flags, flags_out), ffi::SQLITE_CANTOPEN);
+    }
     // SAFETY: `place` has room for SIZE_OF_FILE bytes. Until a file is in it, null
     // tells SQLite that there is nothing to close.
     unsafe { (*place).pMethods = ptr::null() };
@@ -295,6 +367,10 @@ unsafe extern "C" fn delete(
     path: *const c_char,
     sync_folder: c_int,
 ) -> c_int {
+    // SAFETY: SQLite's contract.
+    if unsafe { registered(vfs) }.files == Files::Logs {
+        return to_platform!(vfs, xDelete(path, sync_folder), ffi::SQLITE_IOERR_DELETE);
+    }
     guarded(|| {
         // SAFETY: SQLite's contract.
         let (registered, path) = unsafe { (registered(vfs), text(path)?) };
@@ -308,6 +384,10 @@ unsafe extern "C" fn access(
     flags: c_int,
     answer: *mut c_int,
 ) -> c_int {
+    // SAFETY: SQLite's contract.
+    if unsafe { registered(vfs) }.files == Files::Logs {
+        return to_platform!(vfs, xAccess(path, flags, answer), ffi::SQLITE_IOERR_ACCESS);
+    }
     guarded(|| {
         let access = match flags {
             ffi::SQLITE_ACCESS_READWRITE => Access::ReadWrite,
@@ -329,6 +409,10 @@ unsafe extern "C" fn full_path(
     room_bytes: c_int,
     place: *mut c_char,
 ) -> c_int {
+    // SAFETY: SQLite's contract.
+    if unsafe { registered(vfs) }.files == Files::Logs {
+        return to_platform!(vfs, xFullPathname(path, room_bytes, place), ffi::SQLITE_CANTOPEN);
+    }
     let mut followed_link = false;
     let code = guarded(|| {
         // SAFETY: SQLite's contract.
@@ -347,20 +431,6 @@ unsafe extern "C" fn full_path(
         Ok(())
     });
     if code == ffi::SQLITE_OK && followed_link { ffi::SQLITE_OK_SYMLINK } else { code }
-}
-
-/// Hands a call on to the platform's VFS, or answers `$missing` if it has no such method.
-macro_rules! to_platform {
-    ($vfs:ident, $method:ident($($argument:expr),*), $missing:expr) => {{
-        // SAFETY: SQLite's contract, which the platform's VFS may rely on as we do.
-        unsafe {
-            let platform = registered($vfs).platform.pointer();
-            match (*platform).$method {
-                Some(method) => method(platform $(, $argument)*),
-                None => $missing,
-            }
-        }
-    }};
 }
 
 unsafe extern "C" fn extension_open(

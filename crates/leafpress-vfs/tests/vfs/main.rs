@@ -2,6 +2,8 @@
 
 mod count;
 mod errors;
+#[cfg(unix)]
+mod gathered_log;
 mod hooked;
 mod in_memory;
 mod layer;

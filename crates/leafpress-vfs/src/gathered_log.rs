@@ -1,0 +1,232 @@
+//! Writes to the write-ahead log, gathered: a transaction is written by one call of the system, or
+//! by one for each [`GATHERED_BYTES_MAX`].
+//!
+//! SQLite writes each frame by two calls, 24 bytes of header and a page. Each costs a call of the
+//! system, and where the file grows, the system first clears the rest of the block that the call
+//! begins in.
+//!
+//! ```text
+//! header, page, header, page, … ──► memory ──► one write: before a frame that ends a transaction
+//!                                              is answered, before a sync, and when memory is full
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. When a write returns that completes a frame which ends a transaction, all frames are in the
+//!    file. Until then only this connection reads them: the index of the log does not know them yet.
+//! 2. What this connection reads is what it wrote, gathered or not.
+//! 3. Gathered bytes are of a transaction that has not ended. Those that cannot be written are
+//!    forgotten: SQLite rolls the transaction back then, and they must not come back later.
+//! 4. A sync returns when all that was written before is in the file, and synced.
+//!
+//! A killed process loses what is gathered, as it loses its transaction.
+//!
+//! Must never: gather what SQLite does not follow with the last frame of a transaction or a sync.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::c_api::platform::is_bare_default;
+use super::c_api::registration::{Registration, register_for_logs};
+use super::{
+    FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsFile, VfsLayer,
+    VfsResult,
+};
+use crate::error::Result;
+use crate::fork::Turn;
+
+/// Bytes from which on all that is gathered is written.
+const GATHERED_BYTES_MAX: usize = 64 << 10;
+
+/// Writes of this size and more gain nothing by being gathered.
+const LARGE_WRITE_BYTES: usize = 64 << 10;
+
+/// Length of the log's header, and where it has the size of pages (file format, section 4.1).
+const LOG_HEADER_BYTES: usize = 32;
+const PAGE_SIZE: Range<usize> = 8..12;
+
+/// Length of a frame's header, and where it has the size of the database; only the last frame of a
+/// transaction has one.
+const FRAME_HEADER_BYTES: usize = 24;
+const DATABASE_SIZE: Range<usize> = 4..8;
+
+/// A VFS that gathers writes to the log, over any other.
+#[derive(Debug)]
+pub struct GatheredLog<V> {
+    inner: V,
+    commits_at_once: bool,
+}
+
+impl<V: Vfs> GatheredLog<V> {
+    /// Gathers the writes to logs of `inner`.
+    pub const fn new(inner: V) -> Self {
+        Self { inner, commits_at_once: true }
+    }
+
+    /// Without invariant 1: for a test that must find lost commits.
+    pub const fn without_commits(inner: V) -> Self {
+        Self { inner, commits_at_once: false }
+    }
+}
+
+impl<V: Vfs> VfsLayer for GatheredLog<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
+    fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
+        let Opened { file, flags } = self.inner.open(path, flags)?;
+        if flags.kind() != FileKind::Wal {
+            return Ok(Opened { file, flags });
+        }
+        Ok(Opened { file: Box::new(LogFile::new(file, self.commits_at_once)), flags })
+    }
+}
+
+/// The name of the VFS that gathers writes to the log, and leaves all other files to the platform's
+/// own methods. It is registered at the first call. `None` where connections that name no VFS go
+/// through another one than the platform's.
+pub fn gathered_log_vfs() -> Option<&'static str> {
+    static REGISTERED: OnceLock<Result<Registration>> = OnceLock::new();
+    if !is_bare_default() {
+        return None;
+    }
+    let registered = {
+        let _turn = Turn::LeafpressVfs.take();
+        REGISTERED.get_or_init(|| {
+            let vfs = GatheredLog::new(PlatformVfs::new());
+            let registered = register_for_logs("leafpress-log", vfs);
+            registered.inspect_err(|error| tracing::warn!(%error, "writes are not gathered"))
+        })
+    };
+    registered.as_ref().ok()?.name().to_str().ok()
+}
+
+struct LogFile {
+    below: Box<dyn VfsFile>,
+    /// Length of a frame; none before the log has a header.
+    frame_bytes: Option<u64>,
+    /// Where the gathered bytes begin in the file. If there are none, where the last write ended.
+    start: u64,
+    gathered: Vec<u8>,
+    /// True from the header of a frame that ends a transaction to the header of the next frame.
+    ends_transaction: bool,
+    commits_at_once: bool,
+}
+
+impl LogFile {
+    fn new(below: Box<dyn VfsFile>, commits_at_once: bool) -> Self {
+        let (frame_bytes, gathered) = (None, Vec::new());
+        Self { below, frame_bytes, start: 0, gathered, ends_transaction: false, commits_at_once }
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.gathered.len() as u64
+    }
+
+    /// Writes what is gathered.
+    fn flush(&mut self) -> VfsResult<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        let end = self.end();
+        let outcome = self.below.write(&self.gathered, self.start);
+        self.gathered.clear();
+        self.start = end;
+        outcome
+    }
+
+    /// Puts bytes that begin within the gathered ones, or just behind them, in their place.
+    fn gather(&mut self, bytes: &[u8], offset: u64) {
+        let at = (offset - self.start) as usize;
+        let kept = self.gathered.len().saturating_sub(at).min(bytes.len());
+        self.gathered[at..at + kept].copy_from_slice(&bytes[..kept]);
+        self.gathered.extend_from_slice(&bytes[kept..]);
+    }
+
+    /// Returns true if this write is the header of a frame. SQLite writes a page in two parts where
+    /// a sync has to come between them, so the length alone does not tell.
+    fn is_frame_header(&mut self, bytes: &[u8], offset: u64) -> VfsResult<bool> {
+        let Some(in_frames) = offset.checked_sub(LOG_HEADER_BYTES as u64) else {
+            self.frame_bytes = frame_bytes(bytes);
+            return Ok(false);
+        };
+        if self.frame_bytes.is_none() {
+            let mut header = [0; LOG_HEADER_BYTES];
+            let count = FileLayer::read(self, &mut header, 0)?;
+            self.frame_bytes = frame_bytes(&header[..count]);
+        }
+        let begins_frame = self.frame_bytes.is_some_and(|bytes| in_frames.is_multiple_of(bytes));
+        Ok(begins_frame && bytes.len() == FRAME_HEADER_BYTES)
+    }
+}
+
+/// Length of the frames of a log with this header.
+fn frame_bytes(header: &[u8]) -> Option<u64> {
+    let page_bytes = header.get(PAGE_SIZE)?.try_into().ok()?;
+    Some(u64::from(u32::from_be_bytes(page_bytes)) + FRAME_HEADER_BYTES as u64)
+}
+
+impl FileLayer for LogFile {
+    fn below(&self) -> &dyn VfsFile {
+        &*self.below
+    }
+
+    fn below_mut(&mut self) -> &mut dyn VfsFile {
+        &mut *self.below
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
+        let is_header = self.is_frame_header(bytes, offset)?;
+        if is_header {
+            self.ends_transaction = bytes[DATABASE_SIZE] != [0; 4];
+        }
+        let follows = (self.start..=self.end()).contains(&offset);
+        let is_large = bytes.len() >= LARGE_WRITE_BYTES || self.frame_bytes.is_none();
+        if !follows || is_large {
+            self.flush()?;
+            self.start = offset;
+        }
+        self.gather(bytes, offset);
+        // A header that does not follow may be one that is written again: no page comes after it.
+        let is_due =
+            if is_header { !follows } else { self.ends_transaction && self.commits_at_once };
+        if is_due || is_large || self.gathered.len() >= GATHERED_BYTES_MAX {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
+        let wanted = offset..offset + buffer.len() as u64;
+        let both = wanted.start.max(self.start)..wanted.end.min(self.end());
+        if both.is_empty() {
+            return self.below.read(buffer, offset);
+        }
+        let in_buffer = (both.start - offset) as usize..(both.end - offset) as usize;
+        let in_gathered = (both.start - self.start) as usize..(both.end - self.start) as usize;
+        let mut count = in_buffer.end;
+        if both != wanted {
+            let read = self.below.read(buffer, offset)?;
+            buffer[read..].fill(0);
+            count = count.max(read);
+        }
+        buffer[in_buffer].copy_from_slice(&self.gathered[in_gathered]);
+        Ok(count)
+    }
+
+    fn truncate(&mut self, size: u64) -> VfsResult<()> {
+        self.flush()?;
+        self.below.truncate(size)
+    }
+
+    fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
+        self.flush()?;
+        self.below.sync(kind)
+    }
+
+    fn size(&mut self) -> VfsResult<u64> {
+        let size = self.below.size()?;
+        Ok(if self.gathered.is_empty() { size } else { size.max(self.end()) })
+    }
+}
