@@ -85,10 +85,10 @@ impl<V: Vfs> VfsLayer for GatheredLog<V> {
 
 /// The name of the VFS that gathers writes to the log, and leaves all other files to the platform's
 /// own methods. It is registered at the first call. `None` where connections that name no VFS go
-/// through another one than the platform's.
+/// through another one than the platform's, and on Windows, where it was not tested.
 pub fn gathered_log_vfs() -> Option<&'static str> {
     static REGISTERED: OnceLock<Result<Registration>> = OnceLock::new();
-    if !is_bare_default() {
+    if !cfg!(unix) || !is_bare_default() {
         return None;
     }
     let registered = {

@@ -81,7 +81,7 @@ fn check(case: &Case, threads: &[usize]) {
         let file = fs::read(&database).unwrap();
         assert_eq!(report.bytes_written, file.len() as u64);
         if let Some(first) = &first_file {
-            assert!(*first == file, "{threads} threads make another file");
+            assert_same_file(case, &expected, &database, first);
             continue;
         }
         expected.assert_equals(&database);
@@ -91,7 +91,16 @@ fn check(case: &Case, threads: &[usize]) {
     if let Some(first_file) = first_file {
         let database = folder.path().join("read.db");
         case.loader(&database).load_reader("input.csv", &case.input.0[..]).unwrap();
-        assert!(fs::read(&database).unwrap() == first_file, "a reader makes another file");
+        assert_same_file(case, &expected, &database, &first_file);
+    }
+}
+
+/// Asserts that a load by other threads or from a reader made the same bytes; where rows may have been
+/// sorted, which lets pages end elsewhere, the same rows.
+fn assert_same_file(case: &Case, expected: &Expected, database: &Path, first_file: &[u8]) {
+    if fs::read(database).unwrap() != first_file {
+        assert!(case.primary_key.is_some(), "{} has other bytes", database.display());
+        expected.assert_equals(database);
     }
 }
 
