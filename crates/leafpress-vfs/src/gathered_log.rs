@@ -1,5 +1,5 @@
 //! Writes to the write-ahead log, gathered: a transaction is written by one call of the system, or
-//! by one for each [`GATHERED_BYTES_MAX`].
+//! by one for each 64 KiB.
 //!
 //! SQLite writes each frame by two calls, 24 bytes of header and a page. Each costs a call of the
 //! system, and where the file grows, the system first clears the rest of the block that the call
