@@ -11,6 +11,7 @@
 //!
 //! Must never: know what becomes of the rows.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -164,6 +165,13 @@ pub trait RowBatch: Send + Sync + Default {
             Value::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// The text of a column as a part of a larger buffer, which is copied faster; `None` where it
+    /// is no text, or not kept so.
+    #[inline(always)]
+    fn text_within(&self, _row: usize, _column: usize) -> Option<(&[u8], Range<usize>)> {
+        None
     }
 
     /// Largest number of bytes of text and blob content that a row may have.

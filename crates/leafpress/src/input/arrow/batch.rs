@@ -17,8 +17,8 @@ use crate::input::rows::RowBatch;
 pub struct ArrowBatch {
     names: Arc<[String]>,
     columns: Vec<Column>,
-    /// Indices of the columns that may hold text or blobs.
-    content: Vec<usize>,
+    /// Bytes of text and blobs of each row.
+    content_bytes: Vec<usize>,
     rows: usize,
     first_line: u64,
 }
@@ -45,8 +45,19 @@ impl ArrowBatch {
         }
         let columns =
             names.iter().zip(batch.columns()).map(column).collect::<Result<Vec<_>, String>>()?;
-        let content = (0..columns.len()).filter(|index| columns[*index].has_content()).collect();
-        Ok(Self { names: Arc::clone(names), columns, content, rows: rows.len(), first_line })
+        let mut content_bytes = vec![0; rows.len()];
+        for column in &columns {
+            column.add_content_bytes(&mut content_bytes);
+        }
+        Ok(Self { names: Arc::clone(names), columns, content_bytes, rows: rows.len(), first_line })
+    }
+}
+
+#[cfg(test)]
+impl ArrowBatch {
+    /// Number of columns.
+    pub(super) fn columns(&self) -> usize {
+        self.columns.len()
     }
 }
 
@@ -60,12 +71,14 @@ impl RowBatch for ArrowBatch {
         self.columns[column].value(row)
     }
 
+    #[inline]
+    fn text_within(&self, row: usize, column: usize) -> Option<(&[u8], Range<usize>)> {
+        self.columns[column].text_within(row)
+    }
+
+    #[inline]
     fn content_bytes(&self, row: usize) -> usize {
-        let bytes_of = |column: &usize| match self.columns[*column].value(row) {
-            Value::Text(bytes) | Value::Blob(bytes) => bytes.len(),
-            _ => 0,
-        };
-        self.content.iter().map(bytes_of).sum()
+        self.content_bytes[row]
     }
 
     fn line(&self, row: usize) -> u64 {

@@ -8,6 +8,8 @@
 //!
 //! Must never: panic once made, whatever row below its length is asked for.
 
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType,
@@ -26,6 +28,12 @@ use super::nested;
 use super::text::write_decimal;
 use super::times;
 use super::types::DIGITS_OF_64_BITS;
+
+// A string view: length (4 bytes), then the text itself if it is short, else four of its bytes, the
+// index of a buffer and an offset there (Arrow columnar format, variable-size binary view layout).
+const VIEW_BYTES: usize = size_of::<u128>();
+const VIEW_LENGTH_BYTES: usize = size_of::<u32>();
+const VIEW_INLINE_BYTES_MAX: usize = VIEW_BYTES - VIEW_LENGTH_BYTES;
 
 /// A column, ready to be read by row.
 #[derive(Debug)]
@@ -162,12 +170,53 @@ impl Column {
         }
     }
 
-    /// Returns true if values may be text or blobs.
-    pub fn has_content(&self) -> bool {
+    /// The text of a row, if it is a part of a larger buffer.
+    #[inline]
+    pub fn text_within(&self, row: usize) -> Option<(&[u8], Range<usize>)> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
         match &self.values {
-            Values::Null | Values::Boolean(_) | Values::Integer(_) | Values::Real(_) => false,
-            Values::Chosen(_, values) => values.has_content(),
-            _ => true,
+            Values::Text(texts) => {
+                let ends = texts.value_offsets();
+                Some((texts.value_data(), ends[row] as usize..ends[row + 1] as usize))
+            }
+            Values::TextView(texts) => {
+                let view = texts.views()[row];
+                let length = view as u32 as usize;
+                if length <= VIEW_INLINE_BYTES_MAX {
+                    let start = row * VIEW_BYTES + VIEW_LENGTH_BYTES;
+                    return Some((texts.views().inner().as_slice(), start..start + length));
+                }
+                let (buffer, start) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
+                Some((texts.data_buffers()[buffer].as_slice(), start..start + length))
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds the bytes of each row's text or blob.
+    pub fn add_content_bytes(&self, sums: &mut [usize]) {
+        // The length of a NULL may be any number, so columns with NULLs are read value by value.
+        match &self.values {
+            Values::Null | Values::Boolean(_) | Values::Integer(_) | Values::Real(_) => {}
+            Values::TextView(texts) if self.nulls.is_none() => {
+                for (sum, view) in sums.iter_mut().zip(texts.views()) {
+                    *sum += *view as u32 as usize;
+                }
+            }
+            Values::Text(texts) if self.nulls.is_none() => {
+                for (sum, ends) in sums.iter_mut().zip(texts.value_offsets().windows(2)) {
+                    *sum += (ends[1] - ends[0]) as usize;
+                }
+            }
+            _ => {
+                for (row, sum) in sums.iter_mut().enumerate() {
+                    if let Value::Text(bytes) | Value::Blob(bytes) = self.value(row) {
+                        *sum += bytes.len();
+                    }
+                }
+            }
         }
     }
 }

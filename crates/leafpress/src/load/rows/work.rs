@@ -1,6 +1,6 @@
 //! Work of passes over typed rows: encoding, and the survey of types.
 
-use leafpress_format::{NumberText, PageRange};
+use leafpress_format::{FormatError, NumberText, PageRange};
 
 use crate::input::rows::RowBatch;
 use crate::load::passes::frame::{Halt, Rows, Work};
@@ -17,6 +17,29 @@ pub struct EncodeBatches<'p, 'b> {
 }
 
 impl<'b> EncodeBatches<'_, 'b> {
+    /// Presses one row into a leaf.
+    #[inline(always)]
+    fn press<B: RowBatch>(
+        &self,
+        rows: &Rows<'_, B>,
+        row: usize,
+        sequence: u64,
+        (encoder, number): &mut (Encoder<'b>, NumberText),
+    ) -> Result<(), Halt> {
+        let rowid = self.rowid(rows, row, sequence)?;
+        let mut written = TypedWritten::Whole;
+        let pushed =
+            encoder.leaves.push(rowid, self.rules.record_bytes_max(rows.piece, row), |record| {
+                written = self.rules.write(rows.piece, row, sequence, record, number);
+            });
+        self.whole(written, rows, row)?;
+        pushed.map_err(|error| match error {
+            FormatError::NotAscending { .. } => Halt::Unsorted,
+            error => bad(rows, row, error.to_string()),
+        })
+    }
+
+    /// Encodes one row and passes it on to all of its B-trees.
     fn encode<B: RowBatch>(
         &self,
         rows: &Rows<'_, B>,
@@ -24,32 +47,57 @@ impl<'b> EncodeBatches<'_, 'b> {
         sequence: u64,
         (encoder, number): &mut (Encoder<'b>, NumberText),
     ) -> Result<(), Halt> {
-        let bad = |reason| Halt::Failed(rows.bad_row(row, reason).into());
-        let rowid = match self.rules.rowid(rows.piece, row) {
-            Ok(rowid) => rowid.unwrap_or_else(|| self.build.rowid(sequence)),
-            Err(_) if self.key_is_detected && !self.rules.rowid_is_null(rows.piece, row) => {
-                return Err(Halt::Refuted);
-            }
-            Err(reason) => return Err(bad(reason)),
-        };
+        let rowid = self.rowid(rows, row, sequence)?;
         let mut written = TypedWritten::Whole;
         encoder.encode(self.rules.record_bytes_max(rows.piece, row), |record| {
             written = self.rules.write(rows.piece, row, sequence, record, number);
         });
-        match written {
-            TypedWritten::Whole => {}
-            TypedWritten::Refuted => return Err(Halt::Refuted),
-            TypedWritten::Bad(_) => {
-                let reason = self.rules.check(rows.piece, row).err();
-                return Err(bad(reason.unwrap_or_else(|| "the row is bad".to_owned())));
-            }
-        }
+        self.whole(written, rows, row)?;
         encoder.add(sequence, rowid).map_err(|halt| match halt {
             AddHalt::Unsorted => Halt::Unsorted,
-            AddHalt::TooLong(reason) => bad(reason),
+            AddHalt::TooLong(reason) => bad(rows, row, reason),
             AddHalt::Failed(error) => error.into(),
         })
     }
+
+    #[inline(always)]
+    fn rowid<B: RowBatch>(
+        &self,
+        rows: &Rows<'_, B>,
+        row: usize,
+        sequence: u64,
+    ) -> Result<i64, Halt> {
+        match self.rules.rowid(rows.piece, row) {
+            Ok(rowid) => Ok(rowid.unwrap_or_else(|| self.build.rowid(sequence))),
+            Err(_) if self.key_is_detected && !self.rules.rowid_is_null(rows.piece, row) => {
+                Err(Halt::Refuted)
+            }
+            Err(reason) => Err(bad(rows, row, reason)),
+        }
+    }
+
+    #[inline(always)]
+    fn whole<B: RowBatch>(
+        &self,
+        written: TypedWritten,
+        rows: &Rows<'_, B>,
+        row: usize,
+    ) -> Result<(), Halt> {
+        match written {
+            TypedWritten::Whole => Ok(()),
+            TypedWritten::Refuted => Err(Halt::Refuted),
+            TypedWritten::Bad(_) => {
+                let reason = self.rules.check(rows.piece, row).err();
+                Err(bad(rows, row, reason.unwrap_or_else(|| "the row is bad".to_owned())))
+            }
+        }
+    }
+}
+
+/// Halt for a row that cannot be stored.
+#[cold]
+fn bad<B: RowBatch>(rows: &Rows<'_, B>, row: usize, reason: String) -> Halt {
+    Halt::Failed(rows.bad_row(row, reason).into())
 }
 
 impl<'b, B: RowBatch> Work<B> for EncodeBatches<'_, 'b> {
@@ -63,8 +111,15 @@ impl<'b, B: RowBatch> Work<B> for EncodeBatches<'_, 'b> {
 
     fn rows(&self, rows: &Rows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
         made.0.clear();
-        for (sequence, row) in (rows.before..).zip(rows.places()) {
-            self.encode(rows, row, sequence, made)?;
+        // With both ways in one loop, the record would not be kept in registers.
+        if made.0.is_plain() {
+            for (sequence, row) in (rows.before..).zip(rows.places()) {
+                self.press(rows, row, sequence, made)?;
+            }
+        } else {
+            for (sequence, row) in (rows.before..).zip(rows.places()) {
+                self.encode(rows, row, sequence, made)?;
+            }
         }
         made.0.close();
         Ok(())

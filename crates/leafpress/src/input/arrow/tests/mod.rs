@@ -86,6 +86,20 @@ fn check_batch(batch: &ArrowBatch, rows_before: usize) {
         assert!(batch.excerpt(row).chars().count() <= 201);
     }
     assert!(batch.bad_rows().is_empty());
+    let columns = batch.columns();
+    for row in 0..batch.rows() {
+        let mut content_bytes = 0;
+        for column in 0..columns {
+            let value = batch.value(row, column);
+            if let Value::Text(bytes) | Value::Blob(bytes) = value {
+                content_bytes += bytes.len();
+            }
+            if let Some((source, text)) = batch.text_within(row, column) {
+                assert_eq!(value, Value::Text(&source[text]), "row {row}, column {column}");
+            }
+        }
+        assert_eq!(batch.content_bytes(row), content_bytes, "row {row}");
+    }
 }
 
 /// The batches as an Arrow stream.

@@ -235,6 +235,12 @@ impl TypedRules {
         for (column, source) in self.sources.iter().enumerate().rev() {
             let written = match source {
                 ValueSource::Field(field) => {
+                    if matches!(self.direct[column], Direct::Text | Direct::Content)
+                        && let Some((source, text)) = batch.text_within(row, *field)
+                    {
+                        record.text_within(source, text.start, text.end);
+                        continue;
+                    }
                     let value = batch.value(row, *field);
                     self.write_value(column, value, || batch.text(row, *field), record, number)
                 }
