@@ -178,7 +178,7 @@ class Examples(unittest.TestCase):
         for document in DOCUMENTS:
             for words in command_lines(document):
                 depth = 1
-                if words[0] == "queue":
+                if words[0] in ("queue", "shards"):
                     depth = 3 if words[1:2] == ["schedule"] else 2
                 command = [word for word in words[:depth] if re.fullmatch("[a-z]+", word)]
                 command = tuple(command)

@@ -3,7 +3,7 @@
 //!
 //! The map: `flags` is the one definition of the command line; each file in
 //! `commands` runs one command; `io_report` does the work of `leafpress io`;
-//! `summary` turns a command's result into text with the shapes of `human`;
+//! `loading` is what the commands share that load files; `summary` turns a command's result into text with the shapes of `human`;
 //! `output` writes results and messages; `progress` draws on a terminal;
 //! `interrupt` and `stdin` let ctrl-C stop the work; `exit` knows what the
 //! exit statuses mean.
@@ -20,6 +20,7 @@ mod flags;
 mod human;
 mod interrupt;
 mod io_report;
+mod loading;
 mod output;
 mod progress;
 mod stdin;
@@ -61,6 +62,8 @@ fn run_command(command: &Command, arguments: &[OsString]) -> Result<Status, clap
         Command::Advise(flags) => commands::advise::run(flags),
         Command::Io(flags) => Ok(commands::io::run(flags)),
         Command::Queue(flags) => commands::queue::run(flags),
+        Command::Shard(flags) => commands::shard::run(flags),
+        Command::Shards(flags) => Ok(commands::shards::run(flags)),
         Command::Completions(flags) => Ok(commands::completions::run(flags)),
         Command::Man(flags) => Ok(commands::man::run(flags)),
     }

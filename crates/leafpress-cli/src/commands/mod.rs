@@ -11,5 +11,7 @@ pub mod io;
 pub mod load;
 pub mod man;
 pub mod queue;
+pub mod shard;
+pub mod shards;
 pub mod storage;
 pub mod verify;

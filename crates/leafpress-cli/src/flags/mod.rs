@@ -22,6 +22,7 @@ mod doctor;
 mod io;
 mod load;
 mod queue;
+mod shard;
 mod spelling;
 mod storage;
 mod values;
@@ -29,7 +30,9 @@ pub use advise::{AdviseFlags, PowerCutFlag};
 pub use bench::{BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag};
 pub use doctor::DoctorFlags;
 pub use io::IoFlags;
-pub use load::{FormatFlag, InputFlags, LoadFlags, OnErrorFlag, RaggedFlag};
+pub use load::{
+    BadRowFlags, ColumnFlags, FormatFlag, InputFlags, LoadFlags, OnErrorFlag, RaggedFlag,
+};
 pub use queue::{
     OrNone, QueueAckFlags, QueueAction, QueueClaimFlags, QueueCommonFlags, QueueExtendFlags,
     QueueFailFlags, QueueFlags, QueueListFlags, QueueMissedFlag, QueueNackFlags, QueueNamedFlags,
@@ -39,6 +42,7 @@ pub use queue::{
     QueueStateFlag, QueueStatsFlags, QueueWorkFlags, When, parse_duration, parse_time,
     parse_unique_for, parse_when,
 };
+pub use shard::{ShardFlags, ShardsAction, ShardsFlags};
 pub use spelling::as_flag;
 pub use storage::StorageFlags;
 pub use values::{NamedType, Names};
@@ -94,6 +98,8 @@ pub enum Command {
     Advise(AdviseFlags),
     Io(IoFlags),
     Queue(QueueFlags),
+    Shard(Box<ShardFlags>),
+    Shards(ShardsFlags),
     Bench(Box<BenchFlags>),
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]

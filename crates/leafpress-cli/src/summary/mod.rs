@@ -11,6 +11,7 @@ mod doctor;
 mod io;
 mod one_row;
 mod queue;
+mod shards;
 mod storage;
 
 pub use self::advise::of_advise;
@@ -21,6 +22,7 @@ pub use self::queue::{
     of_job, of_jobs, of_queue_in_a_line, of_queue_settings, of_queues, of_queues_within,
     of_schedules, of_work,
 };
+pub use self::shards::{of_collected, of_runs, of_shard, of_verdict};
 pub use self::storage::of_storage;
 
 use std::path::Path;

@@ -71,7 +71,7 @@ impl Error {
     }
 
     /// An input or a database that was changed by others while it was in use.
-    pub(crate) fn changed(reason: impl Into<String>) -> Self {
+    pub fn changed(reason: impl Into<String>) -> Self {
         ErrorKind::Changed { reason: reason.into() }.into()
     }
 

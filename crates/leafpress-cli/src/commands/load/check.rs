@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::flags::{FormatFlag, InputFlags, LoadFlags, Names, OnErrorFlag};
+use crate::flags::{FormatFlag, InputFlags, LoadFlags, OnErrorFlag};
+use crate::loading::is_stdin;
 use leafpress::path_text;
 
 /// Endings of files that are read, not made: a hint that DB and INPUT are swapped.
@@ -28,11 +29,6 @@ pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     check_declaration(flags)?;
     check_conflicts(flags)?;
     check_bad_rows(flags)
-}
-
-/// Returns true if the path stands for standard input.
-pub fn is_stdin(path: &Path) -> bool {
-    path.as_os_str() == "-"
 }
 
 fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
@@ -233,9 +229,4 @@ fn check_bad_rows(flags: &LoadFlags) -> Result<(), String> {
         )),
         None => Ok(()),
     }
-}
-
-/// All names of a flag that may be repeated.
-pub fn all_names(lists: &[Names]) -> impl Iterator<Item = &String> {
-    lists.iter().flat_map(|Names(names)| names)
 }

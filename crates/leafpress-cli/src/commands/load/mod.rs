@@ -2,25 +2,24 @@
 //!
 //! Must never: read or write a row itself, or begin a load whose flags contradict.
 
-use std::io::{self, IsTerminal as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use leafpress::load::{
-    CancelToken, CsvOptions, DryRun, InputFormat, IntoTable, Loader, OnError, Ragged, Report,
-};
+use leafpress::Error;
+use leafpress::load::{CancelToken, DryRun, IntoTable, Loader, Report};
 use leafpress::vfs::locks;
-use leafpress::{Error, ErrorKind};
 
-use self::check::{all_names, check, is_stdin};
+use self::check::check;
 use crate::exit::Status;
-use crate::flags::{FormatFlag, LoadFlags, NamedType, Names, OnErrorFlag, RaggedFlag, usage_error};
+use crate::flags::{LoadFlags, usage_error};
+use crate::loading::{
+    all_names, as_stop, is_stdin, load, on_error, paths, stdin, with_columns, with_input,
+};
 use crate::progress::{self, LoadBar};
-use crate::stdin::{InterruptibleStdin, STDIN_NAME};
+use crate::stdin::STDIN_NAME;
 use crate::{interrupt, output, summary};
 
 mod check;
-mod paths;
 
 /// Loads the inputs into one table.
 ///
@@ -54,33 +53,11 @@ enum Outcome {
     Dry(DryRun),
 }
 
-fn load(loader: Loader, inputs: &[PathBuf], token: &CancelToken) -> Result<Report, Error> {
-    match inputs {
-        [input] if is_stdin(input) => loader.load_reader(STDIN_NAME, stdin(token)?),
-        inputs => loader.load_files(inputs),
-    }
-}
-
 fn dry_run(loader: Loader, inputs: &[PathBuf], token: &CancelToken) -> Result<DryRun, Error> {
     match inputs {
         [input] if is_stdin(input) => loader.dry_run_reader(STDIN_NAME, stdin(token)?),
         inputs => loader.dry_run_files(inputs),
     }
-}
-
-fn stdin(token: &CancelToken) -> Result<InterruptibleStdin, Error> {
-    if io::stdin().is_terminal() && output::stderr_is_terminal() {
-        output::print_message("reading rows from the terminal; end them with ctrl-D\n");
-    }
-    InterruptibleStdin::new(token.clone())
-        .map_err(|source| Error::io("read", Path::new(STDIN_NAME), source))
-}
-
-/// Standard input that is left because of ctrl-C fails as a read, which is
-/// not what the user should hear.
-fn as_stop(error: Error, token: &CancelToken) -> Error {
-    let is_read = matches!(error.kind(), ErrorKind::Io { .. } | ErrorKind::Input { .. });
-    if is_read && token.is_cancelled() { ErrorKind::Cancelled.into() } else { error }
 }
 
 /// A loader that is told all that the flags say.
@@ -91,13 +68,13 @@ fn loader(
     bar: &Arc<LoadBar>,
 ) -> Result<Loader, Error> {
     let mut loader = Loader::new(&flags.database)
-        .on_error(on_error(flags))
+        .on_error(on_error(&flags.bad_rows))
         .busy_timeout(flags.existing.busy_timeout)
         .cancel(token.clone());
     loader = with_table(loader, flags, inputs)?;
-    loader = with_columns(loader, flags);
+    loader = with_columns(loader, &flags.columns);
     loader = with_keys(loader, flags);
-    loader = with_input(loader, flags);
+    loader = with_input(loader, &flags.input);
     if let Some((into, _)) = flags.existing.way() {
         let makes_missing = matches!(into, IntoTable::Append | IntoTable::Replace);
         loader = loader.into_table(into).create_missing(makes_missing);
@@ -141,32 +118,6 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
     })
 }
 
-fn with_columns(mut loader: Loader, flags: &LoadFlags) -> Loader {
-    let columns = &flags.columns;
-    loader = loader.all_text(columns.all_text).exact(columns.exact);
-    for (old, new) in &columns.rename {
-        loader = loader.rename(old, new);
-    }
-    for column in all_names(&columns.select) {
-        loader = loader.select(column);
-    }
-    for column in all_names(&columns.drop) {
-        loader = loader.drop_column(column);
-    }
-    for column in all_names(&columns.not_null) {
-        loader = loader.not_null(column);
-    }
-    for (column, named_type) in &columns.types {
-        loader = match *named_type {
-            NamedType::Column(column_type) => loader.column_type(column, column_type),
-            NamedType::Timestamp(form) => loader.timestamp(column, form),
-            NamedType::Boolean => loader.boolean(column),
-            NamedType::Exact => loader.exact_column(column),
-        };
-    }
-    loader
-}
-
 fn with_keys(mut loader: Loader, flags: &LoadFlags) -> Loader {
     let keys = &flags.keys;
     loader = loader.without_rowid(keys.without_rowid).analyze(keys.analyze);
@@ -185,55 +136,6 @@ fn with_keys(mut loader: Loader, flags: &LoadFlags) -> Loader {
     match keys.on_conflict {
         Some(on_conflict) => loader.on_conflict(on_conflict.into()),
         None => loader,
-    }
-}
-
-fn with_input(mut loader: Loader, flags: &LoadFlags) -> Loader {
-    let input = &flags.input;
-    loader = loader.csv(csv_options(flags)).trim(input.trim).empty_null(input.empty_null);
-    for marker in &input.null {
-        loader = loader.null_marker(marker);
-    }
-    match input.format {
-        Some(FormatFlag::Json) => loader.format(InputFormat::Json),
-        Some(FormatFlag::Csv | FormatFlag::Tsv) => loader.format(InputFormat::Csv),
-        Some(FormatFlag::Pgtext) => loader.format(InputFormat::PostgresText),
-        Some(FormatFlag::Mysqltext) => loader.format(InputFormat::MysqlText),
-        None if input.tsv => loader.format(InputFormat::Csv),
-        None => loader,
-    }
-}
-
-fn csv_options(flags: &LoadFlags) -> CsvOptions {
-    let input = &flags.input;
-    let ragged = match input.ragged {
-        None | Some(RaggedFlag::Reject) => Ragged::Reject,
-        Some(RaggedFlag::Pad) => Ragged::Pad,
-        Some(RaggedFlag::Truncate) => Ragged::Truncate,
-    };
-    let mut csv = CsvOptions::default()
-        .delimiter(if input.is_tsv() { Some(b'\t') } else { input.delimiter })
-        .quote(input.quote_byte())
-        .escape(input.escape)
-        .header(!input.no_header)
-        .columns(input.columns.as_ref().map(|Names(names)| names.clone()))
-        .ragged(ragged)
-        .skip_lines(input.skip_lines)
-        .comment(input.comment);
-    csv.encoding.clone_from(&input.encoding);
-    if let Some(bytes) = input.max_row_bytes {
-        csv = csv.max_record_bytes(bytes);
-    }
-    csv
-}
-
-fn on_error(flags: &LoadFlags) -> OnError {
-    match flags.bad_rows.on_error {
-        OnErrorFlag::Stop => OnError::Stop,
-        OnErrorFlag::Skip => OnError::Skip {
-            rejects: flags.bad_rows.rejects.clone(),
-            max_rejects: flags.bad_rows.max_rejects,
-        },
     }
 }
 

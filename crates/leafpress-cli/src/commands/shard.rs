@@ -1,0 +1,85 @@
+//! `leafpress shard`: from flags to a [`Sharder`], and from its report to a summary.
+//!
+//! Must never: route or write a row itself.
+
+use std::path::PathBuf;
+
+use leafpress::Result;
+use leafpress::load::{CancelToken, Loader};
+use leafpress_shards::{ShardReport, Sharder};
+
+use crate::exit::Status;
+use crate::flags::{ShardFlags, usage_error};
+use crate::loading::{self, all_names, is_stdin};
+use crate::progress::{self, Spinner};
+use crate::{human, interrupt, output, summary};
+
+/// Splits the inputs.
+///
+/// # Errors
+/// The flags contradict one another.
+pub fn run(flags: &ShardFlags) -> std::result::Result<Status, clap::Error> {
+    let inputs =
+        loading::paths::expand(&flags.inputs).map_err(|message| usage_error("shard", &message))?;
+    if inputs.len() > 1 && inputs.iter().any(|input| is_stdin(input)) {
+        return Err(usage_error("shard", "'-' is standard input, which is read by itself"));
+    }
+    let token = CancelToken::new();
+    let stop = token.clone();
+    interrupt::on_interrupt(move || stop.cancel());
+
+    let is_silent = flags.run.json || flags.run.quiet;
+    let doing = format!("splitting into {}", human::path(&flags.out));
+    let spinner = Spinner::start(progress::is_wanted(is_silent), &doing);
+    let outcome = shard(flags, &inputs, &token).map_err(|error| loading::as_stop(error, &token));
+    drop(spinner);
+
+    let text = |report: &_| if flags.run.quiet { String::new() } else { summary::of_shard(report) };
+    Ok(output::report(outcome, flags.run.json, text, |report| {
+        if report.rows_rejected == 0 { Status::Done } else { Status::DoneWithProblems }
+    }))
+}
+
+fn shard(flags: &ShardFlags, inputs: &[PathBuf], token: &CancelToken) -> Result<ShardReport> {
+    let mut sharder = Sharder::new(&flags.out, flags.by.clone(), flags.parts)
+        .seed(flags.seed)
+        .cancel(token.clone())
+        .with_parts(parts_loader(flags));
+    if let Some(threads) = flags.run.threads {
+        sharder = sharder.threads(threads);
+    }
+    if let Some(bytes) = flags.run.memory {
+        sharder = sharder.memory(bytes);
+    }
+    sharder.run(|stage| {
+        let mut stage = loading::with_columns(stage, &flags.columns);
+        stage =
+            loading::with_input(stage, &flags.input).on_error(loading::on_error(&flags.bad_rows));
+        if let Some(name) = &flags.table.table {
+            stage = stage.table(name);
+        } else if inputs.iter().any(|input| is_stdin(input)) {
+            stage = stage.table("stdin");
+        }
+        loading::load(stage, inputs, token)
+    })
+}
+
+/// The keys and indexes of each part.
+fn parts_loader(flags: &ShardFlags) -> impl Fn(Loader) -> Loader + Send + Sync + 'static {
+    let table = &flags.table;
+    let keys: Vec<String> = all_names(&table.pk).cloned().collect();
+    let not_null: Vec<String> = all_names(&flags.columns.not_null).cloned().collect();
+    let indexes = table.index.clone();
+    let (strict, without_rowid) = (table.strict, table.without_rowid);
+    let (analyze, page_size) = (table.analyze, table.page_size);
+    move |loader| {
+        let mut loader = loader.strict(strict).without_rowid(without_rowid).analyze(analyze);
+        loader = keys.iter().fold(loader, Loader::primary_key);
+        loader = not_null.iter().fold(loader, Loader::not_null);
+        loader = indexes.iter().fold(loader, Loader::index);
+        match page_size {
+            Some(bytes) => loader.page_size(bytes),
+            None => loader,
+        }
+    }
+}

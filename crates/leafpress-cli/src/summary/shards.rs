@@ -1,0 +1,98 @@
+//! Summaries of `leafpress shard` and `leafpress shards`.
+
+use leafpress_shards::{Collected, ShardReport, Verdict};
+use serde_json::Value;
+
+use super::{INDENT, facts, in_a_line_each, notes};
+use crate::human;
+use crate::output::{STRONG, styled, verdict};
+
+/// Problems and files that a summary lists; the JSON has all.
+const LISTED_MAX: usize = 20;
+
+/// The summary of a run that was made.
+pub fn of_shard(report: &ShardReport) -> String {
+    let mut text = format!(
+        "{} {} into {} of {}\n\n",
+        verdict(report.rows_rejected == 0, "split"),
+        human::counted(report.rows, "row", "rows"),
+        human::counted(report.parts as u64, "part", "parts"),
+        styled(STRONG, &human::path(&report.folder)),
+    );
+    let seconds = report.elapsed.as_secs_f64().max(1e-9);
+    text += &facts(&[
+        ["run".to_owned(), report.run.clone(), String::new()],
+        ["table".to_owned(), human::printable(&report.table), String::new()],
+        ["by".to_owned(), human::printable(&report.by), String::new()],
+        [
+            "rows of a part".to_owned(),
+            format!("{} to {}", report.rows_min, report.rows_max),
+            human::bytes(report.bytes),
+        ],
+        [
+            "time".to_owned(),
+            human::duration(report.elapsed),
+            format!("{} rows/s", human::rate(report.rows as f64 / seconds)),
+        ],
+    ]);
+    if report.rows_rejected > 0 {
+        let rows = human::counted(report.rows_rejected, "row was", "rows were");
+        text += &format!("{INDENT}{rows} rejected\n");
+    }
+    text += &notes(&in_a_line_each(&report.notes));
+    text
+}
+
+/// The list of runs.
+pub fn of_runs(object: &Value) -> String {
+    let mut text = String::new();
+    for run in object["runs"].as_array().into_iter().flatten() {
+        let count = |name: &str| run[name].as_u64().unwrap_or(0);
+        text += &format!(
+            "{} {}  {}  {}, {}\n",
+            if run["current"] == true { "*" } else { " " },
+            run["run"].as_str().unwrap_or_default(),
+            human::counted(count("parts"), "part", "parts"),
+            human::counted(count("rows"), "row", "rows"),
+            human::bytes(count("bytes")),
+        );
+    }
+    text
+}
+
+/// The verdict on a run.
+pub fn of_verdict(found: &Verdict) -> String {
+    let mut text = format!(
+        "{}: {} of run {}, {}, {}\n",
+        verdict(found.sound, if found.sound { "sound" } else { "not sound" }),
+        human::counted(found.parts as u64, "part", "parts"),
+        found.run,
+        human::counted(found.rows, "row", "rows"),
+        human::bytes(found.bytes),
+    );
+    text += &listed(&found.problems, "problems");
+    text
+}
+
+/// Files that were removed.
+pub fn of_collected(collected: &Collected) -> String {
+    let files = human::counted(collected.files.len() as u64, "file", "files");
+    let done = if collected.dry_run { "would remove" } else { "removed" };
+    format!(
+        "{done} {files}, {}\n{}",
+        human::bytes(collected.bytes),
+        listed(&collected.files, "files")
+    )
+}
+
+fn listed(lines: &[String], what: &str) -> String {
+    let mut text = String::new();
+    for line in lines.iter().take(LISTED_MAX) {
+        text += &format!("{INDENT}{}\n", human::printable(line));
+    }
+    if lines.len() > LISTED_MAX {
+        text +=
+            &format!("{INDENT}and {} more {what}; --json lists all\n", lines.len() - LISTED_MAX);
+    }
+    text
+}

@@ -1,0 +1,100 @@
+//! `leafpress shard` and `leafpress shards` from the outside: statuses, messages, JSON. What they
+//! make is tested beside the library.
+
+mod common;
+
+use std::fs;
+use std::time::Duration;
+
+use common::{command, names_in, run};
+use tempfile::TempDir;
+
+#[test]
+fn a_file_is_split_checked_and_rolled_back() {
+    let folder = TempDir::new().unwrap();
+    let line = |id: u32| format!("{id},name {id}\n");
+    let rows: String = (0..1000).map(line).collect();
+    fs::write(folder.path().join("people.csv"), format!("id,name\n{rows}")).unwrap();
+    let arguments =
+        ["shard", "people.csv", "--out", "p", "--by", "hash(id)", "--parts", "4", "--pk", "id"];
+    let text = run(folder.path(), &arguments).expect_status(0).stdout;
+    assert!(text.starts_with("split 1,000 rows into 4 parts of p\n"), "{text}");
+    assert_eq!(names_in(&folder.path().join("p")), ["_CURRENT", "_LOCK", "runs"]);
+    let ranges =
+        ["shard", "people.csv", "-o", "p", "--by", "range(name)", "--parts", "3", "--json"];
+    let object = run(folder.path(), &ranges).expect_status(0).json();
+    assert_eq!((&object["rows"], &object["parts"]), (&1000.into(), &3.into()));
+
+    let list = run(folder.path(), &["shards", "list", "p"]).expect_status(0).stdout;
+    assert_eq!(list.lines().filter(|line| line.starts_with('*')).count(), 1, "{list}");
+    let runs = run(folder.path(), &["shards", "list", "p", "--json"]).expect_status(0).json();
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 2);
+    let verdict = run(folder.path(), &["shards", "verify", "p"]).expect_status(0).stdout;
+    assert!(verdict.starts_with("sound: 3 parts of run "), "{verdict}");
+    run(folder.path(), &["shards", "rollback", "p"]).expect_status(0);
+    let verdict = run(folder.path(), &["shards", "verify", "p", "--json"]).expect_status(0).json();
+    assert_eq!((&verdict["parts"], &verdict["sound"]), (&4.into(), &true.into()));
+    let gc =
+        run(folder.path(), &["shards", "gc", "p", "--older-than", "0s"]).expect_status(0).stdout;
+    assert!(gc.starts_with("removed 0 files"), "{gc}");
+
+    let part = folder.path().join("p/runs").join(verdict["run"].as_str().unwrap()).join("parts");
+    let name = names_in(&part).remove(0);
+    fs::write(part.join(name), "").unwrap();
+    let verdict = run(folder.path(), &["shards", "verify", "p"]).expect_status(1).stdout;
+    assert!(verdict.contains("part 0: "), "{verdict}");
+}
+
+/// A run that is killed at any moment leaves the one before it, and `gc` leaves nothing of it.
+#[test]
+fn a_killed_run_leaves_the_current_one() {
+    let folder = TempDir::new().unwrap();
+    let line = |id: u32| format!("{id},name {id}\n");
+    let rows: String = (0..100_000).map(line).collect();
+    fs::write(folder.path().join("a.csv"), format!("id,name\n{rows}")).unwrap();
+    let arguments = ["shard", "a.csv", "-o", "p", "--by", "hash(id)", "--parts", "5", "--pk", "id"];
+    run(folder.path(), &arguments).expect_status(0);
+    let (mut killed, mut finished) = (0, 1);
+    for round in 0..24 {
+        let mut child = command(folder.path(), &arguments).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(20 + 30 * round));
+        child.kill().unwrap();
+        if child.wait().unwrap().success() {
+            finished += 1;
+        } else {
+            killed += 1;
+        }
+        let verdict =
+            run(folder.path(), &["shards", "verify", "p", "--json"]).expect_status(0).json();
+        assert_eq!(verdict["rows"], 100_000, "round {round}");
+    }
+    assert!(killed > 3, "{killed} were killed");
+    run(folder.path(), &["shards", "gc", "p", "--older-than", "0s"]).expect_status(0);
+    let runs = run(folder.path(), &["shards", "list", "p", "--json"]).expect_status(0).json();
+    let published = runs["runs"].as_array().unwrap();
+    // The one that was killed between its manifest and `_CURRENT` is complete.
+    assert!(published.len() >= finished);
+    assert_eq!(names_in(&folder.path().join("p/runs")).len(), published.len());
+    for it in published {
+        let run = folder.path().join("p/runs").join(it["run"].as_str().unwrap());
+        assert_eq!(names_in(&run), ["manifest.json", "parts"]);
+        assert_eq!(names_in(&run.join("parts")).len(), 5);
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("a.csv"), "id\n1\n").unwrap();
+    let shard = |rest: &[&str], status| {
+        run(folder.path(), &[&["shard", "a.csv", "--out", "p"], rest].concat())
+            .expect_status(status)
+    };
+    assert!(shard(&["--parts", "2", "--by", "hash(x)"], 2).stderr.contains("there are id"));
+    assert!(shard(&["--parts", "2", "--by", "round(id)"], 2).stderr.contains("hash(COL"));
+    assert!(shard(&["--parts", "0"], 2).stderr.contains("from 1 to 512"));
+    assert!(shard(&[], 2).stderr.contains("--parts"));
+    let none = run(folder.path(), &["shards", "list", "nowhere"]).expect_status(3);
+    assert!(none.stderr.contains("no folder of shards"), "{}", none.stderr);
+    assert_eq!(names_in(folder.path()), ["a.csv"]);
+}

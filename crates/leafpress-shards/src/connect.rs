@@ -1,0 +1,16 @@
+//! The one place of this crate that opens connections, all of them for reading.
+
+use std::path::Path;
+
+use leafpress::{Error, Result};
+use rusqlite::{Connection, OpenFlags};
+
+/// Opens a database that no process writes.
+///
+/// # Errors
+/// [`ErrorKind::Sqlite`](leafpress::ErrorKind::Sqlite) if it cannot be opened.
+#[expect(clippy::disallowed_methods, reason = "the one place that opens connections")]
+pub fn read_only(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags).map_err(|source| Error::sqlite("open a part", source))
+}

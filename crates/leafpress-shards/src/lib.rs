@@ -1,0 +1,51 @@
+//! Shards: one table in many SQLite files, with a manifest that names them.
+//!
+//! ```
+//! use leafpress_shards::{RouteBy, Sharder, Shards};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let (out, input) = (folder.path().join("people"), folder.path().join("people.csv"));
+//! # std::fs::write(&input, "id,name\n1,Ada\n2,Grace\n3,Joan\n").unwrap();
+//! let report = Sharder::new(&out, "hash(id)".parse::<RouteBy>()?, 2)
+//!     .with_parts(|loader| loader.primary_key("id"))
+//!     .run(|stage| stage.load_file(&input))?;
+//! assert_eq!((report.rows, report.parts), (3, 2));
+//!
+//! let shards = Shards::open(&out)?;
+//! assert!(shards.verify(|| false)?.sound);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ```text
+//! OUT/_CURRENT                      names the run that readers take
+//! OUT/_LOCK                         held while _CURRENT changes
+//! OUT/runs/RUN/manifest.json        schema, routing and parts of one run; never changed
+//! OUT/runs/RUN/parts/00003-ATTEMPT.db
+//! ```
+//!
+//! In the order of the work: [`split`](Sharder) routes rows, [`part`](PartBuilder) presses the file of
+//! one part, [`manifest`](Manifest) says what a run is, [`folder`](Shards) publishes runs and removes
+//! what no manifest names.
+//!
+//! Invariants:
+//! 1. A reader that begins at `_CURRENT` finds a manifest whose parts are complete and synced.
+//! 2. A published manifest and the parts that it names never change.
+//! 3. `_CURRENT` changes only if it names the run that the caller saw.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod connect;
+mod folder;
+mod key;
+mod manifest;
+mod part;
+mod routing;
+mod split;
+
+pub use folder::{Collected, Publication, RunSummary, Shards, Verdict};
+pub use key::Key;
+pub use manifest::{Manifest, PageRun, PartRecord, Schema};
+pub use part::PartBuilder;
+pub use routing::{HASH_FUNCTION, HASH_VERSION, RouteBy, Routing, hash_of};
+pub use split::{ShardReport, Sharder};

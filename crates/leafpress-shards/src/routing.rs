@@ -1,0 +1,242 @@
+//! Routing: which part has a row.
+//!
+//! | by | part of a row |
+//! |---|---|
+//! | `hash(a,b)` | xxh3-64 of the columns' values, modulo the number of parts |
+//! | `range(a)` | number of bounds that are not greater than the value, in SQLite's order (BINARY) |
+//! | `rows`, `bytes` | rows stay in the order of the input, as many rows or bytes in each part |
+//!
+//! The bytes that are hashed are, for each column: NULL `00`; an integer, or a real with the value of a
+//! 64-bit integer, `01` and 8 bytes, little-endian; another real `02` and the 8 bytes of the double,
+//! little-endian; a text `03`, its length in 8 bytes, little-endian, and its UTF-8 bytes; a blob `04`,
+//! likewise. So values that are equal in SQL, as 1 and 1.0, are in the same part.
+
+use std::fmt;
+use std::str::FromStr;
+
+use leafpress_format::Value;
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+use crate::key::Key;
+
+/// Name of the hash function in manifests.
+pub const HASH_FUNCTION: &str = "xxh3-64";
+/// Version of the bytes that are hashed.
+pub const HASH_VERSION: u32 = 1;
+
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// The rule by which rows are to be split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteBy {
+    /// By a hash of these columns.
+    Hash(Vec<String>),
+    /// By ranges of this column, with as many rows in each part as the values allow.
+    Range(String),
+    /// By count: as many rows in each part.
+    Rows,
+    /// By size: as many bytes of rows in each part.
+    Bytes,
+}
+
+impl RouteBy {
+    /// The columns that say where a row is.
+    pub fn columns(&self) -> Vec<&str> {
+        match self {
+            Self::Hash(columns) => columns.iter().map(String::as_str).collect(),
+            Self::Range(column) => vec![column],
+            Self::Rows | Self::Bytes => Vec::new(),
+        }
+    }
+}
+
+impl FromStr for RouteBy {
+    type Err = String;
+
+    /// Reads `hash(A,B)`, `range(A)`, `rows` or `bytes`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("'{text}' is not a way to split: choose hash(COL,…), range(COL), rows or bytes")
+        };
+        let text = text.trim();
+        if let Some((kind, rest)) = text.split_once('(') {
+            let names = rest.strip_suffix(')').ok_or_else(wrong)?;
+            let names: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
+            if names.iter().any(String::is_empty) {
+                return Err("a column's name is missing between the brackets".to_owned());
+            }
+            return match kind.trim().to_ascii_lowercase().as_str() {
+                "hash" => Ok(Self::Hash(names)),
+                "range" => match <[String; 1]>::try_from(names) {
+                    Ok([column]) => Ok(Self::Range(column)),
+                    Err(_) => Err("ranges are of one column: range(COL)".to_owned()),
+                },
+                _ => Err(wrong()),
+            };
+        }
+        match text.to_ascii_lowercase().as_str() {
+            "rows" => Ok(Self::Rows),
+            "bytes" => Ok(Self::Bytes),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for RouteBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hash(columns) => write!(f, "hash({})", columns.join(",")),
+            Self::Range(column) => write!(f, "range({column})"),
+            Self::Rows => f.write_str("rows"),
+            Self::Bytes => f.write_str("bytes"),
+        }
+    }
+}
+
+/// The rule by which rows were split, as a manifest has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "lowercase")]
+pub enum Routing {
+    /// By a hash of columns.
+    Hash {
+        /// The columns, in this order.
+        columns: Vec<String>,
+        /// Name of the function: [`HASH_FUNCTION`].
+        function: String,
+        /// Seed of the function.
+        seed: u64,
+        /// Version of the bytes that are hashed: [`HASH_VERSION`].
+        version: u32,
+    },
+    /// By ranges of a column.
+    Range {
+        /// The column.
+        column: String,
+        /// The smallest key of each part but the first, in ascending order.
+        bounds: Vec<Key>,
+    },
+    /// By count.
+    Rows,
+    /// By size.
+    Bytes,
+}
+
+impl Routing {
+    /// The part of a row with these values in the routing columns; `None` if only a look into all
+    /// parts tells, because rows were split by count or by size.
+    ///
+    /// ```
+    /// use leafpress_shards::{Key, Routing};
+    /// use leafpress::load::Value;
+    ///
+    /// let bounds = vec![Key::Integer(10), Key::Integer(20)];
+    /// let routing = Routing::Range { column: "id".to_owned(), bounds };
+    /// assert_eq!(routing.part_of(&[Value::Integer(10)], 3), Some(1));
+    /// assert_eq!(routing.part_of(&[Value::Real(9.5)], 3), Some(0));
+    /// ```
+    pub fn part_of(&self, key: &[Value<'_>], parts: usize) -> Option<usize> {
+        match self {
+            Self::Hash { seed, .. } => {
+                Some((hash_of(key, *seed, &mut Vec::new()) % (parts.max(1) as u64)) as usize)
+            }
+            Self::Range { bounds, .. } => {
+                let key = key.first()?;
+                Some(bounds.partition_point(|bound| bound.compare(key).is_le()))
+            }
+            Self::Rows | Self::Bytes => None,
+        }
+    }
+
+    /// What is wrong with the rule, if it cannot be followed by this version.
+    pub(crate) fn problem(&self, parts: usize) -> Option<String> {
+        match self {
+            Self::Hash { function, version, columns, .. } => {
+                let is_known = function == HASH_FUNCTION && *version == HASH_VERSION;
+                if !is_known {
+                    return Some(format!(
+                        "the hash {function}, version {version}, is not known here"
+                    ));
+                }
+                columns.is_empty().then(|| "a hash of no columns".to_owned())
+            }
+            Self::Range { bounds, .. } => {
+                let ascend = bounds.is_sorted_by(|one, next| one.compare(&next.value()).is_lt());
+                if !ascend {
+                    return Some("the bounds do not ascend".to_owned());
+                }
+                (bounds.len() + 1 != parts)
+                    .then(|| format!("{} bounds for {parts} parts", bounds.len()))
+            }
+            Self::Rows | Self::Bytes => None,
+        }
+    }
+}
+
+/// The hash of values; `buffer` is emptied first.
+pub fn hash_of(values: &[Value<'_>], seed: u64, buffer: &mut Vec<u8>) -> u64 {
+    buffer.clear();
+    for value in values {
+        match *value {
+            Value::Null => buffer.push(0),
+            Value::Integer(integer) => put(buffer, 1, &integer.to_le_bytes()),
+            Value::Real(real) => match whole(real) {
+                Some(integer) => put(buffer, 1, &integer.to_le_bytes()),
+                None => put(buffer, 2, &real.to_bits().to_le_bytes()),
+            },
+            Value::Text(text) => put_bytes(buffer, 3, text),
+            Value::Blob(blob) => put_bytes(buffer, 4, blob),
+        }
+    }
+    XxHash3_64::oneshot_with_seed(seed, buffer)
+}
+
+fn put(buffer: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    buffer.push(tag);
+    buffer.extend_from_slice(bytes);
+}
+
+fn put_bytes(buffer: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    put(buffer, tag, &(bytes.len() as u64).to_le_bytes());
+    buffer.extend_from_slice(bytes);
+}
+
+/// The integer that a real is equal to.
+fn whole(real: f64) -> Option<i64> {
+    let fits = (-TWO_TO_63..TWO_TO_63).contains(&real) && real.fract() == 0.0;
+    fits.then_some(real as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_to_split_are_read_and_written() {
+        for text in ["hash(id)", "hash(a,b c)", "range(ts)", "rows", "bytes"] {
+            assert_eq!(text.parse::<RouteBy>().expect(text).to_string(), text);
+        }
+        assert_eq!("HASH( id )".parse(), Ok(RouteBy::Hash(vec!["id".to_owned()])));
+        for text in ["", "hash", "hash()", "hash(a,)", "range(a,b)", "round(a)", "hash(a"] {
+            assert!(text.parse::<RouteBy>().is_err(), "{text}");
+        }
+    }
+
+    /// The values are those of the reference implementation of XXH3.
+    #[test]
+    fn the_hash_is_the_one_that_is_named() {
+        assert_eq!(hash_of(&[], 0, &mut Vec::new()), 0x2d06_8005_38d3_94c2);
+    }
+
+    #[test]
+    fn equal_values_have_equal_hashes() {
+        let hash = |value| hash_of(&[value], 7, &mut Vec::new());
+        assert_eq!(hash(Value::Integer(1)), hash(Value::Real(1.0)));
+        assert_eq!(hash(Value::Integer(0)), hash(Value::Real(-0.0)));
+        assert_eq!(hash(Value::Integer(i64::MIN)), hash(Value::Real(-TWO_TO_63)));
+        assert_ne!(hash(Value::Integer(i64::MAX)), hash(Value::Real(TWO_TO_63)));
+        assert_ne!(hash(Value::Text(b"1")), hash(Value::Blob(b"1")));
+        let two = |one, other| hash_of(&[Value::Text(one), Value::Text(other)], 0, &mut Vec::new());
+        assert_ne!(two(b"ab", b"c"), two(b"a", b"bc"));
+    }
+}

@@ -1,0 +1,402 @@
+//! Splits rows of inputs on one machine.
+//!
+//! ```text
+//! inputs ─► stage: a hidden database ─► route each row ─► a bucket for each part ─► parts, on all cores
+//! ```
+//!
+//! The stage is pressed by the loader, which finds the types and deals with bad rows. The rows of a
+//! part are then pressed as any others, with the keys and indexes that were asked for.
+
+mod bounds;
+mod bucket;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use leafpress::load::{CancelToken, Column, Loader, Report};
+use leafpress::{Error, ErrorKind, Result, quote_identifier};
+use leafpress_format::Value;
+use rusqlite::Connection;
+use serde::Serialize;
+
+use self::bucket::Bucket;
+use crate::connect;
+use crate::folder::{Publication, Shards};
+use crate::key::value_of;
+use crate::manifest::{Manifest, PartRecord, Schema};
+use crate::part::{PartBuilder, make_folder};
+use crate::routing::{HASH_FUNCTION, HASH_VERSION, RouteBy, Routing};
+
+/// Most parts of one call: each has an open file.
+const PARTS_MAX: usize = 512;
+/// Memory for sorting, over all parts that are pressed at once.
+const MEMORY_DEFAULT: usize = 1 << 30;
+/// Rows between two looks at the caller's wish to stop.
+const ROWS_BETWEEN_LOOKS: u64 = 4096;
+
+type PartLoader = Box<dyn Fn(Loader) -> Loader + Send + Sync>;
+
+/// Splits inputs into parts and publishes them as one run.
+#[must_use]
+pub struct Sharder {
+    shards: Shards,
+    by: RouteBy,
+    parts: usize,
+    seed: u64,
+    threads: usize,
+    memory: usize,
+    with_parts: PartLoader,
+    cancel: CancelToken,
+}
+
+/// Report of a run.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct ShardReport {
+    /// Folder of the shards.
+    #[serde(serialize_with = "path_as_text")]
+    pub folder: PathBuf,
+    /// Name of the run, which is current.
+    pub run: String,
+    /// Name of the table.
+    pub table: String,
+    /// The rule by which rows were split.
+    pub by: String,
+    /// Number of parts.
+    pub parts: usize,
+    /// Number of rows in all parts.
+    pub rows: u64,
+    /// Number of bad rows that were left out.
+    pub rows_rejected: u64,
+    /// Rows of the smallest part.
+    pub rows_min: u64,
+    /// Rows of the largest part.
+    pub rows_max: u64,
+    /// Bytes of all parts.
+    pub bytes: u64,
+    /// Time from the call to the publication.
+    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
+    pub elapsed: Duration,
+    /// Notes for the report.
+    pub notes: Vec<String>,
+}
+
+impl Sharder {
+    /// A sharder of rows into this number of parts, below the folder `out`, which is made if it does
+    /// not exist.
+    pub fn new(out: impl Into<PathBuf>, by: RouteBy, parts: usize) -> Self {
+        Self {
+            shards: Shards::at(out),
+            by,
+            parts,
+            seed: 0,
+            threads: std::thread::available_parallelism().map_or(1, Into::into),
+            memory: MEMORY_DEFAULT,
+            with_parts: Box::new(|loader| loader),
+            cancel: CancelToken::new(),
+        }
+    }
+
+    /// Sets the loader of each part: keys, indexes, page size.
+    pub fn with_parts(mut self, set: impl Fn(Loader) -> Loader + Send + Sync + 'static) -> Self {
+        self.with_parts = Box::new(set);
+        self
+    }
+
+    /// Seed of the hash; 0 by default.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Number of threads; by default the number of cores.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Memory for sorting, in bytes, over all threads; by default 1 GiB.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// A token by which another thread stops the work.
+    pub fn cancel(mut self, token: CancelToken) -> Self {
+        self.cancel = token;
+        self
+    }
+
+    /// Loads the inputs by `stage`, which gets a loader for a hidden database, splits its rows, and
+    /// publishes the parts.
+    ///
+    /// # Errors
+    /// Those of the loader, for the stage and for the parts; [`NotFound`](ErrorKind::NotFound) for a
+    /// column that the input lacks; [`Cancelled`](ErrorKind::Cancelled). The run that was current stays
+    /// it, and nothing of this one is left, except after [`Changed`](ErrorKind::Changed): see
+    /// [`Shards::publish`].
+    pub fn run(self, stage: impl FnOnce(Loader) -> Result<Report>) -> Result<ShardReport> {
+        if self.parts == 0 || self.parts > PARTS_MAX {
+            return Err(Error::misuse(format!(
+                "{} parts: from 1 to {PARTS_MAX} are made at once",
+                self.parts
+            )));
+        }
+        let began = Instant::now();
+        let publication = self.shards.begin()?;
+        let made = self.make(&publication, stage);
+        if made.is_err() {
+            self.shards.abandon(&publication.run);
+        }
+        let (report, manifest) = made?;
+        let counts = || manifest.parts.iter().map(|part| part.rows);
+        Ok(ShardReport {
+            folder: self.shards.root().to_owned(),
+            by: self.by.to_string(),
+            table: manifest.schema.table.clone(),
+            parts: manifest.parts.len(),
+            rows: manifest.rows,
+            rows_rejected: report.rows_rejected,
+            rows_min: counts().min().unwrap_or(0),
+            rows_max: counts().max().unwrap_or(0),
+            bytes: manifest.parts.iter().map(|part| part.bytes).sum(),
+            elapsed: began.elapsed(),
+            notes: self.notes(&report, manifest.parts.len()),
+            run: manifest.run,
+        })
+    }
+
+    fn notes(&self, report: &Report, made: usize) -> Vec<String> {
+        let mut notes = report.notes.clone();
+        if made < self.parts {
+            notes.push(format!(
+                "{made} parts instead of {}: more would share keys, and one key is in one part",
+                self.parts
+            ));
+        }
+        notes
+    }
+
+    fn make(
+        &self,
+        publication: &Publication,
+        stage: impl FnOnce(Loader) -> Result<Report>,
+    ) -> Result<(Report, Manifest)> {
+        let folder = self.shards.parts_folder(&publication.run)?;
+        make_folder(&folder)?;
+        // Beside the parts, where `gc` finds it if this process dies.
+        let staged = folder.join("stage.db");
+        let loader = Loader::new(&staged).threads(self.threads).cancel(self.cancel.clone());
+        let report = stage(loader)?;
+        let source = Source::new(&staged, &report, &self.by)?;
+        let routing = self.routing(&source)?;
+        let parts = match &routing {
+            Routing::Range { bounds, .. } => bounds.len() + 1,
+            _ => self.parts,
+        };
+        let buckets = self.scatter(&source, &routing, parts, &folder)?;
+        let columns = source.columns.clone();
+        drop(source);
+        std::fs::remove_file(&staged).map_err(|error| Error::io("remove", &staged, error))?;
+        let (records, schema) = self.press(&publication.run, &report.table, &columns, buckets)?;
+        let manifest = Manifest::new(publication.run.clone(), schema, routing, records);
+        Ok((report, self.shards.publish(publication, manifest)?))
+    }
+
+    fn routing(&self, source: &Source) -> Result<Routing> {
+        Ok(match &self.by {
+            RouteBy::Hash(columns) => Routing::Hash {
+                columns: columns.clone(),
+                function: HASH_FUNCTION.to_owned(),
+                seed: self.seed,
+                version: HASH_VERSION,
+            },
+            RouteBy::Range(column) => {
+                let mut sample = bounds::Sample::new();
+                source.each(&self.cancel, |_, row| {
+                    sample.add(&row[source.keys[0]]);
+                    Ok(())
+                })?;
+                Routing::Range { column: column.clone(), bounds: sample.bounds(self.parts) }
+            }
+            RouteBy::Rows => Routing::Rows,
+            RouteBy::Bytes => Routing::Bytes,
+        })
+    }
+
+    /// Puts each row into the bucket of its part.
+    fn scatter(
+        &self,
+        source: &Source,
+        routing: &Routing,
+        parts: usize,
+        folder: &Path,
+    ) -> Result<Vec<Bucket>> {
+        let made = (0..parts).map(|_| Bucket::new(folder));
+        let mut buckets = made.collect::<Result<Vec<_>>>()?;
+        let total = match routing {
+            Routing::Bytes => {
+                let mut bytes = 0;
+                source.each(&self.cancel, |_, row| {
+                    bytes += bucket::row_bytes(row);
+                    Ok(())
+                })?;
+                bytes
+            }
+            _ => source.rows,
+        };
+        let mut passed = 0;
+        source.each(&self.cancel, |index, row| {
+            let part = match routing {
+                Routing::Hash { .. } | Routing::Range { .. } => {
+                    let values: Vec<Value<'_>> = source.keys.iter().map(|&at| row[at]).collect();
+                    routing.part_of(&values, parts).unwrap_or(0)
+                }
+                Routing::Rows => share(index, total, parts),
+                Routing::Bytes => {
+                    let part = share(passed, total, parts);
+                    passed += bucket::row_bytes(row);
+                    part
+                }
+            };
+            buckets[part].put(row)
+        })?;
+        Ok(buckets)
+    }
+
+    /// Presses all buckets, several at once.
+    fn press(
+        &self,
+        run: &str,
+        table: &str,
+        columns: &[Column],
+        buckets: Vec<Bucket>,
+    ) -> Result<(Vec<PartRecord>, Schema)> {
+        let workers = self.threads.min(buckets.len());
+        let threads = (self.threads / workers).max(1);
+        let memory = (self.memory / workers).max(1 << 20);
+        let next = AtomicUsize::new(0);
+        let has_failed = AtomicBool::new(false);
+        let buckets: Vec<_> = buckets.into_iter().map(|bucket| Mutex::new(Some(bucket))).collect();
+        let done = Mutex::new(Vec::new());
+        let work = || {
+            while !has_failed.load(Ordering::Relaxed) {
+                let part = next.fetch_add(1, Ordering::Relaxed);
+                let Some(bucket) = buckets.get(part) else { break };
+                let Some(bucket) = taken(bucket) else { break };
+                let set = |loader: Loader| {
+                    let loader = loader.table(table).threads(threads).memory(memory);
+                    (self.with_parts)(loader.cancel(self.cancel.clone()))
+                };
+                let mut builder = PartBuilder::new(self.shards.root(), run, part);
+                if let Some(key) = self.by.columns().first() {
+                    builder = builder.key(*key);
+                }
+                let made = bucket.into_rows(columns.len()).and_then(|rows| {
+                    builder.build(|loader| set(loader).try_load_rows(columns, rows))
+                });
+                has_failed.fetch_or(made.is_err(), Ordering::Relaxed);
+                if let Ok(mut done) = done.lock() {
+                    done.push(made);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..workers {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let done = done.into_inner().unwrap_or_default();
+        let made = done.into_iter().collect::<Result<Vec<_>>>()?;
+        if made.len() != buckets.len() {
+            return Err(
+                ErrorKind::Bug("a thread that pressed parts has panicked".to_owned()).into()
+            );
+        }
+        let schema = made.first().map(|(_, schema)| schema.clone()).unwrap_or_default();
+        Ok((made.into_iter().map(|(record, _)| record).collect(), schema))
+    }
+}
+
+fn taken<T>(slot: &Mutex<Option<T>>) -> Option<T> {
+    slot.lock().ok()?.take()
+}
+
+/// The part of a row at `position` of `total`, where each part gets as much.
+fn share(position: u64, total: u64, parts: usize) -> usize {
+    let part = u128::from(position) * parts as u128 / u128::from(total.max(1));
+    (part as usize).min(parts - 1)
+}
+
+/// The rows of the stage.
+struct Source {
+    connection: Connection,
+    sql: String,
+    columns: Vec<Column>,
+    /// Places of the routing columns.
+    keys: Vec<usize>,
+    rows: u64,
+}
+
+impl Source {
+    fn new(path: &Path, report: &Report, by: &RouteBy) -> Result<Self> {
+        let column = |name: &str, declared: &str| {
+            let column_type = declared.parse().map_err(|_| {
+                Error::from(ErrorKind::Unsupported(format!(
+                    "column {name:?} has the type {declared:?}, and shards have INTEGER, REAL, TEXT or BLOB"
+                )))
+                .to_do("give it a type: --type COL=TYPE")
+            })?;
+            Ok(Column::new(name, column_type))
+        };
+        let found = report.columns.iter().map(|it| column(&it.name, &it.declared_type));
+        let columns = found.collect::<Result<Vec<_>>>()?;
+        let key = |name: &&str| {
+            let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
+            place.ok_or_else(|| {
+                let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+                let reason = format!("there is no column {name:?}; there are {}", names.join(", "));
+                Error::not_found("column", *name, reason)
+            })
+        };
+        let keys = by.columns().iter().map(key).collect::<Result<Vec<_>>>()?;
+        let names: Vec<_> = columns.iter().map(|column| quote_identifier(&column.name)).collect();
+        let table = quote_identifier(&report.table);
+        let sql = format!("SELECT {} FROM {table} ORDER BY rowid", names.join(", "));
+        let connection = connect::read_only(path)?;
+        Ok(Self { connection, sql, columns, keys, rows: report.rows_loaded })
+    }
+
+    /// Gives each row, with its ordinal.
+    fn each(
+        &self,
+        cancel: &CancelToken,
+        mut take: impl FnMut(u64, &[Value<'_>]) -> Result<()>,
+    ) -> Result<()> {
+        let failed = |source| Error::sqlite("read the staged rows", source);
+        let mut statement = self.connection.prepare(&self.sql).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        let mut index = 0;
+        while let Some(row) = rows.next().map_err(failed)? {
+            if index % ROWS_BETWEEN_LOOKS == 0 && cancel.is_cancelled() {
+                return Err(ErrorKind::Cancelled.into());
+            }
+            let value = |at| row.get_ref(at).map(value_of);
+            let values = (0..self.columns.len()).map(value).collect::<rusqlite::Result<Vec<_>>>();
+            take(index, &values.map_err(failed)?)?;
+            index += 1;
+        }
+        Ok(())
+    }
+}
+
+fn path_as_text<S: serde::Serializer>(path: &Path, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_str(&leafpress::path_text(path))
+}
+
+fn seconds<S: serde::Serializer>(time: &Duration, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
+}

@@ -1,0 +1,317 @@
+//! Shards from the outside: SQLite reads the parts, and judges them together.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use leafpress::load::{CancelToken, ColumnType, Loader, Value};
+use leafpress::rusqlite::{Connection, types::Value as SqlValue};
+use leafpress::{ErrorKind, Result};
+use leafpress_shards::{
+    Key, Manifest, PartBuilder, RouteBy, Routing, Schema, ShardReport, Sharder, Shards,
+};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+fn shard(folder: &Path, csv: &str, by: &str, parts: usize) -> Result<ShardReport> {
+    let input = folder.join("input.csv");
+    fs::write(&input, csv).expect("an input");
+    let by: RouteBy = by.parse().expect("a rule");
+    Sharder::new(folder.join("out"), by, parts).run(|stage| stage.table("t").load_file(&input))
+}
+
+fn manifest(folder: &Path) -> Manifest {
+    Shards::open(folder.join("out")).expect("shards").manifest().expect("a manifest")
+}
+
+/// All rows with their types, counted.
+fn rows_of(path: &Path) -> BTreeMap<String, u32> {
+    let connection = Connection::open(path).expect("a database");
+    let mut statement = connection.prepare("SELECT * FROM t").expect("a statement");
+    let columns = statement.column_count();
+    let mut rows = statement.query([]).expect("rows");
+    let mut counts = BTreeMap::new();
+    while let Some(row) = rows.next().expect("a row") {
+        let values: Vec<SqlValue> = (0..columns).map(|at| row.get(at).expect("a value")).collect();
+        *counts.entry(format!("{values:?}")).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn rows_of_all(folder: &Path) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for part in &manifest(folder).parts {
+        for (row, count) in rows_of(&folder.join("out").join(&part.path)) {
+            *counts.entry(row).or_insert(0) += count;
+        }
+    }
+    counts
+}
+
+fn csv(rows: &[(i64, String, Option<f64>)]) -> String {
+    let mut text = "id,name,size\n".to_owned();
+    for (id, name, size) in rows {
+        let size = size.map_or(String::new(), |size| size.to_string());
+        let _ = writeln!(text, "{id},\"{}\",{size}", name.replace('"', "\"\""));
+    }
+    text
+}
+
+/// A text of the lines for these numbers.
+fn lines(numbers: std::ops::Range<usize>, line: impl Fn(usize) -> String) -> String {
+    numbers.map(line).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// The parts have the rows of one load, and each row is where its key leads.
+    #[test]
+    fn parts_hold_each_row_once(
+        rows in prop::collection::vec((-50..50_i64, "[a-c\"é ]{0,6}", prop::option::of(-9.5..9.5_f64)), 0..200),
+        by in prop::sample::select(vec!["hash(id)", "hash(name,id)", "hash(size)", "range(id)", "range(name)", "range(size)", "rows", "bytes"]),
+        parts in 1..9_usize,
+    ) {
+        let folder = TempDir::new().expect("a folder");
+        let text = csv(&rows);
+        let report = shard(folder.path(), &text, by, parts).expect("a run");
+        let whole = folder.path().join("whole.db");
+        Loader::new(&whole).table("t").load_file(folder.path().join("input.csv")).expect("a load");
+        prop_assert_eq!(rows_of_all(folder.path()), rows_of(&whole));
+        prop_assert_eq!(report.rows, rows.len() as u64);
+
+        let found = manifest(folder.path());
+        let by: RouteBy = by.parse().expect("a rule");
+        let columns: Vec<String> = by.columns().iter().map(|name| format!("\"{name}\"")).collect();
+        for part in found.parts.iter().filter(|_| !columns.is_empty()) {
+            let connection = Connection::open(folder.path().join("out").join(&part.path)).expect("a part");
+            let mut statement = connection.prepare(&format!("SELECT {} FROM t", columns.join(","))).expect("SQL");
+            let mut rows = statement.query([]).expect("rows");
+            while let Some(row) = rows.next().expect("a row") {
+                let key: Vec<SqlValue> = (0..columns.len()).map(|at| row.get(at).expect("a value")).collect();
+                let key: Vec<Value<'_>> = key.iter().map(|value| match value {
+                    SqlValue::Null => Value::Null,
+                    SqlValue::Integer(integer) => Value::Integer(*integer),
+                    SqlValue::Real(real) => Value::Real(*real),
+                    SqlValue::Text(text) => Value::Text(text.as_bytes()),
+                    SqlValue::Blob(blob) => Value::Blob(blob),
+                }).collect();
+                prop_assert_eq!(found.routing.part_of(&key, found.parts.len()), Some(part.part));
+                if key[0] != Value::Null {
+                    prop_assert!(part.smallest.compare(&key[0]).is_le());
+                    prop_assert!(part.largest.compare(&key[0]).is_ge());
+                }
+            }
+        }
+        let verdict = Shards::open(folder.path().join("out")).expect("shards").verify(|| false).expect("a verdict");
+        prop_assert!(verdict.sound, "{:?}", verdict.problems);
+    }
+}
+
+#[test]
+fn parts_have_keys_and_indexes_and_the_same_schema() {
+    let folder = TempDir::new().expect("a folder");
+    let input = folder.path().join("p.csv");
+    let rows = lines(0..5000, |id| format!("{},n{}\n", id * 7919 % 5000, id % 10));
+    fs::write(&input, format!("id,name\n{rows}")).expect("an input");
+    let out = folder.path().join("out");
+    let by = "hash(id)".parse().expect("a rule");
+    Sharder::new(&out, by, 3)
+        .threads(2)
+        .with_parts(|loader| loader.primary_key("id").index("name").page_size(1024))
+        .run(|stage| stage.load_file(&input))
+        .expect("a run");
+    let found = Shards::open(&out).and_then(|shards| shards.manifest()).expect("a manifest");
+    assert_eq!(found.schema.sql.len(), 2, "{:?}", found.schema);
+    for part in &found.parts {
+        let connection = Connection::open(out.join(&part.path)).expect("a part");
+        let schema = "SELECT group_concat(sql, ';') FROM sqlite_schema";
+        let sql: String = connection.query_row(schema, [], |row| row.get(0)).expect("SQL");
+        assert_eq!(sql, found.schema.sql.join(";"));
+        assert_eq!((part.page_size, part.pages * 1024), (1024, part.bytes));
+        // SQLite's own list of interior pages.
+        let mut statement = connection
+            .prepare("SELECT pageno FROM dbstat WHERE pagetype = 'internal' ORDER BY pageno")
+            .expect("SQL");
+        let pages = statement.query_map([], |row| row.get::<_, i64>(0)).expect("pages");
+        let pages: Vec<i64> = pages.map(|page| page.expect("a page")).collect();
+        let runs = part.interior_pages.as_ref().expect("they are known");
+        let recorded = runs.iter().flat_map(|run| run.first..run.first + run.pages);
+        assert_eq!(recorded.map(|page| page as i64).collect::<Vec<_>>(), pages);
+        assert!(!pages.is_empty());
+    }
+}
+
+#[test]
+fn rows_and_bytes_are_shared_evenly() {
+    let folder = TempDir::new().expect("a folder");
+    let text = lines(0..1000, |id| format!("{id},{}\n", "x".repeat(id / 10)));
+    let report = shard(folder.path(), &format!("id,text\n{text}"), "rows", 7).expect("a run");
+    assert!(report.rows_max - report.rows_min <= 1, "{report:?}");
+    let report = shard(folder.path(), &format!("id,text\n{text}"), "bytes", 7).expect("a run");
+    assert!(report.rows_min < 100 && report.rows_max > 200, "{report:?}");
+    let report = shard(folder.path(), &format!("id,text\n{text}"), "range(id)", 10).expect("a run");
+    assert_eq!((report.parts, report.rows_min, report.rows_max), (10, 100, 100));
+}
+
+#[test]
+fn a_failed_run_leaves_the_current_one_and_nothing_else() {
+    let folder = TempDir::new().expect("a folder");
+    assert!(shard(folder.path(), "id\n1\n", "hash(no)", 2).is_err());
+    assert!(!folder.path().join("out").exists());
+    shard(folder.path(), "id\n1\n2\n", "hash(id)", 2).expect("a run");
+    let before = manifest(folder.path());
+    let input = folder.path().join("input.csv");
+    let attempts: [Box<dyn Fn() -> Result<ShardReport>>; 4] = [
+        Box::new(|| shard(folder.path(), "id\n1\n", "range(no)", 2)),
+        Box::new(|| shard(folder.path(), "id,b\n1\n", "rows", 2)),
+        Box::new(|| shard(folder.path(), "id\n1\n", "rows", 0)),
+        Box::new(|| {
+            fs::write(&input, "id\n1\n1\n").expect("an input");
+            let sharder = Sharder::new(folder.path().join("out"), RouteBy::Rows, 1);
+            sharder
+                .with_parts(|loader| loader.primary_key("id"))
+                .run(|stage| stage.load_file(&input))
+        }),
+    ];
+    for attempt in attempts {
+        let error = attempt().expect_err("it fails");
+        assert_eq!(manifest(folder.path()), before, "{error}");
+        assert_eq!(
+            fs::read_dir(folder.path().join("out/runs")).expect("runs").count(),
+            1,
+            "{error}"
+        );
+    }
+    let token = CancelToken::new();
+    token.cancel();
+    let sharder = Sharder::new(folder.path().join("out"), RouteBy::Rows, 1).cancel(token);
+    let error = sharder.run(|stage| stage.load_file(&input)).expect_err("it was stopped");
+    assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+    assert_eq!(manifest(folder.path()), before);
+}
+
+/// One part by hand, as a task of an engine makes it.
+fn part(
+    out: &Path,
+    run: &str,
+    part: usize,
+    attempt: &str,
+    rows: i64,
+) -> leafpress_shards::PartRecord {
+    let columns = [leafpress::load::Column::new("id", ColumnType::Integer)];
+    let builder = PartBuilder::new(out, run, part).attempt(attempt).key("id");
+    builder
+        .build(|loader| loader.table("t").load_rows(&columns, (0..rows).map(|id| (id,))))
+        .expect("a part")
+        .0
+}
+
+#[test]
+fn attempts_do_not_meet_and_gc_removes_those_that_lost() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let shards = Shards::at(&out);
+    let publication = shards.begin().expect("a run");
+    let winner = part(&out, &publication.run, 0, "b", 5);
+    let loser = part(&out, &publication.run, 0, "a", 5);
+    // The same attempt, called again, gives the same record.
+    assert_eq!(part(&out, &publication.run, 0, "b", 5), winner);
+    assert_ne!(loser.path, winner.path);
+    assert_eq!(
+        (winner.smallest.clone(), winner.largest.clone()),
+        (Key::Integer(0), Key::Integer(4))
+    );
+    // No reader sees the run yet.
+    assert!(Shards::open(&out).is_err());
+    let new = Manifest::new(
+        publication.run.clone(),
+        Schema::default(),
+        Routing::Rows,
+        vec![winner.clone()],
+    );
+    shards.publish(&publication, new).expect("it is published");
+    let lost = shards.begin().expect("a run that dies");
+    part(&out, &lost.run, 0, "a", 5);
+
+    assert_eq!(shards.gc(Duration::from_secs(3600), false).expect("gc").files, [""; 0]);
+    let looked = shards.gc(Duration::ZERO, true).expect("gc");
+    assert_eq!(looked.files.len(), 2, "{looked:?}");
+    assert!(out.join(&loser.path).exists());
+    let removed = shards.gc(Duration::ZERO, false).expect("gc");
+    assert_eq!(removed.files, looked.files);
+    assert!(removed.files.contains(&loser.path));
+    assert!(out.join(&winner.path).exists() && !out.join(&loser.path).exists());
+    assert!(!out.join("runs").join(&lost.run).exists());
+    assert_eq!(shards.gc(Duration::ZERO, false).expect("gc").files, [""; 0]);
+    for wrong in ["", "../a", "a/b", "a b"] {
+        let built =
+            PartBuilder::new(&out, &publication.run, 0).attempt(wrong).build(|_| unreachable!());
+        assert!(matches!(built.expect_err("a name").kind(), ErrorKind::Misuse(_)));
+    }
+}
+
+#[test]
+fn of_two_publications_at_once_one_is_told() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let shards = Shards::at(&out);
+    let [first, second] = [(); 2].map(|()| shards.begin().expect("a run"));
+    let publish = |publication: &leafpress_shards::Publication| {
+        let record = part(&out, &publication.run, 0, "a", 3);
+        let new =
+            Manifest::new(publication.run.clone(), Schema::default(), Routing::Rows, vec![record]);
+        shards.publish(publication, new)
+    };
+    publish(&first).expect("it is published");
+    let error = publish(&second).expect_err("it is not");
+    assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
+    assert_eq!(shards.manifest().expect("a manifest").run, first.run);
+    // Both are complete; either can be made current.
+    assert_eq!(shards.list().expect("runs").len(), 2);
+    shards.rollback(Some(&second.run)).expect("a rollback");
+    assert_eq!(shards.manifest().expect("a manifest").run, second.run);
+    assert!(shards.rollback(Some("none")).is_err() && shards.rollback(Some("../x")).is_err());
+}
+
+#[test]
+fn rollback_leads_to_the_run_before() {
+    let folder = TempDir::new().expect("a folder");
+    shard(folder.path(), "id\n1\n", "rows", 1).expect("a run");
+    let first = manifest(folder.path());
+    let shards = Shards::open(folder.path().join("out")).expect("shards");
+    assert!(shards.rollback(None).is_err());
+    shard(folder.path(), "id\n1\n2\n", "rows", 1).expect("a run");
+    assert_eq!(manifest(folder.path()).previous.as_ref(), Some(&first.run));
+    shards.rollback(None).expect("a rollback");
+    assert_eq!(manifest(folder.path()), first);
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let folder = TempDir::new().expect("a folder");
+    let rows = lines(0..3000, |id| format!("{id},text\n"));
+    shard(folder.path(), &format!("id,t\n{rows}"), "hash(id)", 3).expect("a run");
+    let shards = Shards::open(folder.path().join("out")).expect("shards");
+    let parts = shards.manifest().expect("a manifest").parts;
+    let paths: Vec<_> = parts.iter().map(|part| shards.root().join(&part.path)).collect();
+    let mut bytes = fs::read(&paths[0]).expect("a part");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    fs::write(&paths[0], bytes).expect("damage");
+    fs::remove_file(&paths[2]).expect("a part is gone");
+    let verdict = shards.verify(|| false).expect("a verdict");
+    let problems = verdict.problems.join("\n");
+    assert!(!verdict.sound);
+    assert!(problems.contains("part 0: ") && problems.contains("checksum"), "{problems}");
+    assert!(problems.contains("part 2: ") && !problems.contains("part 1: "), "{problems}");
+    assert!(matches!(shards.verify(|| true).expect_err("stopped").kind(), ErrorKind::Cancelled));
+
+    let manifest = shards.root().join("runs").join(&verdict.run).join("manifest.json");
+    let text = fs::read_to_string(&manifest).expect("a manifest");
+    fs::write(&manifest, text.replace("\"seed\": 0", "\"seed\": 1")).expect("a change");
+    assert!(Shards::open(shards.root()).expect_err("it differs").to_string().contains("checksum"));
+    fs::write(shards.root().join("_CURRENT"), "{").expect("damage");
+    assert!(Shards::open(shards.root()).is_err());
+}
