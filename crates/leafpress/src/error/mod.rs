@@ -82,7 +82,7 @@ impl Error {
     }
 
     /// Something that this platform, this SQLite or this build cannot do.
-    pub(crate) fn unsupported(reason: impl Into<String>) -> Self {
+    pub fn unsupported(reason: impl Into<String>) -> Self {
         ErrorKind::Unsupported(reason.into()).into()
     }
 
@@ -202,8 +202,21 @@ impl Error {
             .to_do("open the writer again")
     }
 
+    /// A statement that would touch other callers' transactions, or that the target of the writer
+    /// cannot carry out alike each time.
+    pub fn refused(reason: impl Into<String>) -> Self {
+        Self::from(ErrorKind::Refused { reason: reason.into() }).on_disk("nothing of this call")
+    }
+
+    /// A statement that broke a rule of a table, in SQLite's words.
+    pub fn constraint(reason: impl Into<String>) -> Self {
+        let (table, reason) = (String::new(), reason.into());
+        Self::from(ErrorKind::Constraint { table, reason, row: None, values: None })
+            .on_disk("nothing of this call")
+    }
+
     /// It is unknown if a call was committed.
-    pub(crate) fn unknown_outcome(reason: impl Into<String>) -> Self {
+    pub fn unknown_outcome(reason: impl Into<String>) -> Self {
         Self::from(ErrorKind::OutcomeUnknown { reason: reason.into() })
             .on_disk("all of this call or nothing of it")
             .to_do("open the database again and look whether the call's changes are there")

@@ -204,6 +204,30 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// The statements in order, with those of scripts one by one: for a
+    /// [`CommitTarget`](super::CommitTarget).
+    ///
+    /// # Errors
+    /// If a script cannot be split, as a string in it has no end.
+    pub fn statements(&self) -> Result<Vec<Statement>> {
+        let mut statements = Vec::new();
+        for part in &self.parts {
+            match part {
+                BatchPart::Statement(statement) => statements.push(statement.clone()),
+                BatchPart::Script(text) => {
+                    let parameters = || Parameters::Positional(Vec::new());
+                    let split = crate::script::split("the batch", text)?.into_iter();
+                    statements.extend(
+                        split.map(|it| Statement { sql: it.sql, parameters: parameters() }),
+                    );
+                }
+            }
+        }
+        Ok(statements)
+    }
+}
+
 impl From<&str> for Batch {
     fn from(sql: &str) -> Self {
         Self::new().script(sql)

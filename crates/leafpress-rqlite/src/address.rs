@@ -1,0 +1,172 @@
+//! The URL of a cluster: nodes, credentials, TLS.
+//!
+//! Must never: show a password, in a message or by `Debug`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use leafpress::{Error, Result};
+
+/// Environment variable of the password, for a URL that names a user alone.
+const PASSWORD: &str = "RQLITE_PASSWORD";
+
+/// The nodes of a cluster and how to talk to them, read from a URL such as
+/// `rqlite://user:password@host:4001,other:4001`.
+///
+/// `rqlites://`, or `?ssl=true`, stands for TLS. A password that the URL lacks is taken from the
+/// environment variable `RQLITE_PASSWORD`. A port that is left out is 4001. `?level=`, a level of reads,
+/// is checked and not used.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// The base URL of each node, without a slash at its end.
+    pub(crate) nodes: Vec<String>,
+    /// The value of the header `Authorization`.
+    pub(crate) authorization: Option<String>,
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address").field("nodes", &self.nodes).finish_non_exhaustive()
+    }
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self> {
+        let (is_tls, rest) = match (url.strip_prefix("rqlite://"), url.strip_prefix("rqlites://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => return Err(wrong("it begins neither with rqlite:// nor with rqlites://")),
+        };
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let is_tls = read_query(query)?.unwrap_or(is_tls);
+        let (user, hosts) = match place.rsplit_once('@') {
+            Some((user, hosts)) => (Some(user), hosts),
+            None => (None, place),
+        };
+        let scheme = if is_tls { "https" } else { "http" };
+        let hosts = hosts.strip_suffix('/').unwrap_or(hosts).split(',');
+        let nodes = hosts.map(|host| node(scheme, host)).collect::<Result<_>>()?;
+        Ok(Self { nodes, authorization: user.map(authorization).transpose()? })
+    }
+}
+
+fn wrong(reason: impl fmt::Display) -> Error {
+    Error::misuse(format!("the URL of the cluster is wrong: {reason}"))
+        .to_do("write it as rqlite://user@host:4001,host:4001")
+}
+
+/// Reads what follows the question mark; the value of `ssl`, if it is there.
+fn read_query(query: &str) -> Result<Option<bool>> {
+    let mut is_tls = None;
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        match part {
+            "ssl=true" => is_tls = Some(true),
+            "ssl=false" => is_tls = Some(false),
+            // For readers of the same URL: the writer reads only at the strongest level.
+            "level=none" | "level=weak" | "level=linearizable" | "level=strong" => {}
+            _ => return Err(wrong(format!("{part:?} behind the question mark is unknown"))),
+        }
+    }
+    Ok(is_tls)
+}
+
+fn node(scheme: &str, host: &str) -> Result<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    if host.is_empty() || !host.chars().all(is_plain) {
+        return Err(wrong(format!("{host:?} is not a host with a port")));
+    }
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, port),
+        _ => (host, "4001"),
+    };
+    let is_name = !name.is_empty() && (!name.contains(':') || name.starts_with('['));
+    match port.parse::<u16>() {
+        Ok(1..) if is_name => Ok(format!("{scheme}://{name}:{port}")),
+        _ => Err(wrong(format!("{host:?} is not a host with a port"))),
+    }
+}
+
+fn authorization(user: &str) -> Result<String> {
+    let (user, password) = match user.split_once(':') {
+        Some((user, password)) => (decoded(user)?, decoded(password)?),
+        None => (decoded(user)?, std::env::var(PASSWORD).unwrap_or_default()),
+    };
+    Ok(format!("Basic {}", base64(format!("{user}:{password}").as_bytes())))
+}
+
+/// A text in which `%40` stands for `@`, and so on.
+fn decoded(text: &str) -> Result<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let digits = rest.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+        bytes.push(byte.ok_or_else(|| wrong("a percent sign in it needs two hex digits"))?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| wrong("user or password is not UTF-8"))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let at = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for digit in 0..4 {
+            let value = (bits >> (18 - 6 * digit)) & 63;
+            text.push(if digit <= three.len() { DIGITS[value as usize] as char } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Result<Address> {
+        url.parse()
+    }
+
+    #[test]
+    fn nodes_ports_and_tls_are_read() {
+        let nodes = |url| read(url).unwrap().nodes;
+        assert_eq!(nodes("rqlite://a:1,b/"), ["http://a:1", "http://b:4001"]);
+        assert_eq!(nodes("rqlites://a?level=weak"), ["https://a:4001"]);
+        assert_eq!(nodes("rqlite://[::1]:5?ssl=true"), ["https://[::1]:5"]);
+    }
+
+    #[test]
+    fn credentials_are_encoded_and_never_shown() {
+        let address = read("rqlite://ann:p%40ss@a").unwrap();
+        assert_eq!(address.authorization.as_deref(), Some("Basic YW5uOnBAc3M="));
+        assert!(!format!("{address:?}").contains("YW5u"));
+        assert_eq!(base64(b"a"), "YQ==");
+        assert_eq!(base64(b"ab"), "YWI=");
+    }
+
+    #[test]
+    fn wrong_urls_are_refused() {
+        for url in [
+            "http://a",
+            "rqlite://",
+            "rqlite://a,,b",
+            "rqlite://a:0",
+            "rqlite://a:x",
+            "rqlite://a?level=most",
+            "rqlite://%4@a",
+            "rqlite://a/b",
+            "rqlite://::1",
+        ] {
+            assert!(read(url).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The meaning of an answer of rqlite to a group.
+//!
+//! Errors of statements come as HTTP 200, with `error` in the result of the statement or beside
+//! the results. A node without a leader answers 500 or 503, and may have handed the group on.
+//!
+//! Must never: call a group rejected that may still be applied.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The fate of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fate {
+    /// All statements were carried out and committed.
+    Applied(Vec<Counts>),
+    /// Nothing of this request is or will be applied: the error, and the statement if it is known.
+    Rejected(Option<usize>, String),
+    /// It may have been applied, or may be yet.
+    Unknown(String),
+    /// It reached no node, or was turned away before it was looked at.
+    NotTaken(String),
+}
+
+/// What a statement did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct Counts {
+    #[serde(default)]
+    pub rows_affected: u64,
+    #[serde(default)]
+    pub last_insert_id: i64,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    #[serde(default)]
+    results: Vec<Value>,
+    error: Option<String>,
+}
+
+/// The fate of a group of `statements` statements by its answer.
+pub fn fate(status: u16, body: &str, statements: usize) -> Fate {
+    match status {
+        200 => of_body(body, statements),
+        400 | 413 => Fate::Rejected(None, format!("rqlite refuses the request: {}", body.trim())),
+        401 | 403 => {
+            Fate::NotTaken(format!("HTTP status {status}: the credentials do not allow it"))
+        }
+        404 | 405 => Fate::NotTaken(format!("HTTP status {status}: this is not a node of rqlite")),
+        _ => Fate::Unknown(format!("HTTP status {status}: {}", body.trim())),
+    }
+}
+
+fn of_body(body: &str, statements: usize) -> Fate {
+    let Ok(body) = serde_json::from_str::<Body>(body) else {
+        return Fate::Unknown("the answer is not rqlite's".to_owned());
+    };
+    let error_in = |result: &Value| result.get("error").and_then(Value::as_str).map(str::to_owned);
+    let mut failed = body.results.iter().enumerate();
+    if let Some((at, error)) = failed.find_map(|(at, it)| Some((at, error_in(it)?))) {
+        return Fate::Rejected(Some(at), error);
+    }
+    match body.error {
+        // That of COMMIT, where a deferred foreign key is checked.
+        Some(error) if error.contains("constraint failed") => Fate::Rejected(None, error),
+        Some(error) => Fate::Unknown(error),
+        None if body.results.len() == statements => {
+            let counts = body.results.into_iter().map(serde_json::from_value::<Counts>);
+            match counts.collect() {
+                Ok(counts) => Fate::Applied(counts),
+                Err(error) => Fate::Unknown(format!("the answer cannot be read: {error}")),
+            }
+        }
+        None => Fate::Unknown("the answer lacks results of some statements".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_in_an_answer_of_200_are_found() {
+        let error =
+            r#"{"results":[{"rows_affected":1},{"error":"UNIQUE constraint failed: t.id"}]}"#;
+        let told = Fate::Rejected(Some(1), "UNIQUE constraint failed: t.id".to_owned());
+        assert_eq!(fate(200, error, 3), told);
+        assert!(matches!(fate(200, r#"{"error":"not leader"}"#, 1), Fate::Unknown(_)));
+        let at_commit = r#"{"results":[],"error":"FOREIGN KEY constraint failed"}"#;
+        assert!(matches!(fate(200, at_commit, 1), Fate::Rejected(None, _)));
+    }
+
+    #[test]
+    fn only_a_whole_answer_is_success() {
+        let two = r#"{"results":[{"last_insert_id":7,"rows_affected":1},{}]}"#;
+        let counts = vec![Counts { rows_affected: 1, last_insert_id: 7 }, Counts::default()];
+        assert_eq!(fate(200, two, 2), Fate::Applied(counts));
+        for (status, body) in [(200, two), (200, "{"), (200, "{}"), (500, two), (503, "no leader")]
+        {
+            assert!(matches!(fate(status, body, 3), Fate::Unknown(_)), "{status} {body}");
+        }
+        assert!(matches!(fate(401, "", 1), Fate::NotTaken(_)));
+    }
+}

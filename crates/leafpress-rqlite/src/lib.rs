@@ -1,0 +1,35 @@
+//! rqlite as the place of a writer's groups: the same calls, durable on a cluster.
+//!
+//! ```no_run
+//! use leafpress::Writer;
+//! use leafpress_rqlite::{Address, RqliteTarget};
+//!
+//! let address: Address = "rqlite://ann@db1:4001,db2:4001".parse()?;
+//! let writer = Writer::with_target(RqliteTarget::new(address), 512)?;
+//! writer.execute("INSERT INTO event(what) VALUES (?1)", ["started"])?;
+//! # Ok::<(), leafpress::Error>(())
+//! ```
+//!
+//! | module | is for |
+//! |---|---|
+//! | `address` | the URL of a cluster |
+//! | `client` | requests over HTTP, to one node after the other |
+//! | `answer` | the meaning of an answer |
+//! | `statement` | SQL and values as rqlite takes them, and what is refused |
+//! | `target` | groups, each applied once |
+
+#![forbid(unsafe_code)]
+
+/// The examples of the guide, which are tests like all others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rqlite.md")]
+struct Guide;
+
+mod address;
+mod answer;
+mod client;
+mod statement;
+mod target;
+
+pub use address::Address;
+pub use target::RqliteTarget;

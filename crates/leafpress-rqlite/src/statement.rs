@@ -1,0 +1,298 @@
+//! SQL and values as rqlite takes them, and what is refused with a reason.
+//!
+//! Every node carries out the SQL itself, so a statement must give the same on each of them and at
+//! each time. A group is one transaction, so a statement must not end it.
+//!
+//! Must never: change a value on its way. What JSON or rqlite cannot carry is refused.
+
+use leafpress::rusqlite::types::Value;
+use leafpress::writer::{Parameters, Statement};
+use leafpress::{Error, Result, script};
+use serde_json::{Map, Value as Json, json};
+
+/// Statements that would end or leave the transaction of the group, or belong to a connection.
+const CONTROL: [&str; 12] = [
+    "ATTACH",
+    "BEGIN",
+    "COMMIT",
+    "DETACH",
+    "END",
+    "PRAGMA",
+    "REINDEX",
+    "RELEASE",
+    "ROLLBACK",
+    "SAVEPOINT",
+    "VACUUM",
+    "ANALYZE",
+];
+/// Statements whose count of rows means something.
+const COUNTED: [&str; 5] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"];
+/// Words that give another value on each node or at each time.
+const RANDOM: [&str; 2] = ["RANDOM", "RANDOMBLOB"];
+const CLOCK_WORDS: [&str; 3] = ["CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"];
+const CLOCK_FUNCTIONS: [&str; 7] =
+    ["DATE", "TIME", "DATETIME", "JULIANDAY", "UNIXEPOCH", "STRFTIME", "TIMEDIFF"];
+const OF_CONNECTION: [&str; 3] = ["CHANGES", "TOTAL_CHANGES", "LAST_INSERT_ROWID"];
+
+/// A statement in rqlite's form.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The SQL and its values.
+    pub json: Json,
+    /// The number of rows that it changes is of interest.
+    pub is_counted: bool,
+    pub bytes: usize,
+}
+
+/// Checks a statement and puts it into rqlite's form.
+///
+/// # Errors
+/// The statement cannot be carried out alike on all nodes, or touches the transaction of others,
+/// or a value cannot be carried by JSON.
+pub fn prepare(statement: &Statement) -> Result<Prepared> {
+    let split = script::split("the statement", &statement.sql)?;
+    if split.len() != 1 {
+        return Err(Error::misuse("a call of `execute` holds exactly one statement")
+            .to_do("use execute_batch for several statements"));
+    }
+    let words = tokens(&statement.sql);
+    check(&words, &statement.parameters)?;
+    let mut array = vec![json!(statement.sql)];
+    match &statement.parameters {
+        Parameters::Positional(values) => {
+            for value in values {
+                array.push(carried(value)?);
+            }
+        }
+        Parameters::Named(values) => {
+            let mut named = Map::new();
+            for (name, value) in values {
+                let name = name.trim_start_matches([':', '@', '$']);
+                named.insert(name.to_owned(), carried(value)?);
+            }
+            array.push(Json::Object(named));
+        }
+        _ => return Err(Error::unsupported("parameters of this kind cannot be sent to rqlite")),
+    }
+    let is_counted = matches!(words.first(), Some(Token::Word(word)) if COUNTED.contains(&&**word));
+    let json = Json::Array(array);
+    let bytes = json.to_string().len();
+    Ok(Prepared { json, is_counted, bytes })
+}
+
+/// A value as JSON.
+fn carried(value: &Value) -> Result<Json> {
+    match value {
+        Value::Integer(number) => Ok(json!(number)),
+        Value::Text(text) => Ok(json!(text)),
+        Value::Real(number) if number.is_infinite() => {
+            Err(Error::unsupported("an infinite number cannot be sent to rqlite, as JSON has none")
+                .to_do("write it in the SQL, as 9e999"))
+        }
+        // NaN is NULL in SQLite.
+        Value::Real(number) if number.is_nan() => Ok(Json::Null),
+        Value::Real(number) => Ok(json!(number)),
+        Value::Blob(_) => Err(Error::unsupported(
+            "rqlite 8 takes no BLOB as a parameter, and a text of its digits would be another value",
+        )
+        .to_do("write it in the SQL, as x'00ff'")),
+        Value::Null => Ok(Json::Null),
+    }
+}
+
+/// Refuses what cannot be promised.
+fn check(tokens: &[Token], parameters: &Parameters) -> Result<()> {
+    let refused = |reason: String| Err(Error::refused(reason));
+    let first = tokens.iter().find_map(Token::word).unwrap_or_default();
+    if CONTROL.contains(&first) {
+        return refused(format!("{first} would touch the transaction or the connection of others"));
+    }
+    let has = |word: &str| tokens.iter().any(|it| it.word() == Some(word));
+    if has("RETURNING") {
+        return refused("rqlite gives rows for RETURNING, and no count of changed rows".to_owned());
+    }
+    if tokens.iter().any(Token::is_own_table) {
+        return refused("tables whose names begin with _leafpress_ belong to Leafpress".to_owned());
+    }
+    if let Some(word) = CLOCK_WORDS.iter().find(|word| has(word)) {
+        return differs(word, "a time from the program as a parameter");
+    }
+    let called = |names: &[&str]| {
+        tokens.windows(2).find_map(|two| {
+            let word = two[0].word()?;
+            (names.contains(&word) && two[1] == Token::Sign('(')).then(|| word.to_owned())
+        })
+    };
+    if let Some(name) = called(&RANDOM) {
+        return differs(&name, "a random value from the program as a parameter");
+    }
+    if let Some(name) = called(&OF_CONNECTION) {
+        return refused(format!("{name}() would count the statements of other callers"));
+    }
+    if let Some(name) = called(&CLOCK_FUNCTIONS)
+        && reads_clock(tokens, parameters)
+    {
+        return differs(&name, "a time from the program as a parameter");
+    }
+    Ok(())
+}
+
+fn differs(name: &str, instead: &str) -> Result<()> {
+    let reason =
+        format!("{name} gives another value on each node, or when the group is sent again");
+    Err(Error::refused(reason).to_do(format!("give {instead}")))
+}
+
+/// Returns true if a function of dates may ask for the time or the zone of the node.
+fn reads_clock(tokens: &[Token], parameters: &Parameters) -> bool {
+    let is_clock = |text: &str| {
+        ["now", "localtime", "utc", "subsec", "subsecond"]
+            .iter()
+            .any(|it| text.trim().eq_ignore_ascii_case(it))
+    };
+    let is_clock_value = |value: &Value| matches!(value, Value::Text(text) if is_clock(text));
+    let in_parameters = match parameters {
+        Parameters::Positional(values) => values.iter().any(is_clock_value),
+        Parameters::Named(values) => values.iter().any(|(_, value)| is_clock_value(value)),
+        _ => true,
+    };
+    let in_text = tokens.iter().any(|it| matches!(it, Token::Quoted(text) if is_clock(text)));
+    // Without an argument, or with a format alone, they mean now.
+    let is_empty = tokens.windows(3).any(|three| {
+        let is_function = three[0].word().is_some_and(|word| CLOCK_FUNCTIONS.contains(&word));
+        is_function && three[1] == Token::Sign('(') && three[2] == Token::Sign(')')
+    });
+    let has_format_alone = tokens.windows(4).any(|four| {
+        four[0].word() == Some("STRFTIME")
+            && four[1] == Token::Sign('(')
+            && four[3] == Token::Sign(')')
+    });
+    in_parameters || in_text || is_empty || has_format_alone
+}
+
+/// A token of SQL, as far as the checks need it.
+#[derive(Debug, PartialEq, Eq)]
+enum Token {
+    /// A word without quotes, in capitals.
+    Word(String),
+    /// A text or a name in quotes, without them.
+    Quoted(String),
+    Sign(char),
+}
+
+impl Token {
+    /// The word, if it is one.
+    fn word(&self) -> Option<&str> {
+        if let Self::Word(word) = self { Some(word) } else { None }
+    }
+
+    fn is_own_table(&self) -> bool {
+        let (Self::Word(text) | Self::Quoted(text)) = self else { return false };
+        text.get(..11).is_some_and(|start| start.eq_ignore_ascii_case("_leafpress_"))
+    }
+}
+
+fn tokens(sql: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = sql;
+    while let Some(first) = rest.chars().next() {
+        let after = &rest[first.len_utf8()..];
+        if rest.starts_with("--") {
+            rest = rest.split_once('\n').map_or("", |(_, after)| after);
+        } else if rest.starts_with("/*") {
+            rest = rest[2..].split_once("*/").map_or("", |(_, after)| after);
+        } else if matches!(first, '\'' | '"' | '`' | '[') {
+            let end = if first == '[' { ']' } else { first };
+            let (text, after) = after.split_once(end).unwrap_or((after, ""));
+            let is_call = first != '\'' && after.trim_start().starts_with('(');
+            let names = [&RANDOM[..], &CLOCK_FUNCTIONS, &OF_CONNECTION].concat();
+            let upper = text.to_ascii_uppercase();
+            let is_function = is_call && names.contains(&&*upper);
+            tokens.push(if is_function {
+                Token::Word(upper)
+            } else {
+                Token::Quoted(text.to_owned())
+            });
+            rest = after;
+        } else if is_of_word(first) {
+            let end = rest.find(|c| !is_of_word(c)).unwrap_or(rest.len());
+            tokens.push(Token::Word(rest[..end].to_ascii_uppercase()));
+            rest = &rest[end..];
+        } else {
+            if !first.is_whitespace() {
+                tokens.push(Token::Sign(first));
+            }
+            rest = after;
+        }
+    }
+    tokens
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '$'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sql: &str, values: Vec<Value>) -> Result<Prepared> {
+        let parameters = Parameters::Positional(values);
+        prepare(&Statement { sql: sql.to_owned(), parameters })
+    }
+
+    #[test]
+    fn values_stay_as_they_are() {
+        let values = vec![
+            Value::Integer(i64::MIN),
+            Value::Real(1.0),
+            Value::Real(f64::NAN),
+            Value::Null,
+            Value::Text("a\0ü".to_owned()),
+        ];
+        let prepared = of("INSERT INTO t VALUES (?,?,?,?,?)", values).unwrap();
+        assert_eq!(
+            prepared.json.to_string(),
+            r#"["INSERT INTO t VALUES (?,?,?,?,?)",-9223372036854775808,1.0,null,null,"a\u0000ü"]"#
+        );
+        assert!(prepared.is_counted && !of("CREATE TABLE t(a)", vec![]).unwrap().is_counted);
+        for value in [Value::Blob(vec![1]), Value::Real(f64::INFINITY)] {
+            assert!(of("INSERT INTO t VALUES (?)", vec![value]).is_err());
+        }
+    }
+
+    #[test]
+    fn what_differs_between_nodes_is_refused() {
+        for sql in [
+            "SELECT random()",
+            "select /* */ RANDOMBLOB (4)",
+            "SELECT \"random\"()",
+            "CREATE TABLE t(a DEFAULT CURRENT_TIMESTAMP)",
+            "SELECT datetime('NOW')",
+            "SELECT date()",
+            "SELECT strftime('%s')",
+            "SELECT time(a, 'localtime')",
+            "BEGIN",
+            " -- x\n commit",
+            "PRAGMA a",
+            "ATTACH 'a' AS b",
+            "INSERT INTO t VALUES (1) RETURNING a",
+            "DELETE FROM _leafpress_applied",
+            "SELECT changes()",
+            "a; b",
+            "",
+        ] {
+            assert!(of(sql, vec![]).is_err(), "{sql}");
+        }
+        assert!(of("SELECT date(?)", vec![Value::Text("now".to_owned())]).is_err());
+        for sql in [
+            "SELECT 'random()'",
+            "INSERT INTO random VALUES ('now')",
+            "SELECT date(a) FROM t",
+            "SELECT 1 -- random()",
+            "UPDATE t SET begin = 1;",
+        ] {
+            assert!(of(sql, vec![]).is_ok(), "{sql}");
+        }
+    }
+}

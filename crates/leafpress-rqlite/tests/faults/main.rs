@@ -1,0 +1,170 @@
+//! Groups over a connection that loses requests and answers: each call that is answered with success is applied
+//! once, each that is answered with an error not at all.
+
+mod server;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use leafpress::writer::Batch;
+use leafpress::{Error, ErrorKind, Writer};
+use leafpress_rqlite::RqliteTarget;
+
+use self::server::Server;
+
+const CALLERS: u64 = 16;
+const CALLS: u64 = 40;
+
+fn target(server: &Server) -> RqliteTarget {
+    RqliteTarget::new(server.url.parse().unwrap()).time_limit(Duration::from_secs(20))
+}
+
+fn writer_of(target: RqliteTarget) -> Writer {
+    let writer = Writer::with_target(target, 64).unwrap();
+    writer
+        .execute_batch("CREATE TABLE IF NOT EXISTS t(key, caller INTEGER CHECK (caller < 999))")
+        .unwrap();
+    writer
+}
+
+/// Calls of many callers, some of them wrong; the keys of those that succeeded and that failed.
+fn hammer(writer: &Writer) -> (Vec<String>, Vec<String>) {
+    let of_caller = |caller: u64| {
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for call in 0..CALLS {
+            let key = format!("{caller}.{call}");
+            // Every 11th breaks the CHECK.
+            let value = if (caller + call).is_multiple_of(11) { 999 } else { caller as i64 };
+            let sql = "INSERT INTO t VALUES (?1, ?2)";
+            let done: Result<(), Error> = if call.is_multiple_of(5) {
+                let batch = Batch::new().statement(sql, (&key, value)).unwrap();
+                writer.execute_batch(batch)
+            } else {
+                writer.execute(sql, (&key, value)).map(|done| assert_eq!(done.rows_changed, 1))
+            };
+            match done {
+                Ok(()) => good.push(key),
+                Err(error) => {
+                    assert!(matches!(error.kind(), ErrorKind::Constraint { .. }), "{error}");
+                    assert_eq!(value, 999, "a right call was refused: {error}");
+                    bad.push(key);
+                }
+            }
+        }
+        (good, bad)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..CALLERS).map(|it| scope.spawn(move || of_caller(it))).collect();
+        let mut all = (Vec::new(), Vec::new());
+        for (good, bad) in threads.into_iter().map(|it| it.join().unwrap()) {
+            all.0.extend(good);
+            all.1.extend(bad);
+        }
+        all
+    })
+}
+
+/// Number of keys that stand in the table otherwise than once (good) or never (bad).
+fn wrong(server: &Server, good: &[String], bad: &[String]) -> usize {
+    // Late requests arrive within this time.
+    std::thread::sleep(Duration::from_millis(100));
+    let database = server.database.lock().unwrap();
+    let count = |key: &String| {
+        database
+            .query_row("SELECT count(*) FROM t WHERE key = ?1", [key], |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
+    good.iter().filter(|it| count(it) != 1).count() + bad.iter().filter(|it| count(it) != 0).count()
+}
+
+#[test]
+fn each_call_is_applied_once_whatever_is_lost() {
+    for seed in 0..6 {
+        let server = Server::start(35, seed);
+        let writer = writer_of(target(&server));
+        let (good, bad) = hammer(&writer);
+        assert_eq!(good.len() + bad.len(), (CALLERS * CALLS) as usize);
+        assert!(!bad.is_empty());
+        assert_eq!(wrong(&server, &good, &bad), 0, "seed {seed}");
+        writer.close().unwrap();
+    }
+}
+
+#[test]
+fn without_the_rows_of_groups_calls_are_applied_twice() {
+    let found = (0..6).any(|seed| {
+        let server = Server::start(35, seed);
+        let writer = writer_of(target(&server).without_dedupe());
+        let (good, bad) = hammer(&writer);
+        wrong(&server, &good, &bad) > 0
+    });
+    assert!(found, "the faults of the server test nothing");
+}
+
+#[test]
+fn counts_are_told_also_after_a_lost_answer() {
+    let server = Server::start(50, 7);
+    let writer = writer_of(target(&server));
+    for round in 0..20_u64 {
+        let rows = (0..=round).map(|it| (format!("{round}.{it}"), round as i64));
+        assert_eq!(writer.insert_many("t", &["key", "caller"], rows).unwrap(), round + 1);
+        let done =
+            writer.execute("UPDATE t SET key = key WHERE caller = ?1", [round as i64]).unwrap();
+        assert_eq!(done.rows_changed, round + 1);
+        let none = writer.execute("DELETE FROM t WHERE caller = -1", ()).unwrap();
+        assert_eq!(none.rows_changed, 0);
+    }
+}
+
+#[test]
+fn a_deferred_foreign_key_fails_one_call_alone() {
+    let server = Server::start(0, 1);
+    server.database.lock().unwrap().execute_batch("PRAGMA foreign_keys = ON").unwrap();
+    let writer = writer_of(target(&server));
+    writer
+        .execute_batch(
+            "CREATE TABLE p(a PRIMARY KEY);
+             CREATE TABLE c(a REFERENCES p(a) DEFERRABLE INITIALLY DEFERRED)",
+        )
+        .unwrap();
+    let tickets: Vec<_> = (0..20)
+        .map(|call| match call {
+            7 => writer.submit("INSERT INTO c VALUES (1)", ()).unwrap(),
+            _ => writer.submit("INSERT INTO t VALUES (?1, 1)", [call]).unwrap(),
+        })
+        .collect();
+    let failed: Vec<usize> = tickets
+        .into_iter()
+        .enumerate()
+        .filter(|it| it.0 < 20)
+        .filter_map(|(at, it)| it.wait().is_err().then_some(at))
+        .collect();
+    assert_eq!(failed, [7]);
+}
+
+#[test]
+fn what_cannot_be_promised_is_refused() {
+    let server = Server::start(0, 1);
+    let writer = writer_of(target(&server));
+    let error = writer.transaction(|_| Ok(())).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unsupported(_)), "{error}");
+    let error = writer.execute("INSERT INTO t VALUES (random(), 1)", ()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Refused { .. }), "{error}");
+}
+
+#[test]
+fn an_outcome_that_stays_unknown_is_said_to_be() {
+    // No node is there, so nothing was sent.
+    let nowhere = RqliteTarget::new("rqlite://127.0.0.1:1".parse().unwrap());
+    let writer = Writer::with_target(nowhere.time_limit(Duration::from_millis(50)), 8).unwrap();
+    let error = writer.execute("INSERT INTO t VALUES (1, 1)", ()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Io { .. }), "{error}");
+    let server = Server::start(0, 3);
+    let writer = writer_of(target(&server).time_limit(Duration::from_millis(300)));
+    server.faults_in_100.store(100, Ordering::Relaxed);
+    let error = writer.execute("INSERT INTO t VALUES ('x', 1)", ()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }), "{error}");
+    // And the writer goes on.
+    server.faults_in_100.store(0, Ordering::Relaxed);
+    writer.execute("INSERT INTO t VALUES ('y', 1)", ()).unwrap();
+}

@@ -1,0 +1,169 @@
+//! A server of rqlite's protocol over real SQLite, which injects faults.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, params_from_iter};
+use serde_json::{Value, json};
+
+/// Two nodes, of which the second sends writes to the first, at times.
+pub struct Server {
+    pub url: String,
+    pub database: Arc<Mutex<Connection>>,
+    pub faults_in_100: Arc<AtomicU8>,
+}
+
+/// A fault of one request.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    LostBefore,
+    LostAfter,
+    /// It is applied later, after the connection was lost.
+    Late,
+    NoLeader,
+    ErrorAfter,
+}
+
+impl Server {
+    pub fn start(faults_in_100: u8, seed: u64) -> Self {
+        let faults_in_100 = Arc::new(AtomicU8::new(faults_in_100));
+        let database = Arc::new(Mutex::new(Connection::open_in_memory().unwrap()));
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let ports = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap().port());
+        let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
+        for (at, listener) in listeners.into_iter().enumerate() {
+            let (database, random) = (Arc::clone(&database), Arc::clone(&random));
+            let faults = Arc::clone(&faults_in_100);
+            std::thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let (fault, redirects) = {
+                        let mut random = random.lock().unwrap();
+                        let all = [
+                            Fault::LostBefore,
+                            Fault::LostAfter,
+                            Fault::Late,
+                            Fault::NoLeader,
+                            Fault::ErrorAfter,
+                        ];
+                        let fails = random.u8(..100) < faults.load(Ordering::Relaxed);
+                        (if fails { all[random.usize(..5)] } else { Fault::None }, random.bool())
+                    };
+                    let leader = (at == 1 && redirects).then_some(ports[0]);
+                    let database = Arc::clone(&database);
+                    std::thread::spawn(move || serve(stream.unwrap(), &database, fault, leader));
+                }
+            });
+        }
+        let url = format!("rqlite://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
+        Self { url, database, faults_in_100 }
+    }
+}
+
+fn serve(mut stream: TcpStream, database: &Mutex<Connection>, fault: Fault, leader: Option<u16>) {
+    let Some((path, body)) = request(&stream) else { return };
+    let mut answer = |status: &str, header: &str, body: &str| {
+        let _ = write!(
+            stream,
+            "HTTP/1.1 {status}\r\nConnection: close\r\n{header}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+    };
+    if let Some(port) = leader {
+        return answer("301 Moved", &format!("Location: http://127.0.0.1:{port}{path}\r\n"), "");
+    }
+    let apply = || {
+        let database = database.lock().unwrap();
+        let statements: Vec<Value> = serde_json::from_str(&body).unwrap();
+        if path.starts_with("/db/query") {
+            query(&database, &statements)
+        } else {
+            execute(&database, &statements)
+        }
+    };
+    match fault {
+        Fault::None => answer("200 OK", "", &apply().to_string()),
+        Fault::LostBefore => {}
+        Fault::LostAfter => drop(apply()),
+        Fault::Late => {
+            drop(stream);
+            std::thread::sleep(Duration::from_millis(fastrand::u64(1..40)));
+            apply();
+        }
+        Fault::NoLeader => answer("503 Unavailable", "", "leader not found"),
+        Fault::ErrorAfter => {
+            apply();
+            answer("200 OK", "", r#"{"error":"leadership lost while committing log"}"#);
+        }
+    }
+}
+
+fn request(stream: &TcpStream) -> Option<(String, String)> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let path = line.split(' ').nth(1)?.to_owned();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((path, String::from_utf8(body).ok()?))
+}
+
+/// The SQL of a statement, and its values.
+fn parts(statement: &Value) -> (String, Vec<Sql>) {
+    let Value::Array(parts) = statement else {
+        return (statement.as_str().unwrap().to_owned(), Vec::new());
+    };
+    let value = |value: &Value| match value {
+        Value::Null => Sql::Null,
+        Value::String(text) => Sql::Text(text.clone()),
+        Value::Number(number) => {
+            number.as_i64().map_or_else(|| Sql::Real(number.as_f64().unwrap()), Sql::Integer)
+        }
+        other => panic!("{other}"),
+    };
+    (parts[0].as_str().unwrap().to_owned(), parts[1..].iter().map(value).collect())
+}
+
+fn execute(database: &Connection, statements: &[Value]) -> Value {
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut results = Vec::new();
+    for statement in statements {
+        let (sql, values) = parts(statement);
+        match database.execute(&sql, params_from_iter(values)) {
+            Ok(_) => results.push(json!({"rows_affected": database.changes(), "last_insert_id": database.last_insert_rowid()})),
+            Err(error) => {
+                let _ = database.execute_batch("ROLLBACK");
+                results.push(json!({"error": error.to_string()}));
+                return json!({"results": results});
+            }
+        }
+    }
+    if let Err(error) = database.execute_batch("COMMIT") {
+        database.execute_batch("ROLLBACK").unwrap();
+        return json!({"results": [], "error": error.to_string()});
+    }
+    json!({"results": results})
+}
+
+fn query(database: &Connection, statements: &[Value]) -> Value {
+    let (sql, values) = parts(&statements[0]);
+    let mut statement = database.prepare(&sql).unwrap();
+    let row =
+        |row: &rusqlite::Row<'_>| Ok(json!([row.get::<_, i64>(0)?, row.get::<_, String>(1)?]));
+    let rows = statement.query_map(params_from_iter(values), row).unwrap();
+    let rows: Vec<Value> = rows.map(Result::unwrap).collect();
+    json!({"results": [{"columns": ["attempt", "counts"], "values": rows}]})
+}
