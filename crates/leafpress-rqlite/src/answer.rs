@@ -19,6 +19,8 @@ pub enum Fate {
     Unknown(String),
     /// It reached no node, or was turned away before it was looked at.
     NotTaken(String),
+    /// As [`NotTaken`](Self::NotTaken), and sending it again changes nothing: the credentials are wrong.
+    Denied(String),
 }
 
 /// What a statement did.
@@ -42,9 +44,7 @@ pub fn fate(status: u16, body: &str, statements: usize) -> Fate {
     match status {
         200 => of_body(body, statements),
         400 | 413 => Fate::Rejected(None, format!("rqlite refuses the request: {}", body.trim())),
-        401 | 403 => {
-            Fate::NotTaken(format!("HTTP status {status}: the credentials do not allow it"))
-        }
+        401 | 403 => Fate::Denied(format!("HTTP status {status}: the credentials do not allow it")),
         404 | 405 => Fate::NotTaken(format!("HTTP status {status}: this is not a node of rqlite")),
         _ => Fate::Unknown(format!("HTTP status {status}: {}", body.trim())),
     }
@@ -98,6 +98,6 @@ mod tests {
         {
             assert!(matches!(fate(status, body, 3), Fate::Unknown(_)), "{status} {body}");
         }
-        assert!(matches!(fate(401, "", 1), Fate::NotTaken(_)));
+        assert!(matches!(fate(401, "", 1), Fate::Denied(_)));
     }
 }

@@ -204,7 +204,7 @@ impl RqliteTarget {
                     }
                 }
                 Ok(Fate::Unknown(reason)) => return End::Unknown(reason),
-                Ok(Fate::NotTaken(reason)) | Err(reason) => {
+                Ok(Fate::NotTaken(reason) | Fate::Denied(reason)) | Err(reason) => {
                     let is_unknown = slot.may_be_applied || !slot.refused.is_empty();
                     return if is_unknown { End::Unknown(reason) } else { End::NotTaken(reason) };
                 }
@@ -234,12 +234,12 @@ impl RqliteTarget {
                     }
                     // Making it again is harmless.
                     Fate::Unknown(reason) | Fate::NotTaken(reason) => Fate::NotTaken(reason),
-                    Fate::Rejected(_, reason) => return Err(reason),
+                    Fate::Rejected(_, reason) | Fate::Denied(reason) => return Err(reason),
                 }
             };
             slot.may_be_applied |= matches!(fate, Fate::Unknown(_));
             let limit = match &fate {
-                Fate::Applied(_) | Fate::Rejected(..) => return Ok(fate),
+                Fate::Applied(_) | Fate::Rejected(..) | Fate::Denied(_) => return Ok(fate),
                 // An election takes less.
                 Fate::NotTaken(_) if !slot.may_be_applied => {
                     self.time_limit.min(Duration::from_secs(10))
