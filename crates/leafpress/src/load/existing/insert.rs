@@ -82,7 +82,10 @@ fn order_of(declared: &DeclaredTable, columns: &[String], mode: InsertMode) -> B
     let of_key =
         |origin: &str| declared.indexes.iter().filter(|it| it.origin == origin).find_map(order);
     let unique = || declared.indexes.iter().filter(|it| it.unique).find_map(order);
-    let any = || declared.indexes.iter().find_map(order);
+    // A unique index of expressions, or of some of the rows, gives no order here. In that of another
+    // index, another row than the first of the input would stay.
+    let first_stays = mode == InsertMode::Ignore && declared.indexes.iter().any(|it| it.unique);
+    let any = || declared.indexes.iter().filter(|_| !first_stays).find_map(order);
     // Without a key among the given columns rows go to the table's end, and only the indexes are
     // searched.
     of_key("pk").or_else(unique).or_else(any).map_or(BestOrder::Any, BestOrder::Columns)

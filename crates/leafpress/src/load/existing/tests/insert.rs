@@ -292,6 +292,20 @@ fn virtual_tables_take_rows() {
     assert_eq!(found, 1);
 }
 
+/// The unique index gives no order to sort by, and in that of the other index the second row would stay.
+#[test]
+fn of_rows_that_share_an_expression_the_first_of_the_input_stays() {
+    for unique in ["lower(k)", "k) WHERE (k > ''"] {
+        let place = Place::new(&format!(
+            "CREATE TABLE t(k, v); CREATE INDEX i ON t(v); CREATE UNIQUE INDEX u ON t({unique})"
+        ));
+        let existing = inspect(&place.database, WAIT).unwrap();
+        let order = |mode| best_order(&existing, "t", &columns(&["k", "v"]), mode).unwrap();
+        assert_eq!(order(InsertMode::Ignore), BestOrder::Any, "{unique}");
+        assert!(matches!(order(InsertMode::Append), BestOrder::Columns(_)), "{unique}");
+    }
+}
+
 #[test]
 fn the_best_order_is_that_of_the_largest_search() {
     let cases = [
