@@ -3,7 +3,8 @@
 //!
 //! The map: `flags` is the one definition of the command line; each file in
 //! `commands` runs one command; `io_report` does the work of `leafpress io`;
-//! `loading` is what the commands share that load files; `summary` turns a command's result into text with the shapes of `human`;
+//! `loading` is shared by the commands that load files;
+//! `summary` turns a command's result into text with the shapes of `human`;
 //! `output` writes results and messages; `progress` draws on a terminal;
 //! `interrupt` and `stdin` let ctrl-C stop the work; `exit` knows what the
 //! exit statuses mean.

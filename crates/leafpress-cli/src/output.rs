@@ -7,7 +7,6 @@
 //! mix messages into stdout.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style};
 use leafpress::{BadRow, Error, ErrorKind, path_text};
@@ -76,11 +75,6 @@ pub fn print_json(object: &impl serde::Serialize) {
         Ok(line) => print_report(&format!("{line}\n")),
         Err(error) => print_warning(&format!("the result cannot be written as JSON: {error}")),
     }
-}
-
-/// A path as a text of JSON, which knows no bytes that are not UTF-8.
-pub fn path_as_text<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&path_text(path))
 }
 
 /// Writes a message to stderr. A failure is ignored: stderr is closed, so no message

@@ -23,7 +23,7 @@ pub enum Fate {
     Denied(String),
 }
 
-/// What a statement did.
+/// Counts of a statement, as rqlite gives them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Counts {
     #[serde(default)]

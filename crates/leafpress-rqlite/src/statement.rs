@@ -7,7 +7,7 @@
 
 use leafpress::rusqlite::types::Value;
 use leafpress::writer::{Parameters, Statement};
-use leafpress::{Error, Result, script};
+use leafpress::{Error, Result, SqlWord, script, sql_words};
 use serde_json::{Map, Value as Json, json};
 
 /// Statements that would end or leave the transaction of the group, or belong to a connection.
@@ -193,43 +193,24 @@ impl Token {
 }
 
 fn tokens(sql: &str) -> Vec<Token> {
-    let mut tokens = Vec::new();
-    let mut rest = sql;
-    while let Some(first) = rest.chars().next() {
-        let after = &rest[first.len_utf8()..];
-        if rest.starts_with("--") {
-            rest = rest.split_once('\n').map_or("", |(_, after)| after);
-        } else if rest.starts_with("/*") {
-            rest = rest[2..].split_once("*/").map_or("", |(_, after)| after);
-        } else if matches!(first, '\'' | '"' | '`' | '[') {
-            let end = if first == '[' { ']' } else { first };
-            let (text, after) = after.split_once(end).unwrap_or((after, ""));
-            let is_call = first != '\'' && after.trim_start().starts_with('(');
-            let names = [&RANDOM[..], &CLOCK_FUNCTIONS, &OF_CONNECTION].concat();
+    let words = sql_words(sql);
+    let is_function = |at: usize, name: &str| {
+        let is_known = [&RANDOM[..], &CLOCK_FUNCTIONS, &OF_CONNECTION].concat().contains(&name);
+        is_known && words.get(at + 1) == Some(&SqlWord::Symbol('('))
+    };
+    let token = |(at, word): (usize, &SqlWord<'_>)| match *word {
+        SqlWord::Bare(word) => Token::Word(word.to_ascii_uppercase()),
+        SqlWord::Symbol(sign) => Token::Sign(sign),
+        SqlWord::Quoted(quote, text) => {
             let upper = text.to_ascii_uppercase();
-            let is_function = is_call && names.contains(&&*upper);
-            tokens.push(if is_function {
+            if quote != '\'' && is_function(at, &upper) {
                 Token::Word(upper)
             } else {
                 Token::Quoted(text.to_owned())
-            });
-            rest = after;
-        } else if is_of_word(first) {
-            let end = rest.find(|c| !is_of_word(c)).unwrap_or(rest.len());
-            tokens.push(Token::Word(rest[..end].to_ascii_uppercase()));
-            rest = &rest[end..];
-        } else {
-            if !first.is_whitespace() {
-                tokens.push(Token::Sign(first));
             }
-            rest = after;
         }
-    }
-    tokens
-}
-
-fn is_of_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || c == '$'
+    };
+    words.iter().enumerate().map(token).collect()
 }
 
 #[cfg(test)]

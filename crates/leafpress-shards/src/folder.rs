@@ -24,11 +24,10 @@ use sha2::{Digest as _, Sha256};
 use crate::connect;
 use crate::key::hex;
 use crate::manifest::Manifest;
-use crate::part::{Content, make_folder};
+use crate::part::{Content, RUNS, is_name, make_folder, parts_of};
 
 const CURRENT: &str = "_CURRENT";
 const LOCK: &str = "_LOCK";
-const RUNS: &str = "runs";
 const MANIFEST: &str = "manifest.json";
 
 /// A folder of shards.
@@ -168,8 +167,7 @@ impl Shards {
     }
 
     fn run_folder(&self, run: &str) -> Result<PathBuf> {
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        if run.is_empty() || !run.bytes().all(is_name) {
+        if !is_name(run) {
             return Err(Error::misuse(format!("{run:?} is not the name of a run")));
         }
         Ok(self.root.join(RUNS).join(run))
@@ -177,7 +175,8 @@ impl Shards {
 
     /// Folder of the parts of a run.
     pub(crate) fn parts_folder(&self, run: &str) -> Result<PathBuf> {
-        Ok(self.run_folder(run)?.join("parts"))
+        self.run_folder(run)?;
+        Ok(self.root.join(parts_of(run)))
     }
 
     /// Begins a publication: gives the run its name, and notes the run that is current.
@@ -383,7 +382,7 @@ impl Shards {
             let before = collected.files.len();
             let mut all_went = true;
             for name in names_in(&parts)? {
-                let relative = format!("{RUNS}/{run}/parts/{name}");
+                let relative = format!("{}/{name}", parts_of(&run));
                 if named.contains(&relative) {
                     continue;
                 }

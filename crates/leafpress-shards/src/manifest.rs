@@ -110,7 +110,7 @@ impl Manifest {
         }
     }
 
-    /// What is wrong with the manifest.
+    /// Reason why the manifest makes no sense.
     pub(crate) fn problem(&self) -> Option<String> {
         if self.format != FORMAT {
             return Some(format!("its format is {:?}, not {FORMAT}", self.format));

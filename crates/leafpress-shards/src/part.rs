@@ -16,6 +16,8 @@ use crate::connect;
 use crate::key::{Key, hex, value_of};
 use crate::manifest::{PageRun, PartRecord, Schema};
 
+/// Folder of the runs.
+pub const RUNS: &str = "runs";
 /// Bytes that are read at once: pages of any size fit into it.
 const CHUNK_BYTES: usize = 1 << 20;
 /// From this number on, an overflow page may begin with the same byte as an interior page.
@@ -79,15 +81,14 @@ impl PartBuilder {
     /// Path of the file, from the folder of the shards.
     fn relative_path(&self) -> Result<String> {
         for name in [&self.run, &self.attempt] {
-            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-            if name.is_empty() || name.len() > 100 || !name.bytes().all(is_name) {
+            if !is_name(name) {
                 return Err(Error::misuse(format!(
                     "{name:?} cannot be the name of a run or of an attempt: take up to 100 letters, \
                      digits, - and _"
                 )));
             }
         }
-        Ok(format!("runs/{}/parts/{:05}-{}.db", self.run, self.part, self.attempt))
+        Ok(format!("{}/{:05}-{}.db", parts_of(&self.run), self.part, self.attempt))
     }
 
     fn describe(&self, path: &Path, relative: String) -> Result<(PartRecord, Schema)> {
@@ -117,6 +118,17 @@ impl PartBuilder {
     }
 }
 
+/// Returns true if a run or an attempt may be called so.
+pub fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=100).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+/// Path of the folder of a run's parts, from the folder of the shards.
+pub fn parts_of(run: &str) -> String {
+    format!("{RUNS}/{run}/parts")
+}
+
 /// The one table of a part, and its statements.
 fn schema_of(connection: &rusqlite::Connection) -> rusqlite::Result<Schema> {
     let table = connection.query_row(
@@ -136,8 +148,12 @@ fn extent(
     table: &str,
     key: Option<&str>,
 ) -> rusqlite::Result<(u64, Key, Key)> {
-    let (key, table) =
-        (key.map_or_else(|| "NULL".to_owned(), quote_identifier), quote_identifier(table));
+    let table = quote_identifier(table);
+    let Some(key) = key.map(quote_identifier) else {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let rows = connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?;
+        return Ok((rows as u64, Key::Null, Key::Null));
+    };
     // The order of ranges is BINARY, whatever the column declares.
     let sql = format!(
         "SELECT (SELECT count(*) FROM {table}),
@@ -150,7 +166,7 @@ fn extent(
     })
 }
 
-/// What one pass over the bytes of a part tells.
+/// Content of a part, as one pass over its bytes tells it.
 #[derive(Debug)]
 pub struct Content {
     /// Size of the file.

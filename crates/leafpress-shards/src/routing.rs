@@ -148,7 +148,7 @@ impl Routing {
         }
     }
 
-    /// What is wrong with the rule, if it cannot be followed by this version.
+    /// Reason why this version cannot follow the rule.
     pub(crate) fn problem(&self, parts: usize) -> Option<String> {
         match self {
             Self::Hash { function, version, columns, .. } => {

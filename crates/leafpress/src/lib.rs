@@ -139,5 +139,9 @@ pub use queue::Queue;
 pub use rusqlite;
 #[doc(hidden)]
 pub use schema::quote_identifier;
+#[doc(hidden)]
+pub use schema::sql_words::{SqlWord, sql_words};
+#[doc(hidden)]
+pub use words::path_as_text;
 pub use words::{bytes_text, path_text, printable};
 pub use writer::Writer;

@@ -22,7 +22,10 @@ pub(crate) fn counted(number: impl Into<u64>, singular: &str, plural: &str) -> S
 }
 
 /// A path as a text of JSON, as [`path_text`] shows it: JSON knows no bytes.
-pub(crate) fn path_as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+///
+/// # Errors
+/// Those of the serializer.
+pub fn path_as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path_text(path))
 }
 

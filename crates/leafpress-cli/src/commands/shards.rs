@@ -1,5 +1,6 @@
 //! `leafpress shards`: list, check, roll back and tidy a folder of shards.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use leafpress_shards::Shards;
@@ -12,19 +13,19 @@ use crate::{human, interrupt, output, summary};
 
 /// Carries out one action.
 pub fn run(flags: &ShardsFlags) -> Status {
-    let done = |_: &_| Status::Done;
     match &flags.action {
         ShardsAction::List(flags) => {
             let runs = Shards::open(&flags.folder).and_then(|shards| shards.list());
-            let runs = runs.map(|runs| json!({ "runs": runs }));
-            output::report(runs, flags.json, summary::of_runs, done)
+            let runs = runs.map(|runs| BTreeMap::from([("runs", runs)]));
+            let text = |runs: &BTreeMap<_, Vec<_>>| summary::of_runs(&runs["runs"]);
+            output::report(runs, flags.json, text, |_| Status::Done)
         }
         ShardsAction::Verify(flags) => {
             let is_stopping = interrupt::flag();
             let doing = format!("checking {}", human::path(&flags.folder));
             let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
             let stop = move || is_stopping.load(Ordering::Relaxed);
-            let verdict = Shards::open(&flags.folder).and_then(|shards| shards.verify(stop));
+            let verdict = Shards::at(&flags.folder).verify(stop);
             drop(spinner);
             output::report(verdict, flags.json, summary::of_verdict, |verdict| {
                 if verdict.sound { Status::Done } else { Status::DoneWithProblems }

@@ -17,7 +17,7 @@ use super::causes::Finding;
 #[derive(Debug, Clone, Serialize)]
 pub struct IoReport {
     /// The database, as it was named.
-    #[serde(serialize_with = "crate::output::path_as_text")]
+    #[serde(serialize_with = "leafpress::path_as_text")]
     pub database: PathBuf,
     /// The file that the script ran on.
     pub ran_on: RanOn,

@@ -78,7 +78,7 @@ fn csv_options(input: &InputFlags) -> CsvOptions {
     csv
 }
 
-/// What becomes of bad rows.
+/// Treatment of bad rows.
 pub fn on_error(flags: &BadRowFlags) -> OnError {
     match flags.on_error {
         OnErrorFlag::Stop => OnError::Stop,
@@ -96,6 +96,7 @@ pub fn load(loader: Loader, inputs: &[PathBuf], token: &CancelToken) -> Result<R
     }
 }
 
+/// Standard input, which ctrl-C ends.
 pub fn stdin(token: &CancelToken) -> Result<InterruptibleStdin, Error> {
     if io::stdin().is_terminal() && output::stderr_is_terminal() {
         output::print_message("reading rows from the terminal; end them with ctrl-D\n");

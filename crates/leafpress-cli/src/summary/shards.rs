@@ -1,7 +1,6 @@
 //! Summaries of `leafpress shard` and `leafpress shards`.
 
-use leafpress_shards::{Collected, ShardReport, Verdict};
-use serde_json::Value;
+use leafpress_shards::{Collected, RunSummary, ShardReport, Verdict};
 
 use super::{INDENT, facts, in_a_line_each, notes};
 use crate::human;
@@ -44,17 +43,16 @@ pub fn of_shard(report: &ShardReport) -> String {
 }
 
 /// The list of runs.
-pub fn of_runs(object: &Value) -> String {
+pub fn of_runs(runs: &[RunSummary]) -> String {
     let mut text = String::new();
-    for run in object["runs"].as_array().into_iter().flatten() {
-        let count = |name: &str| run[name].as_u64().unwrap_or(0);
+    for run in runs {
         text += &format!(
             "{} {}  {}  {}, {}\n",
-            if run["current"] == true { "*" } else { " " },
-            run["run"].as_str().unwrap_or_default(),
-            human::counted(count("parts"), "part", "parts"),
-            human::counted(count("rows"), "row", "rows"),
-            human::bytes(count("bytes")),
+            if run.current { "*" } else { " " },
+            run.run,
+            human::counted(run.parts as u64, "part", "parts"),
+            human::counted(run.rows, "row", "rows"),
+            human::bytes(run.bytes),
         );
     }
     text

@@ -56,7 +56,7 @@ pub struct Sharder {
 #[non_exhaustive]
 pub struct ShardReport {
     /// Folder of the shards.
-    #[serde(serialize_with = "path_as_text")]
+    #[serde(serialize_with = "leafpress::path_as_text")]
     pub folder: PathBuf,
     /// Name of the run, which is current.
     pub run: String,
@@ -77,7 +77,7 @@ pub struct ShardReport {
     /// Bytes of all parts.
     pub bytes: u64,
     /// Time from the call to the publication.
-    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
+    #[serde(rename = "elapsed_s", serialize_with = "leafpress::times::seconds")]
     pub elapsed: Duration,
     /// Notes for the report.
     pub notes: Vec<String>,
@@ -215,8 +215,9 @@ impl Sharder {
             },
             RouteBy::Range(column) => {
                 let mut sample = bounds::Sample::new();
-                source.each(&self.cancel, |_, row| {
-                    sample.add(&row[source.keys[0]]);
+                let key = &source.columns[source.keys[0]];
+                source.each(std::slice::from_ref(key), &self.cancel, |_, row| {
+                    sample.add(&row[0]);
                     Ok(())
                 })?;
                 Routing::Range { column: column.clone(), bounds: sample.bounds(self.parts) }
@@ -239,7 +240,7 @@ impl Sharder {
         let total = match routing {
             Routing::Bytes => {
                 let mut bytes = 0;
-                source.each(&self.cancel, |_, row| {
+                source.each(&source.columns, &self.cancel, |_, row| {
                     bytes += bucket::row_bytes(row);
                     Ok(())
                 })?;
@@ -248,7 +249,7 @@ impl Sharder {
             _ => source.rows,
         };
         let mut passed = 0;
-        source.each(&self.cancel, |index, row| {
+        source.each(&source.columns, &self.cancel, |index, row| {
             let part = match routing {
                 Routing::Hash { .. } | Routing::Range { .. } => {
                     let values: Vec<Value<'_>> = source.keys.iter().map(|&at| row[at]).collect();
@@ -334,7 +335,7 @@ fn share(position: u64, total: u64, parts: usize) -> usize {
 /// The rows of the stage.
 struct Source {
     connection: Connection,
-    sql: String,
+    table: String,
     columns: Vec<Column>,
     /// Places of the routing columns.
     keys: Vec<usize>,
@@ -363,21 +364,22 @@ impl Source {
             })
         };
         let keys = by.columns().iter().map(key).collect::<Result<Vec<_>>>()?;
-        let names: Vec<_> = columns.iter().map(|column| quote_identifier(&column.name)).collect();
         let table = quote_identifier(&report.table);
-        let sql = format!("SELECT {} FROM {table} ORDER BY rowid", names.join(", "));
         let connection = connect::read_only(path)?;
-        Ok(Self { connection, sql, columns, keys, rows: report.rows_loaded })
+        Ok(Self { connection, table, columns, keys, rows: report.rows_loaded })
     }
 
-    /// Gives each row, with its ordinal.
+    /// Gives these columns of each row, with the row's ordinal.
     fn each(
         &self,
+        columns: &[Column],
         cancel: &CancelToken,
         mut take: impl FnMut(u64, &[Value<'_>]) -> Result<()>,
     ) -> Result<()> {
         let failed = |source| Error::sqlite("read the staged rows", source);
-        let mut statement = self.connection.prepare(&self.sql).map_err(failed)?;
+        let names: Vec<_> = columns.iter().map(|column| quote_identifier(&column.name)).collect();
+        let sql = format!("SELECT {} FROM {} ORDER BY rowid", names.join(", "), self.table);
+        let mut statement = self.connection.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         let mut index = 0;
         while let Some(row) = rows.next().map_err(failed)? {
@@ -385,18 +387,10 @@ impl Source {
                 return Err(ErrorKind::Cancelled.into());
             }
             let value = |at| row.get_ref(at).map(value_of);
-            let values = (0..self.columns.len()).map(value).collect::<rusqlite::Result<Vec<_>>>();
+            let values = (0..columns.len()).map(value).collect::<rusqlite::Result<Vec<_>>>();
             take(index, &values.map_err(failed)?)?;
             index += 1;
         }
         Ok(())
     }
-}
-
-fn path_as_text<S: serde::Serializer>(path: &Path, to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.serialize_str(&leafpress::path_text(path))
-}
-
-fn seconds<S: serde::Serializer>(time: &Duration, to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.serialize_f64(time.as_secs_f64())
 }

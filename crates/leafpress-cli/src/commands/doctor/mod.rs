@@ -65,7 +65,7 @@ const CHECKS: [fn(&Evidence) -> Finding; 16] = [
 #[derive(Debug, Serialize)]
 pub struct DoctorReport {
     /// The database, as it was named.
-    #[serde(serialize_with = "output::path_as_text")]
+    #[serde(serialize_with = "leafpress::path_as_text")]
     pub database: PathBuf,
     /// Nothing needs care.
     pub healthy: bool,
