@@ -77,7 +77,7 @@ fn a_killed_run_leaves_the_current_one() {
     assert_eq!(names_in(&folder.path().join("p/runs")).len(), published.len());
     for it in published {
         let run = folder.path().join("p/runs").join(it["run"].as_str().unwrap());
-        assert_eq!(names_in(&run), ["manifest.json", "parts"]);
+        assert_eq!(names_in(&run), ["manifest.db", "manifest.json", "parts"]);
         assert_eq!(names_in(&run.join("parts")).len(), 5);
     }
 }

@@ -21,10 +21,12 @@ use leafpress::{Error, ErrorKind, Result, path_text};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::catalog::{self, CATALOG};
 use crate::connect;
 use crate::key::hex;
 use crate::manifest::Manifest;
 use crate::part::{Content, RUNS, is_name, make_folder, parts_of};
+use crate::reader::Reader;
 
 const CURRENT: &str = "_CURRENT";
 const LOCK: &str = "_LOCK";
@@ -202,8 +204,11 @@ impl Shards {
         if let Some(problem) = manifest.problem() {
             return Err(Error::misuse(format!("the manifest is wrong: {problem}")));
         }
-        let path = self.run_folder(&manifest.run)?.join(MANIFEST);
+        let folder = self.run_folder(&manifest.run)?;
+        let path = folder.join(MANIFEST);
         let bytes = as_json(&manifest, &path)?;
+        refuse_if_published(&path)?;
+        catalog::write(&folder.join(CATALOG), &manifest)?;
         make_new(&path, |hidden| {
             write_all(hidden, &bytes).map_err(|source| Error::io("write", &path, source))
         })?;
@@ -260,6 +265,14 @@ impl Shards {
         let file = FileHandle::open_as(&path, Open::ReadWrite).map_err(failed)?;
         file.lock().map_err(failed)?;
         Ok(file)
+    }
+
+    /// A reader of the current run.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn reader(&self) -> Result<Reader> {
+        Ok(Reader::new(&self.root, self.manifest()?))
     }
 
     /// The runs that have a manifest, the oldest first.
@@ -401,6 +414,7 @@ impl Shards {
             let age = folder.metadata().and_then(|about| about.modified());
             let is_left = all_went && (collected.files.len() > before || is_older(age, older_than));
             if !is_published && !dry_run && is_left {
+                let _ = fs::remove_file(folder.join(CATALOG));
                 // A folder that has other files stays.
                 let _ = fs::remove_dir(&parts);
                 let _ = fs::remove_dir(&folder);
@@ -419,6 +433,14 @@ impl Shards {
             let _ = fs::remove_dir(&self.root);
         }
     }
+}
+
+/// A manifest that is published never changes, and neither does its database.
+fn refuse_if_published(manifest: &Path) -> Result<()> {
+    if manifest.exists() {
+        return Err(Error::destination(manifest, "the run is published already"));
+    }
+    Ok(())
 }
 
 fn names_in(folder: &Path) -> Result<Vec<String>> {

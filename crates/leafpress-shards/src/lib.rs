@@ -20,12 +20,13 @@
 //! OUT/_CURRENT                      names the run that readers take
 //! OUT/_LOCK                         held while _CURRENT changes
 //! OUT/runs/RUN/manifest.json        schema, routing and parts of one run; never changed
+//! OUT/runs/RUN/manifest.db          the same as a database
 //! OUT/runs/RUN/parts/00003-ATTEMPT.db
 //! ```
 //!
 //! In the order of the work: [`split`](Sharder) routes rows, [`part`](PartBuilder) presses the file of
-//! one part, [`manifest`](Manifest) says what a run is, [`folder`](Shards) publishes runs and removes
-//! what no manifest names.
+//! one part, [`manifest`](Manifest) says what a run is, `catalog` says it as a database, [`folder`](Shards) publishes runs and removes
+//! what no manifest names, [`reader`](Reader) reads the parts of one run.
 //!
 //! Invariants:
 //! 1. A reader that begins at `_CURRENT` finds a manifest whose parts are complete and synced.
@@ -35,11 +36,13 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod catalog;
 mod connect;
 mod folder;
 mod key;
 mod manifest;
 mod part;
+mod reader;
 mod routing;
 mod split;
 
@@ -47,5 +50,6 @@ pub use folder::{Collected, Publication, RunSummary, Shards, Verdict};
 pub use key::Key;
 pub use manifest::{Manifest, PageRun, PartRecord, Schema};
 pub use part::PartBuilder;
+pub use reader::Reader;
 pub use routing::{HASH_FUNCTION, HASH_VERSION, RouteBy, Routing, hash_of};
 pub use split::{ShardReport, Sharder};

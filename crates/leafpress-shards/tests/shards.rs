@@ -315,3 +315,75 @@ fn damage_is_found_and_named() {
     fs::write(shards.root().join("_CURRENT"), "{").expect("damage");
     assert!(Shards::open(shards.root()).is_err());
 }
+
+/// What a reader finds for each key is what SQLite finds in the whole table.
+#[test]
+fn a_reader_finds_the_rows_of_each_key() {
+    let rows = lines(0..2000, |id| format!("{},k{}\n", id % 70, id % 9));
+    for by in ["hash(id)", "hash(name,id)", "range(id)", "range(name)"] {
+        let folder = TempDir::new().expect("a folder");
+        shard(folder.path(), &format!("id,name\n{rows}"), by, 4).expect("a run");
+        let reader =
+            Shards::open(folder.path().join("out")).and_then(|it| it.reader()).expect("a reader");
+        for id in -1..71_i64 {
+            let name = format!("k{}", id.rem_euclid(9));
+            let (id_value, name_value) = (Value::Integer(id), Value::Text(name.as_bytes()));
+            let (key, fits): (Vec<Value<'_>>, Box<dyn Fn(usize) -> bool>) = match by {
+                "hash(name,id)" => (
+                    vec![name_value, id_value],
+                    Box::new(|n| (n % 70) as i64 == id && n % 9 == id.rem_euclid(9) as usize),
+                ),
+                "range(name)" => {
+                    (vec![name_value], Box::new(|n| n % 9 == id.rem_euclid(9) as usize))
+                }
+                _ => (vec![id_value], Box::new(|n| (n % 70) as i64 == id)),
+            };
+            let found = reader.get(&key).expect("rows");
+            assert_eq!(found.len(), (0..2000).filter(|&n| fits(n)).count(), "{by} {id}");
+        }
+        assert_eq!(reader.get(&[Value::Null; 3]).expect_err("too many").kind().name(), "misuse");
+        let counts = reader
+            .scan("SELECT count(*) FROM t", |row| Ok(row.get::<_, i64>(0)? as u64))
+            .expect("counts");
+        assert_eq!(
+            counts.concat(),
+            reader.manifest().parts.iter().map(|part| part.rows).collect::<Vec<_>>()
+        );
+        assert!(reader.scan("SELECT nothing FROM t", |_| Ok(())).is_err());
+    }
+    let folder = TempDir::new().expect("a folder");
+    shard(folder.path(), "id\n1\n2\n", "rows", 2).expect("a run");
+    let reader =
+        Shards::open(folder.path().join("out")).and_then(|it| it.reader()).expect("a reader");
+    assert_eq!(reader.part_of(&[Value::Integer(1)]), None);
+    assert_eq!(reader.get(&[Value::Integer(1)]).expect_err("no key").kind().name(), "misuse");
+    // It goes on with its run.
+    shard(folder.path(), "id\n7\n", "rows", 1).expect("a run");
+    let ids = reader.scan("SELECT id FROM t", |row| row.get::<_, i64>(0)).expect("ids");
+    assert_eq!(ids, [[1], [2]]);
+}
+
+/// The database says what the JSON says.
+#[test]
+fn the_manifest_is_a_database_too() {
+    let folder = TempDir::new().expect("a folder");
+    shard(folder.path(), "id,name\n1,a\n2,b\n3,\n", "range(name)", 3).expect("a run");
+    let found = manifest(folder.path());
+    let path = folder.path().join("out/runs").join(&found.run).join("manifest.db");
+    let connection = Connection::open(path).expect("a database");
+    let mut object = serde_json::Map::new();
+    let mut statement = connection.prepare("SELECT name, value FROM manifest").expect("SQL");
+    let mut rows = statement.query([]).expect("rows");
+    while let Some(row) = rows.next().expect("a row") {
+        let (name, value): (String, String) =
+            (row.get(0).expect("text"), row.get(1).expect("text"));
+        object.insert(name, serde_json::from_str(&value).expect("JSON"));
+    }
+    let sql = "SELECT json_group_array(json_object('part', part, 'path', path, 'bytes', bytes, 'sha256', sha256,
+        'rows', rows, 'smallest', json(smallest), 'largest', json(largest), 'page_size', page_size, 'pages', pages,
+        'interior_pages', json(interior_pages), 'attempt', attempt)) FROM part";
+    let parts: String = connection.query_row(sql, [], |row| row.get(0)).expect("parts");
+    object.insert("parts".to_owned(), serde_json::from_str(&parts).expect("JSON"));
+    let json = serde_json::to_vec(&object).expect("JSON");
+    assert_eq!(Manifest::from_json(&json), Ok(found));
+}

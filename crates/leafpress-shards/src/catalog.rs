@@ -1,0 +1,84 @@
+//! The manifest as a database, for programs that would rather ask by SQL.
+//!
+//! | table | columns |
+//! |---|---|
+//! | `part` | `part` (primary key), `path`, `bytes`, `sha256`, `rows`, `smallest` and `largest` as JSON, `page_size`, `pages`, `interior_pages` as JSON, `attempt` |
+//! | `manifest` | `name` (primary key), `value`: the other members of the manifest, as JSON |
+//!
+//! Must never: say anything else than the JSON, which is what readers check.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use leafpress::load::{Column, ColumnType, Loader};
+use leafpress::{Error, Result, path_text};
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::manifest::Manifest;
+
+/// Name of the file, beside the manifest.
+pub const CATALOG: &str = "manifest.db";
+
+/// Writes the database at `path`, in place of one that an interrupted publication left.
+pub fn write(path: &Path, manifest: &Manifest) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", path, error));
+        }
+        _ => {}
+    }
+    let mut parts = Vec::with_capacity(manifest.parts.len());
+    for part in &manifest.parts {
+        parts.push((
+            part.part as i64,
+            &*part.path,
+            part.bytes as i64,
+            &*part.sha256,
+            part.rows as i64,
+            as_json(path, &part.smallest)?,
+            as_json(path, &part.largest)?,
+            part.page_size,
+            part.pages as i64,
+            as_json(path, &part.interior_pages)?,
+            &*part.attempt,
+        ));
+    }
+    Loader::new(path).table("part").primary_key("part").load_rows(&part_columns(), parts)?;
+
+    let mut members = Vec::new();
+    let text = as_json(path, &Manifest { parts: Vec::new(), ..manifest.clone() })?;
+    let object: BTreeMap<String, Json> = serde_json::from_str(&text)
+        .map_err(|error| Error::input(path_text(path), error.to_string()))?;
+    for (name, value) in object.into_iter().filter(|(name, _)| name != "parts") {
+        members.push((name, value.to_string()));
+    }
+    let columns = ["name", "value"].map(|name| Column::new(name, ColumnType::Text));
+    let loader = Loader::new(path).table("manifest").primary_key("name").without_rowid(true);
+    loader.load_rows(&columns, members)?;
+    Ok(())
+}
+
+fn as_json(path: &Path, value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::input(path_text(path), error.to_string()))
+}
+
+fn part_columns() -> Vec<Column> {
+    use ColumnType::{Integer, Text};
+    let columns = [
+        ("part", Integer),
+        ("path", Text),
+        ("bytes", Integer),
+        ("sha256", Text),
+        ("rows", Integer),
+        ("smallest", Text),
+        ("largest", Text),
+        ("page_size", Integer),
+        ("pages", Integer),
+        ("interior_pages", Text),
+        ("attempt", Text),
+    ];
+    columns.map(|(name, column_type)| Column::new(name, column_type)).to_vec()
+}
