@@ -29,6 +29,7 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     let as_usage_error = |message: String| usage_error("load", &message);
     let inputs = paths::expand(&flags.inputs).map_err(as_usage_error)?;
     check(flags, &inputs).map_err(as_usage_error)?;
+    leafpress::vfs::memory::keep_freed();
     let token = CancelToken::new();
     let stop = token.clone();
     interrupt::on_interrupt(move || stop.cancel());
