@@ -35,6 +35,8 @@ impl From<Report> for Done {
 
 /// Does the rung's work and measures it.
 pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
+    // As `leafpress load` does; the rivals have it too.
+    leafpress::vfs::memory::keep_freed();
     let Given { database, input } = *given;
     let (rows, numbers) = (rung.rows, rung.row_numbers());
     match rung.by {
