@@ -423,14 +423,17 @@ impl Shards {
         Ok(collected)
     }
 
-    /// Removes all of a run that was not published.
-    pub(crate) fn abandon(&self, run: &str) {
+    /// Removes all of a run that was not published, and the folder of the shards unless it was there
+    /// before.
+    pub(crate) fn abandon(&self, run: &str, was_there: bool) {
         if let Ok(folder) = self.run_folder(run)
             && !folder.join(MANIFEST).exists()
         {
             let _ = fs::remove_dir_all(folder);
             let _ = fs::remove_dir(self.root.join(RUNS));
-            let _ = fs::remove_dir(&self.root);
+            if !was_there {
+                let _ = fs::remove_dir(&self.root);
+            }
         }
     }
 }

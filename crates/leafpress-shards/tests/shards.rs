@@ -161,6 +161,9 @@ fn a_failed_run_leaves_the_current_one_and_nothing_else() {
     let folder = TempDir::new().expect("a folder");
     assert!(shard(folder.path(), "id\n1\n", "hash(no)", 2).is_err());
     assert!(!folder.path().join("out").exists());
+    fs::create_dir(folder.path().join("out")).expect("a folder");
+    assert!(shard(folder.path(), "id\n1\n", "hash(no)", 2).is_err());
+    assert_eq!(fs::read_dir(folder.path().join("out")).expect("it stays").count(), 0);
     shard(folder.path(), "id\n1\n2\n", "hash(id)", 2).expect("a run");
     let before = manifest(folder.path());
     let input = folder.path().join("input.csv");

@@ -145,10 +145,11 @@ impl Sharder {
             )));
         }
         let began = Instant::now();
+        let was_there = self.shards.root().exists();
         let publication = self.shards.begin()?;
         let made = self.make(&publication, stage);
         if made.is_err() {
-            self.shards.abandon(&publication.run);
+            self.shards.abandon(&publication.run, was_there);
         }
         let (report, manifest) = made?;
         let counts = || manifest.parts.iter().map(|part| part.rows);
