@@ -12,6 +12,7 @@
 //! | `load` | files, streams, frames and rows into a table |
 //! | `writer` | the Writer |
 //! | `queue` | durable jobs |
+//! | `shards` | parts of shards, by tasks of Spark, Ray and Dask |
 //! | `command` | the command `leafpress` |
 //!
 //! Must never: hold the interpreter while it waits or presses, or panic whatever the objects.
@@ -25,6 +26,7 @@ mod errors;
 mod json;
 mod load;
 mod queue;
+mod shards;
 mod spelling;
 mod values;
 mod writer;
@@ -42,6 +44,8 @@ mod _leafpress {
     use crate::load::load;
     #[pymodule_export]
     use crate::queue::{NativeFeed, NativeQueue};
+    #[pymodule_export]
+    use crate::shards::{NativeRun, shards_build, shards_routing, shards_sample, shards_scatter};
     #[pymodule_export]
     use crate::writer::{NativeReader, NativeTicket, NativeTransaction, NativeWriter};
 

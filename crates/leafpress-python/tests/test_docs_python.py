@@ -57,6 +57,7 @@ assert writer().query("SELECT count(*) FROM event WHERE what IN ('by the ORM', '
     ),
     "sqlalchemy": ("", ""),
     "dask": ("", "import leafpress\nassert leafpress.verify('app.db')['sound']"),
+    "shards": ("", "import leafpress\nassert report.parts[0].bytes > 0"),
     "ray": (
         "import ray, os\n"
         "ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False,"
@@ -65,7 +66,7 @@ assert writer().query("SELECT count(*) FROM event WHERE what IN ('by the ORM', '
         "assert sqlite3.connect('app.db').execute('SELECT count(*) FROM from_ray').fetchone() == (1000,)",
     ),
 }
-MODULES = {"fastapi": ["fastapi", "httpx"], "django": ["django"], "dask": ["dask.dataframe"]}
+MODULES = {"fastapi": ["fastapi", "httpx"], "django": ["django"], "dask": ["dask.dataframe"], "shards": ["dask.dataframe"]}
 
 
 def examples() -> list[tuple[str | None, str]]:

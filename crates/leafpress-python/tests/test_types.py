@@ -17,7 +17,7 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "python" / "leafpress"
 USER, WRONG = TESTS / "user_code.py", TESTS / "wrong_code.py"
-NEEDS_INSTALLED = {"ray.py": "ray", "dask.py": "dask", "_sqlite_utils.py": "sqlite_utils"}
+NEEDS_INSTALLED = {"ray.py": "ray", "dask.py": "dask", "spark.py": "pyspark", "_sqlite_utils.py": "sqlite_utils"}
 
 
 def run(*words: object, path: str = str(PACKAGE.parent)) -> subprocess.CompletedProcess[str]:

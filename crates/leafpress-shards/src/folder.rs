@@ -424,8 +424,8 @@ impl Shards {
     }
 
     /// Removes all of a run that was not published, and the folder of the shards unless it was there
-    /// before.
-    pub(crate) fn abandon(&self, run: &str, was_there: bool) {
+    /// before. A run that was published stays.
+    pub fn abandon(&self, run: &str, was_there: bool) {
         if let Ok(folder) = self.run_folder(run)
             && !folder.join(MANIFEST).exists()
         {

@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod bounds;
 mod catalog;
 mod connect;
 mod folder;
@@ -46,6 +47,7 @@ mod reader;
 mod routing;
 mod split;
 
+pub use bounds::{Sample, bounds_of};
 pub use folder::{Collected, Publication, RunSummary, Shards, Verdict};
 pub use key::Key;
 pub use manifest::{Manifest, PageRun, PartRecord, Schema};

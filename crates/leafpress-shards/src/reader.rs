@@ -12,7 +12,6 @@ use rusqlite::{Connection, Params, Row, ToSql, params_from_iter};
 use crate::connect;
 use crate::key::{Key, value_of};
 use crate::manifest::Manifest;
-use crate::routing::Routing;
 
 /// A reader of one run. It goes on with that run when another one becomes current.
 ///
@@ -66,11 +65,7 @@ impl Reader {
     /// [`Misuse`](ErrorKind::Misuse) if rows were split by count or by size, or for another number of
     /// values than there are routing columns; as [`query`](Self::query).
     pub fn get(&self, key: &[Value<'_>]) -> Result<Vec<Vec<Key>>> {
-        let columns = match &self.manifest.routing {
-            Routing::Hash { columns, .. } => columns.as_slice(),
-            Routing::Range { column, .. } => std::slice::from_ref(column),
-            Routing::Rows | Routing::Bytes => &[],
-        };
+        let columns = self.manifest.routing.columns();
         if columns.is_empty() || columns.len() != key.len() {
             return Err(Error::misuse(format!(
                 "{} values for a key of {} columns",

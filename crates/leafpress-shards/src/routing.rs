@@ -123,6 +123,28 @@ pub enum Routing {
 }
 
 impl Routing {
+    /// By a hash of these columns, with this seed.
+    pub fn hash(columns: Vec<String>, seed: u64) -> Self {
+        Self::Hash { columns, function: HASH_FUNCTION.to_owned(), seed, version: HASH_VERSION }
+    }
+
+    /// Number of parts where `wanted` are asked for: ranges have one more than bounds.
+    pub fn parts(&self, wanted: usize) -> usize {
+        match self {
+            Self::Range { bounds, .. } => bounds.len() + 1,
+            _ => wanted,
+        }
+    }
+
+    /// The columns that say where a row is.
+    pub fn columns(&self) -> &[String] {
+        match self {
+            Self::Hash { columns, .. } => columns,
+            Self::Range { column, .. } => std::slice::from_ref(column),
+            Self::Rows | Self::Bytes => &[],
+        }
+    }
+
     /// The part of a row with these values in the routing columns; `None` if only a look into all
     /// parts tells, because rows were split by count or by size.
     ///

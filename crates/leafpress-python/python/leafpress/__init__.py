@@ -27,6 +27,7 @@ from ._load import LoadOptions, Progress, load
 from ._queue import AsyncQueue, Queue, SyncQueue
 from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
 from ._result import Executed, Result
+from ._shards import PartReport, ShardOptions, ShardProgress, ShardReport
 from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport
 from ._writer import Reader, Ticket, Transaction, Writer
 
@@ -57,6 +58,7 @@ __all__ = [
     "NotSupportedError",
     "OperationalError",
     "OutcomeUnknown",
+    "PartReport",
     "ProgrammingError",
     "Progress",
     "Pushed",
@@ -66,6 +68,9 @@ __all__ = [
     "RejectReason",
     "Report",
     "Result",
+    "ShardOptions",
+    "ShardProgress",
+    "ShardReport",
     "Stage",
     "Stop",
     "SyncQueue",

@@ -221,3 +221,37 @@ class NativeFeed:
         before the writer's close. The job of this token was not done, because of `error`."""
     def close(self, to: _To) -> Any:
         """Ends once all that consumers have said is in the database; answers with the counts."""
+
+@final
+class NativeRun:
+    """A run of shards that is not published yet: the driver's side."""
+
+    def __new__(cls, folder: str) -> NativeRun: ...
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+    def publish(self, routing: str, schema: str, records: list[str]) -> None:
+        """Publishes the parts. Records, schema and routing are JSON, as `shards_build` and
+        `shards_routing` give them."""
+    def abandon(self) -> None:
+        """Removes all of the run, unless it is published."""
+
+def shards_sample(by: str, source: Any) -> str:
+    """A sample of the keys of exported rows, as JSON."""
+
+def shards_routing(by: str, seed: int, parts: int, samples: list[str]) -> tuple[str, int]:
+    """The rule by which rows are split, as JSON, and the number of parts. Ranges need samples."""
+
+def shards_scatter(path: str, routing: str, parts: int, source: Any) -> list[int]:
+    """Writes exported rows into a new file, by part; the number of rows of each."""
+
+def shards_build(
+    folder: str,
+    run: str,
+    part: int,
+    attempt: str,
+    routing: str,
+    spans: list[Any],
+    options: dict[str, Any],
+) -> tuple[str, str]:
+    """Presses a part out of scattered rows; its record and the schema, as JSON."""

@@ -1,16 +1,24 @@
-"""Dask frames into one SQLite file."""
+"""Dask frames into one SQLite file, or into shards: many files with a manifest."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dask.base import compute
 from dask.delayed import delayed
 
 from ._parts import Parts
+from ._shards import Built, Plan, Scattered, ShardReport, sample_of
+from ._shards import write as write_by
 from ._sources import Path
 
-__all__ = ["to_sqlite"]
+if TYPE_CHECKING:
+    import pyarrow
+    from typing_extensions import Unpack
+
+    from ._shards import ShardOptions
+
+__all__ = ["to_sqlite", "write"]
 
 
 def to_sqlite(frame: Any, db: Path, table: str, *, if_exists: str = "fail") -> int:
@@ -25,8 +33,7 @@ def to_sqlite(frame: Any, db: Path, table: str, *, if_exists: str = "fail") -> i
     the rows of the finished partitions stay. A partition that is computed again writes nothing
     twice, and counts no rows then.
     """
-    if any(name is not None for name in frame._meta.index.names):
-        frame = frame.reset_index()
+    frame = _with_index(frame)
     parts = Parts(db, table, if_exists)
     parts.begin(frame._meta)
     write = delayed(parts.write, pure=False)
@@ -39,3 +46,82 @@ def to_sqlite(frame: Any, db: Path, table: str, *, if_exists: str = "fail") -> i
         raise
     parts.end()
     return sum(counts)
+
+
+def write(
+    ddf: Any, out: Path, *, by: str, parts: int, **options: Unpack[ShardOptions]
+) -> ShardReport:
+    """Writes a frame of `dask.dataframe` into a folder of shards, as a new run.
+
+    out: a folder that all processes reach under the same path.
+    by: "hash(a,b)", "range(a)" or "rows", as docs/scale.md has them. Ranges compute the column
+        twice: persist a frame that is dear to compute.
+    parts: number of parts, each pressed by one task.
+
+    Named levels of the index become columns. Columns of objects have to hold texts.
+
+    Raises what the tasks raise; `OperationalError` if another run was published meanwhile: then
+    this one is complete, and `leafpress shards rollback --to RUN` makes it current. After all
+    others the run that was current stays it, and nothing of this one is left. If this process
+    dies, `leafpress shards gc` removes the rest.
+    """
+    return write_by(_Dask(_with_index(ddf)), out, by, parts, options)
+
+
+class _Dask:
+    """A frame, as `_shards.Engine` has it."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._schema = _schema_of(frame._meta)
+        self.tasks: int | None = frame.npartitions
+
+    def schema(self) -> pyarrow.Schema:
+        return self._schema
+
+    def sample(self, by: str, column: str) -> list[str]:
+        keys = self._frame[[column]] if column in self._frame.columns else self._frame
+        task = delayed(_sample, pure=False)
+        schema = _schema_of(keys._meta)
+        return list(compute(*(task(by, part, schema) for part in keys.to_delayed())))
+
+    def scatter(self, plan: Plan) -> list[Scattered]:
+        task = delayed(_scatter, pure=False)
+        parts = self._frame.to_delayed()
+        return list(compute(*(task(plan, part, self._schema) for part in parts)))
+
+    def build(self, plan: Plan, scattered: list[Scattered]) -> list[Built]:
+        task, files = delayed(plan.build, pure=False), delayed(scattered, traverse=False)
+        return list(compute(*(task(part, files) for part in range(plan.parts))))
+
+
+def _with_index(frame: Any) -> Any:
+    """The frame with the named levels of its index as columns."""
+    is_named = any(name is not None for name in frame._meta.index.names)
+    return frame.reset_index() if is_named else frame
+
+
+def _schema_of(meta: Any) -> pyarrow.Schema:
+    """The columns of all partitions: a partition alone does not tell them where all is NULL."""
+    import pyarrow
+
+    schema = pyarrow.Schema.from_pandas(meta, preserve_index=False)
+    known = [
+        field.with_type(pyarrow.string()) if pyarrow.types.is_null(field.type) else field
+        for field in schema
+    ]
+    return pyarrow.schema(known)
+
+
+def _table(part: Any, schema: pyarrow.Schema) -> pyarrow.Table:
+    import pyarrow
+
+    return pyarrow.Table.from_pandas(part, schema=schema, preserve_index=False)
+
+
+def _sample(by: str, part: Any, schema: pyarrow.Schema) -> str:
+    return sample_of(by, _table(part, schema))
+
+
+def _scatter(plan: Plan, part: Any, schema: pyarrow.Schema) -> Scattered:
+    return plan.scatter(_table(part, schema))

@@ -1,22 +1,32 @@
-"""Ray Data into one SQLite file: `dataset.write_datasink(LeafpressDatasink("app.db", "people"))`."""
+"""Ray Data into one SQLite file, or into shards: many files with a manifest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyarrow
+import ray
 from ray.data import Datasink
-from ray.data.block import Block
+from ray.data.block import Block, BlockAccessor
 from ray.data.datasource import WriteResult
 
 from ._parts import Parts
+from ._shards import Built, Plan, Scattered, ShardReport, sample_of
+from ._shards import write as write_by
 from ._sources import Path
 
-__all__ = ["LeafpressDatasink"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._shards import ShardOptions
+
+__all__ = ["LeafpressDatasink", "write"]
 
 
 class LeafpressDatasink(Datasink[int]):
-    """Writes a dataset into one table of one file, by many tasks of one machine.
+    """Writes a dataset into one table of one file, by many tasks of one machine:
+    `dataset.write_datasink(LeafpressDatasink("app.db", "people"))`.
 
     Each write task is one durable transaction of a shared Writer, so that the tasks share commits
     and do not lock each other out. A task that Ray tries again writes nothing twice.
@@ -62,3 +72,77 @@ def _empty_frame(schema: Any) -> Any:
 
     columns = zip(schema.names, schema.types, strict=True)
     return pandas.DataFrame({name: pandas.Series(dtype=kind) for name, kind in columns})
+
+
+def write(
+    ds: Any, out: Path, *, by: str, parts: int, **options: Unpack[ShardOptions]
+) -> ShardReport:
+    """Writes a dataset of Ray into a folder of shards, as a new run.
+
+    out: a folder that all nodes reach under the same path.
+    by: "hash(a,b)", "range(a)" or "rows", as docs/scale.md has them. Ranges compute the column
+        twice: materialize a dataset that is dear to compute.
+    parts: number of parts, each pressed by one task.
+
+    Raises what the tasks raise, as Ray has it; `OperationalError` if another run was published
+    meanwhile: then this one is complete, and `leafpress shards rollback --to RUN` makes it
+    current. After all others the run that was current stays it, and nothing of this one is left.
+    If the driver dies, `leafpress shards gc` removes the rest.
+    """
+    return write_by(_Ray(ds), out, by, parts, options)
+
+
+class _Ray:
+    """A dataset, as `_shards.Engine` has it."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self.tasks: int | None = None
+
+    def schema(self) -> pyarrow.Schema | None:
+        schema = self._dataset.schema()
+        found = None if schema is None else schema.base_schema
+        return found if isinstance(found, pyarrow.Schema) else None
+
+    def sample(self, by: str, column: str) -> list[str]:
+        def task(table: pyarrow.Table) -> dict[str, list[str]]:
+            return {"sample": [sample_of(by, table)]}
+
+        keys = self._dataset
+        if column in (keys.columns() or ()):
+            keys = keys.select_columns([column])
+        samples = keys.map_batches(task, batch_size=None, batch_format="pyarrow")
+        return [row["sample"] for row in samples.take_all()]
+
+    def scatter(self, plan: Plan) -> list[Scattered]:
+        sink = _ScatterSink(plan)
+        self._dataset.write_datasink(sink)
+        return sink.scattered
+
+    def build(self, plan: Plan, scattered: list[Scattered]) -> list[Built]:
+        task, files = ray.remote(_build), ray.put(scattered)
+        waiting = [task.remote(plan, part, files) for part in range(plan.parts)]
+        return list(ray.get(waiting))
+
+
+def _build(plan: Plan, part: int, scattered: list[Scattered]) -> Built:
+    return plan.build(part, scattered)
+
+
+class _ScatterSink(Datasink[tuple[int, Scattered]]):
+    """Scatters the rows of each write task into a file."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.scattered: list[Scattered] = []
+
+    def write(self, blocks: Iterable[Block], ctx: Any) -> tuple[int, Scattered]:
+        """Writes the file of one task; its number, by which files are in the order of the rows."""
+        tables = [BlockAccessor.for_block(block).to_arrow() for block in blocks]
+        table = pyarrow.concat_tables(tables, promote_options="default")
+        return ctx.task_idx, self._plan.scatter(table)
+
+    def on_write_complete(self, write_result: WriteResult[tuple[int, Scattered]]) -> None:
+        """Takes the files of the tasks that have counted."""
+        found = sorted(write_result.write_returns, key=lambda task: task[0])
+        self.scattered = [file for _, file in found]

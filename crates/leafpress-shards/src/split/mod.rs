@@ -7,7 +7,6 @@
 //! The stage is pressed by the loader, which finds the types and deals with bad rows. The rows of a
 //! part are then pressed as any others, with the keys and indexes that were asked for.
 
-mod bounds;
 mod bucket;
 
 use std::path::{Path, PathBuf};
@@ -22,12 +21,13 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use self::bucket::Bucket;
+use crate::bounds::{Sample, bounds_of};
 use crate::connect;
 use crate::folder::{Publication, Shards};
 use crate::key::value_of;
 use crate::manifest::{Manifest, PartRecord, Schema};
 use crate::part::{PartBuilder, make_folder};
-use crate::routing::{HASH_FUNCTION, HASH_VERSION, RouteBy, Routing};
+use crate::routing::{RouteBy, Routing};
 
 /// Most parts of one call: each has an open file.
 const PARTS_MAX: usize = 512;
@@ -193,10 +193,7 @@ impl Sharder {
         let report = stage(loader)?;
         let source = Source::new(&staged, &report, &self.by)?;
         let routing = self.routing(&source)?;
-        let parts = match &routing {
-            Routing::Range { bounds, .. } => bounds.len() + 1,
-            _ => self.parts,
-        };
+        let parts = routing.parts(self.parts);
         let buckets = self.scatter(&source, &routing, parts, &folder)?;
         let columns = source.columns.clone();
         drop(source);
@@ -208,20 +205,16 @@ impl Sharder {
 
     fn routing(&self, source: &Source) -> Result<Routing> {
         Ok(match &self.by {
-            RouteBy::Hash(columns) => Routing::Hash {
-                columns: columns.clone(),
-                function: HASH_FUNCTION.to_owned(),
-                seed: self.seed,
-                version: HASH_VERSION,
-            },
+            RouteBy::Hash(columns) => Routing::hash(columns.clone(), self.seed),
             RouteBy::Range(column) => {
-                let mut sample = bounds::Sample::new();
+                let mut sample = Sample::default();
                 let key = &source.columns[source.keys[0]];
                 source.each(std::slice::from_ref(key), &self.cancel, |_, row| {
                     sample.add(&row[0]);
                     Ok(())
                 })?;
-                Routing::Range { column: column.clone(), bounds: sample.bounds(self.parts) }
+                let bounds = bounds_of(&[sample], self.parts);
+                Routing::Range { column: column.clone(), bounds }
             }
             RouteBy::Rows => Routing::Rows,
             RouteBy::Bytes => Routing::Bytes,

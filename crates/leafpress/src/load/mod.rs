@@ -49,6 +49,9 @@ pub use self::options::{
 pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReason, Report, Stage};
 pub use self::rows::row::{Field, Row, TypedRecord};
 #[cfg(feature = "arrow")]
+#[doc(hidden)]
+pub use crate::input::arrow::ArrowColumn;
+#[cfg(feature = "arrow")]
 pub use crate::input::arrow::Batched;
 pub use crate::input::values::{ValueBatch, ValueRows};
 #[doc(hidden)]

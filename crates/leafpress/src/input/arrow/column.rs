@@ -37,7 +37,7 @@ const VIEW_INLINE_BYTES_MAX: usize = VIEW_BYTES - VIEW_LENGTH_BYTES;
 
 /// A column, ready to be read by row.
 #[derive(Debug)]
-pub(super) struct Column {
+pub struct Column {
     nulls: Option<NullBuffer>,
     values: Values,
 }
@@ -156,7 +156,7 @@ impl Column {
     }
 
     /// The value of a row, with what JSON distinguishes and SQLite does not.
-    pub fn detailed(&self, row: usize) -> Detailed<'_> {
+    pub(super) fn detailed(&self, row: usize) -> Detailed<'_> {
         let value = self.value(row);
         match (&self.values, value) {
             (_, Value::Null) => Detailed::Plain(value),

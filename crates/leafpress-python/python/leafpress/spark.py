@@ -1,0 +1,100 @@
+"""Frames of Spark as shards: many SQLite files with a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+
+from ._shards import Built, Plan, Scattered, ShardReport, sample_of
+from ._shards import write as write_by
+from ._sources import Path
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._shards import ShardOptions
+
+__all__ = ["write"]
+
+
+def write(
+    df: Any, out: Path, *, by: str, parts: int, **options: Unpack[ShardOptions]
+) -> ShardReport:
+    """Writes a frame of Spark (3.5 or later) into a folder of shards, as a new run.
+
+    out: a folder that the driver and all workers reach under the same path.
+    by: "hash(a,b)", "range(a)" or "rows", as docs/scale.md has them. Ranges read the column twice.
+    parts: number of parts, each pressed by one task.
+
+    The workers need the package `leafpress`, and no jar.
+
+    Raises what the tasks raise, as Spark has it; `OperationalError` if another run was published
+    meanwhile: then this one is complete, and `leafpress shards rollback --to RUN` makes it
+    current. After all others the run that was current stays it, and nothing of this one is left.
+    If the driver dies, `leafpress shards gc` removes the rest.
+    """
+    return write_by(_Spark(df), out, by, parts, options)
+
+
+class _Spark:
+    """A frame, as `_shards.Engine` has it. Its functions go to the workers."""
+
+    def __init__(self, df: Any) -> None:
+        self._df = df
+        self.tasks: int | None = None
+
+    def schema(self) -> pyarrow.Schema:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(self._df.schema)
+
+    def sample(self, by: str, column: str) -> list[str]:
+        def task(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+            rows = _reader(batches)
+            if rows is not None:
+                yield pyarrow.RecordBatch.from_pydict({"sample": [sample_of(by, rows)]})
+
+        quoted = "`" + column.replace("`", "``") + "`"
+        keys = self._df.select(quoted) if column in self._df.columns else self._df
+        return [row[0] for row in keys.mapInArrow(task, "sample string").collect()]
+
+    def scatter(self, plan: Plan) -> list[Scattered]:
+        def task(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+            rows = _reader(batches)
+            if rows is not None:
+                done = plan.scatter(rows)
+                yield pyarrow.RecordBatch.from_pydict({"path": [done.path], "rows": [done.rows]})
+
+        found = self._df.mapInArrow(task, "path string, rows array<long>").collect()
+        return [Scattered(row[0], list(row[1])) for row in found]
+
+    def build(self, plan: Plan, scattered: list[Scattered]) -> list[Built]:
+        def task(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+            for batch in batches:
+                for part in batch.column(0).to_pylist():
+                    built = plan.build(part, scattered)
+                    values = [built.record, built.schema, built.seconds]
+                    yield pyarrow.RecordBatch.from_arrays(
+                        [pyarrow.array([value]) for value in values],
+                        names=["record", "schema", "seconds"],
+                    )
+
+        numbers = self._df.sparkSession.range(0, plan.parts, 1, plan.parts)
+        found = numbers.mapInArrow(task, "record string, schema string, seconds double").collect()
+        return [Built(*row) for row in found]
+
+
+def _reader(batches: Iterable[pyarrow.RecordBatch]) -> pyarrow.RecordBatchReader | None:
+    """The batches of a task; None if it has none."""
+    batches = iter(batches)
+    first = next(batches, None)
+    if first is None:
+        return None
+
+    def all_batches() -> Iterator[pyarrow.RecordBatch]:
+        yield first
+        yield from batches
+
+    return pyarrow.RecordBatchReader.from_batches(first.schema, all_batches())

@@ -1,0 +1,165 @@
+//! The rows of one part, out of the files of all tasks that scattered rows.
+
+use std::collections::VecDeque;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, new_null_array};
+use arrow_ipc::reader::FileReader;
+use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
+use leafpress::vfs::locks::FileHandle;
+use pyo3::prelude::*;
+
+use super::scatter::{BATCHES, Batch};
+
+/// Rows of one part in one file.
+#[derive(Debug, Clone, FromPyObject)]
+pub struct Span {
+    path: PathBuf,
+    part: usize,
+    /// Rows of the part that are left out before the first one.
+    skip: u64,
+    /// Number of rows.
+    take: u64,
+}
+
+/// The rows of spans, in order.
+pub struct Gathered {
+    spans: VecDeque<Span>,
+    schema: SchemaRef,
+    open: Option<OpenSpan>,
+}
+
+struct OpenSpan {
+    reader: FileReader<BufReader<FileHandle>>,
+    batches: VecDeque<(usize, Batch)>,
+    skip: u64,
+    take: u64,
+}
+
+impl Gathered {
+    /// Opens the files, to know the type of each column: a task that has only met NULLs may not.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the tasks gave different columns.
+    pub fn new(spans: Vec<Span>) -> Result<Self, ArrowError> {
+        let mut schema: Option<SchemaRef> = None;
+        for span in &spans {
+            let found = OpenSpan::new(span)?.reader.schema();
+            schema = Some(match schema {
+                Some(before) => joined(&before, &found)?,
+                None => found,
+            });
+        }
+        let schema = schema.ok_or_else(|| damaged("no file of scattered rows is named"))?;
+        let spans = spans.into_iter().filter(|span| span.take > 0).collect();
+        Ok(Self { spans, schema, open: None })
+    }
+
+    fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        loop {
+            let Some(open) = &mut self.open else {
+                let Some(span) = self.spans.pop_front() else { return Ok(None) };
+                self.open = Some(OpenSpan::new(&span)?);
+                continue;
+            };
+            match open.read()? {
+                Some(batch) => return typed(&batch, &self.schema).map(Some),
+                None => self.open = None,
+            }
+        }
+    }
+}
+
+impl OpenSpan {
+    fn new(span: &Span) -> Result<Self, ArrowError> {
+        let reader = FileReader::try_new_buffered(FileHandle::open(&span.path)?, None)?;
+        let list = reader.custom_metadata().get(BATCHES).map_or("", String::as_str);
+        let list: Vec<Batch> = serde_json::from_str(list)
+            .map_err(|error| damaged(&format!("its list of batches is damaged: {error}")))?;
+        let batches = list.into_iter().enumerate().filter(|(_, batch)| batch.part == span.part);
+        Ok(Self { reader, batches: batches.collect(), skip: span.skip, take: span.take })
+    }
+
+    fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        while let Some((index, Batch { rows, .. })) = self.batches.pop_front() {
+            if self.take == 0 {
+                break;
+            }
+            if self.skip >= rows {
+                self.skip -= rows;
+                continue;
+            }
+            self.reader.set_index(index)?;
+            let batch = self.reader.next().ok_or_else(|| damaged("a batch is missing"))??;
+            let taken = (rows - self.skip).min(self.take);
+            let batch = batch.slice(self.skip as usize, taken as usize);
+            self.take -= taken;
+            self.skip = 0;
+            return Ok(Some(batch));
+        }
+        if self.take > 0 {
+            return Err(damaged("rows are missing"));
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Gathered {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+impl RecordBatchReader for Gathered {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+}
+
+/// The columns of two files, where one may have met NULLs only.
+fn joined(one: &SchemaRef, other: &SchemaRef) -> Result<SchemaRef, ArrowError> {
+    if one.fields() == other.fields() {
+        return Ok(SchemaRef::clone(one));
+    }
+    let fit = |(one, other): (&FieldRef, &FieldRef)| match (one.data_type(), other.data_type()) {
+        _ if one.name() != other.name() => None,
+        (DataType::Null, _) => Some(FieldRef::clone(other)),
+        (one_type, other_type) if one_type == other_type || other_type.is_null() => {
+            Some(FieldRef::clone(one))
+        }
+        _ => None,
+    };
+    let fields = one.fields().iter().zip(other.fields()).map(fit).collect::<Option<Vec<_>>>();
+    match fields {
+        Some(fields) if one.fields().len() == other.fields().len() => {
+            Ok(SchemaRef::new(Schema::new(fields)))
+        }
+        _ => Err(ArrowError::SchemaError(format!(
+            "tasks gave different columns: {} and {}",
+            columns_text(one),
+            columns_text(other)
+        ))),
+    }
+}
+
+fn columns_text(schema: &Schema) -> String {
+    let column = |field: &FieldRef| format!("{} {}", field.name(), field.data_type());
+    schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
+}
+
+/// The batch with the types of all files.
+fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let column = |(array, field): (&ArrayRef, &FieldRef)| match array.data_type() {
+        DataType::Null => new_null_array(field.data_type(), array.len()),
+        _ => ArrayRef::clone(array),
+    };
+    let columns = batch.columns().iter().zip(schema.fields()).map(column).collect();
+    RecordBatch::try_new(SchemaRef::clone(schema), columns)
+}
+
+fn damaged(reason: &str) -> ArrowError {
+    ArrowError::ParseError(format!("scattered rows: {reason}"))
+}

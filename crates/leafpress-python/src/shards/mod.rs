@@ -1,0 +1,232 @@
+//! Parts of shards, by tasks of Spark, Ray and Dask.
+//!
+//! ```text
+//! tasks: scatter rows ─► a file of each task ─► tasks: build ─► a part ─► driver: publish
+//! ```
+//!
+//! | module | is |
+//! |---|---|
+//! | `keys` | values of the routing columns |
+//! | `scatter` | a task's rows, by part, into one file |
+//! | `gather` | the rows of a part, out of these files |
+
+#![expect(clippy::needless_pass_by_value, reason = "as pyo3 gives them")]
+
+mod gather;
+mod keys;
+mod scatter;
+
+use std::path::PathBuf;
+
+use leafpress::load::{Batched, Loader, OnConflict};
+use leafpress::{Error, Result};
+use leafpress_shards::{
+    Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Sample, Schema, Shards,
+    bounds_of,
+};
+use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
+
+use self::gather::{Gathered, Span};
+use crate::arrow::{Exported, batches_of};
+use crate::errors::Raise;
+use crate::json::as_json;
+
+/// A run that is not published yet: the driver's side.
+#[pyclass(frozen, module = "leafpress._leafpress")]
+pub struct NativeRun {
+    shards: Shards,
+    publication: Publication,
+    was_there: bool,
+}
+
+#[pymethods]
+impl NativeRun {
+    /// Begins a run in a folder, which is made if it is not there.
+    #[new]
+    fn new(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+        let was_there = folder.exists();
+        let shards = Shards::at(folder);
+        let publication = py.detach(|| shards.begin()).raise(py)?;
+        let run = Self { shards, publication, was_there };
+        Ok(run)
+    }
+
+    /// Name of the run.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.publication.run
+    }
+
+    /// Publishes the parts. Records, schema and routing are JSON, as `shards_build` and `shards_routing` give them.
+    fn publish(
+        &self,
+        py: Python<'_>,
+        routing: &str,
+        schema: &str,
+        records: Vec<String>,
+    ) -> PyResult<()> {
+        py.detach(|| {
+            let records = records.iter().map(|record| read::<PartRecord>(record));
+            let records = records.collect::<Result<Vec<_>>>()?;
+            let run = self.publication.run.clone();
+            let manifest = Manifest::new(run, read::<Schema>(schema)?, read(routing)?, records);
+            self.shards.publish(&self.publication, manifest).map(drop)
+        })
+        .raise(py)
+    }
+
+    /// Removes all of the run, unless it is published.
+    fn abandon(&self, py: Python<'_>) {
+        py.detach(|| self.shards.abandon(&self.publication.run, self.was_there));
+    }
+}
+
+/// Keywords of the engines' `write` that a part's loader is told.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct PartOptions {
+    table: String,
+    pk: Vec<String>,
+    index: Vec<String>,
+    unique: Vec<String>,
+    not_null: Vec<String>,
+    strict: bool,
+    without_rowid: bool,
+    analyze: bool,
+    on_conflict: String,
+    page_size: Option<u32>,
+    threads: usize,
+    memory: usize,
+}
+
+impl PartOptions {
+    fn set(&self, loader: Loader) -> Result<Loader> {
+        let mut loader = loader
+            .table(&self.table)
+            .strict(self.strict)
+            .without_rowid(self.without_rowid)
+            .analyze(self.analyze)
+            .threads(self.threads)
+            .memory(self.memory);
+        loader = self.pk.iter().fold(loader, Loader::primary_key);
+        loader = self.index.iter().fold(loader, Loader::index);
+        loader = self.unique.iter().fold(loader, Loader::unique);
+        loader = self.not_null.iter().fold(loader, Loader::not_null);
+        loader = loader.on_conflict(match self.on_conflict.as_str() {
+            "abort" => OnConflict::Abort,
+            "ignore" => OnConflict::Ignore,
+            "replace" => OnConflict::Replace,
+            other => {
+                let words = "abort, ignore or replace";
+                return Err(Error::misuse(format!("on_conflict={other:?}: it is {words}")));
+            }
+        });
+        Ok(match self.page_size {
+            Some(bytes) => loader.page_size(bytes),
+            None => loader,
+        })
+    }
+}
+
+/// A sample of the keys of exported rows, as JSON.
+#[pyfunction]
+pub fn shards_sample(py: Python<'_>, by: &str, source: Bound<'_, PyAny>) -> PyResult<String> {
+    let by = way(by).raise(py)?;
+    let batches = batches_of(&source)?;
+    py.detach(|| {
+        let names: Vec<String> = by.columns().into_iter().map(str::to_owned).collect();
+        let places = keys::places_of(&names, &batches.schema())?;
+        let mut sample = Sample::default();
+        for batch in batches {
+            let batch = batch.map_err(|error| Error::input("<batches>", error.to_string()))?;
+            keys::each(&batch, &places, |_, key| {
+                if let [value] = key {
+                    sample.add(value);
+                }
+                Ok(())
+            })?;
+        }
+        as_json(&sample)
+    })
+    .raise(py)
+}
+
+/// The rule by which rows are split, as JSON, and the number of parts. Ranges need samples.
+#[pyfunction]
+pub fn shards_routing(
+    py: Python<'_>,
+    by: &str,
+    seed: u64,
+    parts: usize,
+    samples: Vec<String>,
+) -> PyResult<(String, usize)> {
+    let routed = || {
+        let routing = match way(by)? {
+            RouteBy::Hash(columns) => Routing::hash(columns, seed),
+            RouteBy::Range(column) => {
+                let samples = samples.iter().map(|sample| read::<Sample>(sample));
+                let samples = samples.collect::<Result<Vec<_>>>()?;
+                Routing::Range { column, bounds: bounds_of(&samples, parts) }
+            }
+            RouteBy::Rows => Routing::Rows,
+            RouteBy::Bytes => {
+                return Err(Error::misuse(
+                    "by=\"bytes\" is not for engines: tasks do not know the \
+                     sizes of the others",
+                )
+                .to_do("take by=\"rows\""));
+            }
+        };
+        Ok((as_json(&routing)?, routing.parts(parts)))
+    };
+    py.detach(routed).raise(py)
+}
+
+/// Writes exported rows into a new file, by part; the number of rows of each.
+#[pyfunction]
+pub fn shards_scatter(
+    py: Python<'_>,
+    path: PathBuf,
+    routing: &str,
+    parts: usize,
+    source: Bound<'_, PyAny>,
+) -> PyResult<Vec<u64>> {
+    let batches: Exported = batches_of(&source)?;
+    py.detach(|| scatter::scatter(&path, &read(routing)?, parts, batches)).raise(py)
+}
+
+/// Presses a part out of scattered rows; its record and the schema, as JSON.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "one call of one Python function")]
+pub fn shards_build(
+    py: Python<'_>,
+    folder: PathBuf,
+    run: &str,
+    part: usize,
+    attempt: &str,
+    routing: &str,
+    spans: Vec<Span>,
+    options: PartOptions,
+) -> PyResult<(String, String)> {
+    py.detach(|| {
+        let mut builder = PartBuilder::new(folder, run, part).attempt(attempt);
+        if let Some(key) = read::<Routing>(routing)?.columns().first() {
+            builder = builder.key(key);
+        }
+        let open = || Gathered::new(spans.clone()).map(|rows| Box::new(rows) as Batched<'_>);
+        let name = format!("<part {part}>");
+        let (record, schema) =
+            builder.build(|loader| options.set(loader)?.load_record_batch_source(&name, open))?;
+        Ok((as_json(&record)?, as_json(&schema)?))
+    })
+    .raise(py)
+}
+
+fn way(by: &str) -> Result<RouteBy> {
+    by.parse().map_err(|reason: String| Error::misuse(reason))
+}
+
+fn read<T: DeserializeOwned>(json: &str) -> Result<T> {
+    serde_json::from_str(json).map_err(|error| Error::misuse(format!("wrong JSON: {error}")))
+}

@@ -1,0 +1,158 @@
+//! Scattered rows: a file of Arrow IPC, each batch with rows of one part.
+//!
+//! The footer says under `leafpress.batches` which part each batch is of, and how many rows it has.
+
+use std::io::BufWriter;
+use std::path::Path;
+
+use arrow_array::{RecordBatch, RecordBatchReader as _};
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_select::interleave::interleave_record_batch;
+use leafpress::vfs::locks::FileHandle;
+use leafpress::vfs::rights::Rights;
+use leafpress::{Error, Result, path_text};
+use leafpress_shards::Routing;
+use serde::{Deserialize, Serialize};
+
+use super::keys;
+use crate::arrow::Exported;
+
+/// Key of the list of batches in the footer.
+pub const BATCHES: &str = "leafpress.batches";
+/// Rows and bytes that are kept in memory until they are written.
+const KEPT_ROWS_MAX: usize = 256 << 10;
+const KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// A batch in the list.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Batch {
+    pub part: usize,
+    pub rows: u64,
+}
+
+/// Writes the batches into a new file; returns the number of rows of each part. Where no key says
+/// the part, all rows are of part 0.
+///
+/// The file is not synced: a run whose machine dies is done anew.
+///
+/// # Errors
+/// As [`keys::places_of`] and [`keys::each`]; the system's. Then the file is gone.
+pub fn scatter(
+    path: &Path,
+    routing: &Routing,
+    parts: usize,
+    batches: Exported,
+) -> Result<Vec<u64>> {
+    let written = Scatter::new(path, routing, parts, &batches.schema()).and_then(|mut scatter| {
+        for batch in batches {
+            scatter.add(&batch.map_err(|error| failed(path, error))?)?;
+        }
+        scatter.finish()
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    written
+}
+
+fn failed(path: &Path, error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, source) => Error::io("write", path, source),
+        other => Error::input(path_text(path), other.to_string()),
+    }
+}
+
+struct Scatter<'r> {
+    path: &'r Path,
+    routing: &'r Routing,
+    places: Vec<usize>,
+    schema: SchemaRef,
+    writer: FileWriter<BufWriter<FileHandle>>,
+    kept: Vec<RecordBatch>,
+    kept_bytes: usize,
+    /// For each part its rows among those that are kept: number of the batch, and of the row in it.
+    rows: Vec<Vec<(usize, usize)>>,
+    counts: Vec<u64>,
+    written: Vec<Batch>,
+}
+
+impl<'r> Scatter<'r> {
+    fn new(path: &'r Path, routing: &'r Routing, parts: usize, given: &Schema) -> Result<Self> {
+        let places = keys::places_of(routing.columns(), given)?;
+        let parts = if places.is_empty() { 1 } else { parts };
+        // Tasks may differ in what else a schema says.
+        let nullable = |field: &arrow_schema::FieldRef| field.as_ref().clone().with_nullable(true);
+        let schema =
+            SchemaRef::new(Schema::new(given.fields().iter().map(nullable).collect::<Vec<_>>()));
+        let file = FileHandle::create(path, Rights::private(path))
+            .map_err(|source| Error::io("make", path, source))?;
+        let writer = FileWriter::try_new(BufWriter::with_capacity(1 << 20, file), &schema)
+            .map_err(|error| failed(path, error))?;
+        Ok(Self {
+            path,
+            routing,
+            places,
+            schema,
+            writer,
+            kept: Vec::new(),
+            kept_bytes: 0,
+            rows: vec![Vec::new(); parts],
+            counts: vec![0; parts],
+            written: Vec::new(),
+        })
+    }
+
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let schema = SchemaRef::clone(&self.schema);
+        let batch = RecordBatch::try_new(schema, batch.columns().to_vec())
+            .map_err(|error| failed(self.path, error))?;
+        if self.places.is_empty() {
+            self.counts[0] += batch.num_rows() as u64;
+            return self.write(0, &batch);
+        }
+        let (number, parts) = (self.kept.len(), self.rows.len());
+        keys::each(&batch, &self.places, |row, key| {
+            let part = self.routing.part_of(key, parts).unwrap_or(0);
+            self.rows[part].push((number, row));
+            Ok(())
+        })?;
+        self.kept_bytes += batch.get_array_memory_size();
+        self.kept.push(batch);
+        let kept_rows: usize = self.kept.iter().map(RecordBatch::num_rows).sum();
+        if kept_rows >= KEPT_ROWS_MAX || self.kept_bytes >= KEPT_BYTES_MAX {
+            self.write_kept()?;
+        }
+        Ok(())
+    }
+
+    fn write_kept(&mut self) -> Result<()> {
+        let kept = std::mem::take(&mut self.kept);
+        let kept: Vec<&RecordBatch> = kept.iter().collect();
+        for part in 0..self.rows.len() {
+            let rows = std::mem::take(&mut self.rows[part]);
+            if !rows.is_empty() {
+                let batch = interleave_record_batch(&kept, &rows)
+                    .map_err(|error| failed(self.path, error))?;
+                self.counts[part] += rows.len() as u64;
+                self.write(part, &batch)?;
+            }
+        }
+        self.kept_bytes = 0;
+        Ok(())
+    }
+
+    fn write(&mut self, part: usize, batch: &RecordBatch) -> Result<()> {
+        self.writer.write(batch).map_err(|error| failed(self.path, error))?;
+        self.written.push(Batch { part, rows: batch.num_rows() as u64 });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<u64>> {
+        self.write_kept()?;
+        let list = crate::json::as_json(&self.written)?;
+        self.writer.write_metadata(BATCHES, list);
+        self.writer.finish().map_err(|error| failed(self.path, error))?;
+        Ok(self.counts)
+    }
+}

@@ -1,0 +1,194 @@
+"""Shards by Spark, Ray and Dask, each with two workers in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leafpress as lp
+from leafpress._command import run_json
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+from engines import ENGINES  # noqa: E402
+
+ROWS = 3_000
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
+    engine = ENGINES[request.param]()
+    yield engine
+    engine.stop()
+
+
+def people(rows: int = ROWS) -> Any:
+    ids = range(rows)
+    return pandas.DataFrame(
+        {
+            "id": ids,
+            "name": [f"person {id}" for id in ids],
+            "height": [id / 7 for id in ids],
+            # Tasks with the first rows meet NULL only.
+            "note": [None if id < rows // 2 else f"n{id}" for id in ids],
+        }
+    )
+
+
+def expected(rows: int = ROWS) -> list[tuple[Any, ...]]:
+    return [(id, f"person {id}", id / 7, None if id < rows // 2 else f"n{id}") for id in range(rows)]
+
+
+def query(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(sql).fetchall()
+    finally:
+        connection.close()
+
+
+def parts_of(report: lp.ShardReport, sql: str = "SELECT * FROM people") -> list[list[tuple[Any, ...]]]:
+    return [query(Path(report.folder, part.path), sql) for part in report.parts]
+
+
+def is_sound(folder: Path) -> bool:
+    """Whether the command finds checksums, rows and B-trees of all parts in order."""
+    return bool(run_json(["shards", "verify", folder, "--json"])["sound"])
+
+
+def files_of_run(report: lp.ShardReport) -> list[str]:
+    return sorted(os.listdir(Path(report.folder, "runs", report.run, "parts")))
+
+
+def test_each_row_is_in_the_part_of_its_hash(engine: Any, tmp_path: Path) -> None:
+    out = tmp_path / "people"
+    options = {"by": "hash(id)", "parts": 5, "pk": "id", "index": "name", "not_null": "name"}
+    report = engine.write(engine.frame(people()), out, **options)
+    assert (report.rows, len(report.parts), report.table) == (ROWS, 5, "people")
+    assert is_sound(out)
+    parts = parts_of(report)
+    assert [len(rows) for rows in parts] == [part.rows for part in report.parts]
+    assert min(len(rows) for rows in parts) > ROWS // 10
+    assert sorted(row for rows in parts for row in rows) == expected()
+    # The command, which splits without an engine, puts the same keys into the same parts.
+    (tmp_path / "people.csv").write_text(people().to_csv(index=False))
+    words = ["--by", "hash(id)", "--parts", "5", "--pk", "id", "--json"]
+    run_json(["shard", tmp_path / "people.csv", "--out", tmp_path / "by_command", *words])
+    same = sorted((tmp_path / "by_command" / "runs").glob("*/parts/*.db"))
+    ids = [[row[0] for row in query(path, "SELECT id FROM people ORDER BY id")] for path in same]
+    assert ids == [sorted(row[0] for row in rows) for rows in parts]
+    schema = query(Path(report.folder, report.parts[3].path), "SELECT sql FROM sqlite_schema")
+    assert "PRIMARY KEY" in schema[0][0] and "NOT NULL" in schema[0][0] and len(schema) == 2
+    # Nothing but the parts is left.
+    assert files_of_run(report) == sorted(Path(part.path).name for part in report.parts)
+    assert run_json(["shards", "gc", out, "--older-than", "0s", "--json"])["files"] == []
+
+
+def test_ranges_have_about_as_many_rows_each(engine: Any, tmp_path: Path) -> None:
+    report = engine.write(engine.frame(people()), tmp_path / "people", by="range(height)", parts=4)
+    assert is_sound(tmp_path / "people")
+    heights = parts_of(report, "SELECT min(height), max(height), count(*) FROM people")
+    flat = [height for [(low, high, _)] in heights for height in (low, high)]
+    assert flat == sorted(flat) and len(flat) == 8
+    assert all(abs(count - ROWS / 4) <= 2 for [(_, _, count)] in heights)
+
+
+def test_rows_are_split_evenly(engine: Any, tmp_path: Path) -> None:
+    report = engine.write(engine.frame(people()), tmp_path / "people", by="rows", parts=7)
+    assert is_sound(tmp_path / "people")
+    parts = parts_of(report)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    rows = [row for part in parts for row in part]
+    assert (rows if engine.keeps_order else sorted(rows)) == expected()
+
+
+def test_a_write_that_fails_leaves_nothing_of_its_run(engine: Any, tmp_path: Path) -> None:
+    def fail(rows: Any) -> Any:
+        if len(rows) and rows["id"].max() > ROWS // 2:
+            raise ValueError("a later partition")
+        return rows
+
+    out = tmp_path / "people"
+    frame = engine.frame(people())
+    with pytest.raises(Exception, match="a later partition"):
+        engine.write(engine.mapped(frame, fail), out, by="hash(id)", parts=3)
+    assert not out.exists()
+    before = engine.write(frame, out, by="hash(id)", parts=3)
+    # A part fails: its key is there twice.
+    twice = engine.frame(pandas.concat([people(), people(1)]))
+    with pytest.raises(Exception, match="has its primary key already"):
+        engine.write(twice, out, by="hash(id)", parts=3, pk="id")
+    assert [path.name for path in (out / "runs").iterdir()] == [before.run]
+    assert json.loads((out / "_CURRENT").read_text())["run"] == before.run
+    assert is_sound(out)
+    assert engine.write(twice, out, by="hash(id)", parts=3, pk="id", on_conflict="ignore").rows == ROWS
+
+
+def test_tasks_that_die_are_tried_again(engine: Any, tmp_path: Path) -> None:
+    """A process of the engine is killed while rows are given, and nothing is there twice."""
+    if type(engine).__name__ == "Dask":
+        pytest.skip("Dask's own processes are not started again")
+    died = tmp_path / "died"
+
+    def die(rows: Any) -> Any:
+        if not died.exists():
+            died.touch()
+            os._exit(1)
+        return rows
+
+    out = tmp_path / "people"
+    report = engine.write(engine.mapped(engine.frame(people()), die), out, by="hash(id)", parts=4)
+    assert died.exists() and is_sound(out)
+    assert sorted(row for rows in parts_of(report) for row in rows) == expected()
+    run_json(["shards", "gc", out, "--older-than", "0s", "--json"])
+    assert files_of_run(report) == sorted(Path(part.path).name for part in report.parts)
+
+
+def test_no_rows_are_parts_without_rows(engine: Any, tmp_path: Path) -> None:
+    report = engine.write(engine.frame(people(0)), tmp_path / "people", by="hash(id)", parts=2)
+    assert report.rows == 0 and len(report.parts) == 2
+    assert parts_of(report) == [[], []]
+
+
+def test_times_are_keys_as_they_are_stored(engine: Any, tmp_path: Path) -> None:
+    day = pandas.Timestamp("2026-01-01").as_unit("us")
+    rows = people(100).assign(at=[day + pandas.Timedelta(hours=id) for id in range(100)])
+    report = engine.write(engine.frame(rows), tmp_path / "people", by="range(at)", parts=3)
+    assert is_sound(tmp_path / "people")
+    manifest = json.loads((tmp_path / "people" / "runs" / report.run / "manifest.json").read_text())
+    assert manifest["routing"]["bounds"] == [part["smallest"] for part in manifest["parts"][1:]]
+    assert manifest["parts"][0]["smallest"].startswith("2026-01-01")
+
+
+def test_progress_is_told(engine: Any, tmp_path: Path) -> None:
+    told: list[lp.ShardProgress] = []
+    engine.write(engine.frame(people()), tmp_path / "people", by="rows", parts=3, progress=told.append)
+    assert told[-1] == lp.ShardProgress("pressing", 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"by": "bytes", "parts": 2}, "rows"),
+        ({"by": "sideways(id)", "parts": 2}, "hash"),
+        ({"by": "hash(id)", "parts": 0}, "parts"),
+        ({"by": "hash(id)", "parts": 2, "primary": "id"}, "pk"),
+        ({"by": "hash(other)", "parts": 2}, "other"),
+        ({"by": "range(other)", "parts": 2}, "other"),
+    ],
+)
+def test_what_is_wrong_is_told(engine: Any, options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=said):
+        engine.write(engine.frame(people(10)), tmp_path / "people", **options)
+    assert not (tmp_path / "people").exists()
+
+
+def test_an_address_is_no_folder(engine: Any) -> None:
+    with pytest.raises(lp.ProgrammingError, match="folder"):
+        engine.write(engine.frame(people(10)), "s3://bucket/people", by="rows", parts=1)
