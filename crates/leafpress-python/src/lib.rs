@@ -12,7 +12,7 @@
 //! | `load` | files, streams, frames and rows into a table |
 //! | `writer` | the Writer |
 //! | `queue` | durable jobs |
-//! | `shards` | parts of shards, by tasks of Spark, Ray and Dask |
+//! | `shards` | shards: parts by tasks of Spark, Ray and Dask, and a reader |
 //! | `command` | the command `leafpress` |
 //!
 //! Must never: hold the interpreter while it waits or presses, or panic whatever the objects.
@@ -45,7 +45,9 @@ mod _leafpress {
     #[pymodule_export]
     use crate::queue::{NativeFeed, NativeQueue};
     #[pymodule_export]
-    use crate::shards::{NativeRun, shards_build, shards_routing, shards_sample, shards_scatter};
+    use crate::shards::{
+        NativeRun, NativeShards, shards_build, shards_routing, shards_sample, shards_scatter,
+    };
     #[pymodule_export]
     use crate::writer::{NativeReader, NativeTicket, NativeTransaction, NativeWriter};
 

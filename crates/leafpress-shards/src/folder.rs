@@ -187,7 +187,7 @@ impl Shards {
     /// As [`open`](Self::open), but not that there is no run; the system's.
     pub fn begin(&self) -> Result<Publication> {
         let previous = self.current()?.map(|current| current.run);
-        let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+        let time = Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
         let run = format!("{time}-{:08x}", fastrand::u32(..));
         make_folder(&self.run_folder(&run)?)?;
         Ok(Publication { run, previous })

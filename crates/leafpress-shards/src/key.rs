@@ -93,6 +93,12 @@ impl From<Value<'_>> for Key {
     }
 }
 
+impl From<&rusqlite::types::Value> for Key {
+    fn from(value: &rusqlite::types::Value) -> Self {
+        Self::from(value_of(ValueRef::from(value)))
+    }
+}
+
 impl Serialize for Key {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.to_json().serialize(to)

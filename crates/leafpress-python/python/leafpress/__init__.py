@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._async import AsyncTransaction, AsyncWriter
 from ._bench import BenchReport, bench
 from ._command import advise, doctor, index, storage, verify
+from ._engines import PartReport, ShardOptions, ShardProgress, ShardReport
 from ._errors import (
     Cancelled,
     DatabaseError,
@@ -27,7 +28,7 @@ from ._load import LoadOptions, Progress, load
 from ._queue import AsyncQueue, Queue, SyncQueue
 from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
 from ._result import Executed, Result
-from ._shards import PartReport, ShardOptions, ShardProgress, ShardReport
+from ._shards import Shards
 from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport
 from ._writer import Reader, Ticket, Transaction, Writer
 
@@ -71,6 +72,7 @@ __all__ = [
     "ShardOptions",
     "ShardProgress",
     "ShardReport",
+    "Shards",
     "Stage",
     "Stop",
     "SyncQueue",

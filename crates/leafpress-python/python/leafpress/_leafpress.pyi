@@ -255,3 +255,21 @@ def shards_build(
     options: dict[str, Any],
 ) -> tuple[str, str]:
     """Presses a part out of scattered rows; its record and the schema, as JSON."""
+
+@final
+class NativeShards:
+    """A reader of the run that was current, until it is closed."""
+
+    def __new__(cls, folder: str) -> NativeShards: ...
+    def manifest(self) -> str:
+        """The manifest of the run, as JSON."""
+    def part_of(self, key: Sequence[Any]) -> int:
+        """The part that has the rows of a key."""
+    def get(self, key: Sequence[Any]) -> Result:
+        """The rows of a key, as a `Result`."""
+    def query(self, sql: str, parameters: Any, key: Sequence[Any]) -> Result:
+        """The rows of a query on the part of a key, as a `Result`."""
+    def scan(self, sql: str, parameters: Any) -> Result:
+        """The rows of a query on all parts, in the order of the parts, as a `Result`."""
+    def close(self) -> None:
+        """Closes the connections."""

@@ -8,15 +8,15 @@ from dask.base import compute
 from dask.delayed import delayed
 
 from ._parts import Parts
-from ._shards import Built, Plan, Scattered, ShardReport, sample_of
-from ._shards import write as write_by
+from ._engines import Built, Plan, Scattered, ShardReport, sample_of
+from ._engines import write as write_by
 from ._sources import Path
 
 if TYPE_CHECKING:
     import pyarrow
     from typing_extensions import Unpack
 
-    from ._shards import ShardOptions
+    from ._engines import ShardOptions
 
 __all__ = ["to_sqlite", "write"]
 
@@ -69,7 +69,7 @@ def write(
 
 
 class _Dask:
-    """A frame, as `_shards.Engine` has it."""
+    """A frame, as `_engines.Engine` has it."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame

@@ -12,14 +12,14 @@ from ray.data.block import Block, BlockAccessor
 from ray.data.datasource import WriteResult
 
 from ._parts import Parts
-from ._shards import Built, Plan, Scattered, ShardReport, sample_of
-from ._shards import write as write_by
+from ._engines import Built, Plan, Scattered, ShardReport, sample_of
+from ._engines import write as write_by
 from ._sources import Path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._shards import ShardOptions
+    from ._engines import ShardOptions
 
 __all__ = ["LeafpressDatasink", "write"]
 
@@ -93,7 +93,7 @@ def write(
 
 
 class _Ray:
-    """A dataset, as `_shards.Engine` has it."""
+    """A dataset, as `_engines.Engine` has it."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset

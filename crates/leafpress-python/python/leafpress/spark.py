@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
-from ._shards import Built, Plan, Scattered, ShardReport, sample_of
-from ._shards import write as write_by
+from ._engines import Built, Plan, Scattered, ShardReport, sample_of
+from ._engines import write as write_by
 from ._sources import Path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._shards import ShardOptions
+    from ._engines import ShardOptions
 
 __all__ = ["write"]
 
@@ -39,7 +39,7 @@ def write(
 
 
 class _Spark:
-    """A frame, as `_shards.Engine` has it. Its functions go to the workers."""
+    """A frame, as `_engines.Engine` has it. Its functions go to the workers."""
 
     def __init__(self, df: Any) -> None:
         self._df = df

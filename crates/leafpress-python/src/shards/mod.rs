@@ -1,4 +1,4 @@
-//! Parts of shards, by tasks of Spark, Ray and Dask.
+//! Shards: parts by tasks of Spark, Ray and Dask, and a reader.
 //!
 //! ```text
 //! tasks: scatter rows ─► a file of each task ─► tasks: build ─► a part ─► driver: publish
@@ -9,11 +9,13 @@
 //! | `keys` | values of the routing columns |
 //! | `scatter` | a task's rows, by part, into one file |
 //! | `gather` | the rows of a part, out of these files |
+//! | `reader` | a reader of the parts |
 
 #![expect(clippy::needless_pass_by_value, reason = "as pyo3 gives them")]
 
 mod gather;
 mod keys;
+mod reader;
 mod scatter;
 
 use std::path::PathBuf;
@@ -28,6 +30,7 @@ use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
 use self::gather::{Gathered, Span};
+pub use self::reader::NativeShards;
 use crate::arrow::{Exported, batches_of};
 use crate::errors::Raise;
 use crate::json::as_json;

@@ -22,8 +22,9 @@ use leafpress::writer::Maintenance;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use self::parameters::parameters_of;
-pub use self::reader::NativeReader;
+pub use self::parameters::parameters_of;
+pub use self::reader::{NativeReader, signal_look};
+pub use self::rows::{all_rows, result};
 pub use self::ticket::NativeTicket;
 pub use self::transaction::NativeTransaction;
 use crate::bridge::{self, Loop, Task};

@@ -32,7 +32,9 @@ impl NativeReader {
 
 /// A function that runs Python's signal handlers now and then, which do something in the main thread
 /// only; it returns true if one raised an exception, and keeps that.
-fn signal_look(raised: Arc<Mutex<Option<PyErr>>>) -> impl FnMut() -> bool + Send + 'static {
+pub fn signal_look(
+    raised: Arc<Mutex<Option<PyErr>>>,
+) -> impl FnMut() -> bool + Clone + Send + Sync + 'static {
     let mut next = Instant::now() + SLICE;
     move || {
         let now = Instant::now();
@@ -46,7 +48,9 @@ fn signal_look(raised: Arc<Mutex<Option<PyErr>>>) -> impl FnMut() -> bool + Send
         )]
         let signal = Python::attach(|py| py.check_signals()).err();
         let stops = signal.is_some();
-        *lock(&raised) = signal;
+        if stops {
+            *lock(&raised) = signal;
+        }
         stops
     }
 }

@@ -1,0 +1,407 @@
+"""Shards written by the tasks of an engine: Spark, Ray or Dask.
+
+    tasks: scatter their rows into a file each -> tasks: build a part each -> driver: publish
+
+All processes reach the folder under one path. Each attempt of a task has a file of its own, so
+tasks may be tried again, and carried out twice: the driver takes the file of one attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Union
+
+from . import _leafpress
+from ._errors import misuse
+from ._load import Names, _names, _size
+from ._sources import Path
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_MEMORY_OF_TASK = 256 << 20
+_SCATTERED, _UNFINISHED = ".arrow", ".arrow-unfinished"
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+
+@dataclass(frozen=True)
+class ShardProgress:
+    """Progress of a write, about twice a second."""
+
+    stage: str
+    """Name of the stage: "sampling", "scattering", "pressing"."""
+    done: int
+    """Number of tasks that are done in this stage; 0 while keys are sampled."""
+    total: int | None
+    """Number of tasks of this stage, if known."""
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """One part."""
+
+    part: int
+    """Number of the part, from 0."""
+    path: str
+    """Path of its file, from the folder of the shards."""
+    rows: int
+    """Number of rows."""
+    bytes: int
+    """Size of the file."""
+    attempt: str
+    """Name of the attempt that made the file."""
+    seconds: float
+    """Seconds that the attempt took."""
+
+
+@dataclass(frozen=True)
+class ShardReport:
+    """Report of a run, which is current."""
+
+    folder: str
+    """Folder of the shards."""
+    run: str
+    """Name of the run."""
+    table: str
+    """Name of the table."""
+    by: str
+    """The rule by which rows were split."""
+    rows: int
+    """Number of rows in all parts."""
+    bytes: int
+    """Bytes of all parts."""
+    parts: tuple[PartReport, ...]
+    """The parts, in order."""
+    elapsed: float
+    """Seconds from the call to the publication."""
+
+
+Tell = Callable[[ShardProgress], object]
+
+
+class ShardOptions(TypedDict, total=False):
+    """Keywords of all engines' `write`; in brackets what holds without each."""
+
+    table: str | None
+    """Name of the table (that of the folder)."""
+    pk: Names
+    """Columns of the primary key. It is checked within each part."""
+    index: Names
+    """Indexes, each as "name NOCASE, born DESC"."""
+    unique: Names
+    """Unique indexes. They are checked within each part."""
+    not_null: Names
+    """Columns that refuse NULL."""
+    strict: bool
+    """A STRICT table (False)."""
+    without_rowid: bool
+    """A table without rowids (False)."""
+    on_conflict: str
+    """Rows that share a key: "abort", "ignore" or "replace" ("abort")."""
+    analyze: bool
+    """Statistics for SQLite's planner (False)."""
+    page_size: int | None
+    """Bytes in a page (4,096)."""
+    seed: int
+    """Seed of the hash (0)."""
+    threads: int
+    """Threads of each task that presses a part (1)."""
+    memory: int | str
+    """Memory for sorting in each of these tasks, in bytes or as "512M" (256 MB)."""
+    progress: Union[bool, Tell, None]
+    """Called with a `ShardProgress` on a thread of its own; True shows a line on stderr (None)."""
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """File of one task, and the number of rows of each part in it."""
+
+    path: str
+    rows: list[int]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A part that was pressed: its record and the schema, as JSON."""
+
+    record: str
+    schema: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all tasks of a write know. Tasks get copies of it."""
+
+    folder: str
+    run: str
+    routing: str
+    parts: int
+    options: dict[str, Any]
+
+    def scatter(self, source: pyarrow.RecordBatchReader | pyarrow.Table) -> Scattered:
+        """Writes the rows of one task into a file, by part."""
+        path = os.path.join(self.parts_folder, f"scattered-{uuid.uuid4().hex}")
+        try:
+            rows = _leafpress.shards_scatter(
+                path + _UNFINISHED, self.routing, self.parts, plain(source)
+            )
+        except FileNotFoundError:
+            raise misuse(
+                f"there is no folder {self.parts_folder} here",
+                "name a folder that all workers reach under this path",
+            ) from None
+        os.replace(path + _UNFINISHED, path + _SCATTERED)
+        return Scattered(path + _SCATTERED, rows)
+
+    def build(self, part: int, scattered: Sequence[Scattered]) -> Built:
+        """Presses one part out of the rows of all tasks."""
+        began = time.monotonic()
+        record, schema = _leafpress.shards_build(
+            self.folder,
+            self.run,
+            part,
+            uuid.uuid4().hex,
+            self.routing,
+            list(self._spans(part, scattered)),
+            self.options,
+        )
+        return Built(record, schema, time.monotonic() - began)
+
+    def _spans(self, part: int, scattered: Sequence[Scattered]) -> Iterable[_Span]:
+        """Rows of a part in each file. A file without any tells the types of columns too."""
+        if json.loads(self.routing)["by"] != "rows":
+            for file in scattered:
+                yield _Span(file.path, part, 0, file.rows[part])
+            return
+        total = sum(file.rows[0] for file in scattered)
+        first, last = (total * number // self.parts for number in (part, part + 1))
+        for file in scattered:
+            rows = file.rows[0]
+            skip, end = max(first, 0), min(last, rows)
+            yield _Span(file.path, 0, min(skip, rows), max(end - skip, 0))
+            first, last = first - rows, last - rows
+
+    @property
+    def parts_folder(self) -> str:
+        """Folder of the parts of the run, and of the scattered rows."""
+        return os.path.join(self.folder, "runs", self.run, "parts")
+
+
+@dataclass(frozen=True)
+class _Span:
+    path: str
+    part: int
+    skip: int
+    take: int
+
+
+class Engine(Protocol):
+    """An engine with the rows that are to be written."""
+
+    tasks: int | None
+    """Number of tasks that give rows, if known."""
+
+    def schema(self) -> pyarrow.Schema | None:
+        """The columns, for a write whose tasks have no batch at all."""
+
+    def sample(self, by: str, column: str) -> list[str]:
+        """Samples of the keys, which are in this column, by `sample_of`."""
+        ...
+
+    def scatter(self, plan: Plan) -> list[Scattered]:
+        """Scatters all rows, in their order."""
+        ...
+
+    def build(self, plan: Plan, scattered: list[Scattered]) -> list[Built]:
+        """Builds all parts, in any order."""
+        ...
+
+
+def write(
+    engine: Engine,
+    out: Path,
+    by: str,
+    parts: int,
+    options: ShardOptions,
+) -> ShardReport:
+    """Writes all rows of an engine, as a new run of a folder of shards."""
+    began = time.monotonic()
+    folder = _folder(out)
+    if parts < 1:
+        raise misuse(f"parts={parts}: there is at least one")
+    seed, progress = options.get("seed", 0), options.get("progress")
+    of_parts = _part_options(folder, options)
+    # A wrong way to split is told before anything is made.
+    _leafpress.shards_routing(by, seed, parts, [])
+    run = _leafpress.NativeRun(folder)
+    try:
+        with _Telling(os.path.join(folder, "runs", run.name, "parts"), progress) as telling:
+            samples: list[str] = []
+            if by.strip().lower().startswith("range"):
+                telling.begin("sampling", None)
+                column = by[by.index("(") + 1 : by.rindex(")")].strip()
+                samples = engine.sample(by, column)
+            routing, made = _leafpress.shards_routing(by, seed, parts, samples)
+            plan = Plan(folder, run.name, routing, made, of_parts)
+            os.makedirs(plan.parts_folder, exist_ok=True)
+            telling.begin("scattering", engine.tasks)
+            scattered = engine.scatter(plan) or [_no_rows(plan, engine.schema())]
+            telling.begin("pressing", made)
+            built = engine.build(plan, scattered)
+        run.publish(routing, built[0].schema, [part.record for part in built])
+    except BaseException:
+        run.abandon()
+        raise
+    _remove_scattered(plan)
+    return _report(plan, by, built, began)
+
+
+def sample_of(by: str, source: Any) -> str:
+    """A sample of the keys of a task, which `Engine.sample` returns."""
+    return _leafpress.shards_sample(by, plain(source))
+
+
+def plain(source: Any) -> Any:
+    """The rows without dictionaries, which a file of several batches cannot change."""
+    import pyarrow
+
+    types = [field.type for field in source.schema]
+    if not any(pyarrow.types.is_dictionary(kind) for kind in types):
+        return source
+    fields = [
+        field.with_type(field.type.value_type) if pyarrow.types.is_dictionary(field.type) else field
+        for field in source.schema
+    ]
+    schema = pyarrow.schema(fields)
+    if isinstance(source, pyarrow.Table):
+        return source.cast(schema)
+    batches = (pyarrow.Table.from_batches([batch]).cast(schema) for batch in source)
+    return pyarrow.RecordBatchReader.from_batches(
+        schema, (batch for table in batches for batch in table.to_batches())
+    )
+
+
+def _folder(out: Path) -> str:
+    path = os.fspath(out)
+    if "://" in path:
+        raise misuse(f"{path} is no folder", "write into a folder that all workers reach")
+    # Tasks may have another working directory.
+    return os.path.abspath(path)
+
+
+def _part_options(folder: str, options: ShardOptions) -> dict[str, Any]:
+    unknown = sorted(set(options) - set(ShardOptions.__annotations__))
+    if unknown:
+        known = ", ".join(ShardOptions.__annotations__)
+        raise misuse(f"write has no keyword {unknown[0]!r}", f"it has {known}")
+    return {
+        "table": options.get("table") or os.path.basename(folder),
+        "pk": _names(options.get("pk", ())),
+        "index": _names(options.get("index", ())),
+        "unique": _names(options.get("unique", ())),
+        "not_null": _names(options.get("not_null", ())),
+        "strict": options.get("strict", False),
+        "without_rowid": options.get("without_rowid", False),
+        "analyze": options.get("analyze", False),
+        "on_conflict": options.get("on_conflict", "abort"),
+        "page_size": options.get("page_size"),
+        "threads": options.get("threads", 1),
+        "memory": _size("memory", options.get("memory", _MEMORY_OF_TASK)),
+    }
+
+
+def _no_rows(plan: Plan, schema: pyarrow.Schema | None) -> Scattered:
+    """The file of a write without any task."""
+    if schema is None:
+        raise misuse("there are no rows, and no columns are known")
+    return plan.scatter(schema.empty_table())
+
+
+def _remove_scattered(plan: Plan) -> None:
+    for name in os.listdir(plan.parts_folder):
+        if name.endswith((_SCATTERED, _UNFINISHED)):
+            try:
+                os.remove(os.path.join(plan.parts_folder, name))
+            except FileNotFoundError:
+                # A task that was carried out twice has given up meanwhile.
+                pass
+
+
+def _report(plan: Plan, by: str, built: list[Built], began: float) -> ShardReport:
+    parts = []
+    for one in built:
+        record = json.loads(one.record)
+        named = {name: record[name] for name in ("part", "path", "rows", "bytes", "attempt")}
+        parts.append(PartReport(**named, seconds=one.seconds))
+    parts.sort(key=lambda part: part.part)
+    return ShardReport(
+        folder=plan.folder,
+        run=plan.run,
+        table=plan.options["table"],
+        by=by,
+        rows=sum(part.rows for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        parts=tuple(parts),
+        elapsed=time.monotonic() - began,
+    )
+
+
+class _Telling:
+    """Tells the progress of tasks, which shows in the files that they have finished."""
+
+    def __init__(self, folder: str, progress: bool | Tell | None) -> None:
+        self._folder = folder
+        self._is_line = progress is True
+        self._tell = progress if callable(progress) else _show if progress else None
+        self._stage: tuple[str, int | None] | None = None
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="leafpress-progress", daemon=True)
+
+    def begin(self, stage: str, total: int | None) -> None:
+        self._stage = (stage, total)
+
+    def __enter__(self) -> _Telling:
+        if self._tell is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        if self._tell is not None:
+            self._thread.join()
+            self._look()
+        if self._is_line:
+            sys.stderr.write("\n")
+
+    def _run(self) -> None:
+        while not self._is_over.wait(_SECONDS_BETWEEN_LOOKS):
+            self._look()
+
+    def _look(self) -> None:
+        if self._stage is not None and self._tell is not None:
+            stage, total = self._stage
+            self._tell(ShardProgress(stage, self._done(stage), total))
+
+    def _done(self, stage: str) -> int:
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return 0
+        if stage == "pressing":
+            # A part may have the files of several attempts.
+            return len({name[:5] for name in names if name[:5].isdigit() and name.endswith(".db")})
+        return sum(name.endswith(_SCATTERED) for name in names)
+
+
+def _show(progress: ShardProgress) -> None:
+    of = "" if progress.total is None else f" of {progress.total}"
+    sys.stderr.write(f"\r{progress.stage}: {progress.done}{of} tasks\x1b[K")
+    sys.stderr.flush()

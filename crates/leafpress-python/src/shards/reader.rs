@@ -1,0 +1,125 @@
+//! A reader of shards, behind `leafpress.Shards`.
+//!
+//! Must never: hold the interpreter while SQLite reads.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use leafpress::rusqlite::types::Value as Owned;
+use leafpress::vfs::sync::lock;
+use leafpress::writer::{Executed, Parameters};
+use leafpress_shards::{Key, Reader, Shards};
+use pyo3::prelude::*;
+
+use crate::errors::{Raise, misuse};
+use crate::json::as_json;
+use crate::values::value_of;
+use crate::writer::{all_rows, parameters_of, result, signal_look};
+
+type Rows = (Vec<String>, Vec<Vec<Owned>>);
+
+/// A reader of the run that was current, until it is closed.
+#[pyclass(frozen, module = "leafpress._leafpress")]
+pub struct NativeShards {
+    reader: Mutex<Option<Arc<Reader>>>,
+    /// The exception of a signal handler that stopped a read.
+    raised: Arc<Mutex<Option<PyErr>>>,
+}
+
+impl NativeShards {
+    fn read<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Reader) -> leafpress::Result<T> + Send,
+    ) -> PyResult<T> {
+        let reader = lock(&self.reader).clone();
+        let Some(reader) = reader else { return Err(misuse(py, "the shards are closed")) };
+        let read = py.detach(|| work(&reader));
+        match lock(&self.raised).take() {
+            Some(signal) => Err(signal),
+            None => read.raise(py),
+        }
+    }
+}
+
+fn result_of(py: Python<'_>, (columns, rows): Rows) -> PyResult<Py<PyAny>> {
+    result(py, columns, rows, Executed::new(0, 0))
+}
+
+#[pymethods]
+impl NativeShards {
+    #[new]
+    fn new(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+        let raised = Arc::default();
+        let look = signal_look(Arc::clone(&raised));
+        let reader = py.detach(|| Ok(Shards::open(folder)?.reader()?.stop_when(look))).raise(py)?;
+        Ok(Self { reader: Mutex::new(Some(Arc::new(reader))), raised })
+    }
+
+    /// The manifest of the run, as JSON.
+    fn manifest(&self, py: Python<'_>) -> PyResult<String> {
+        self.read(py, |reader| as_json(reader.manifest()))
+    }
+
+    /// The part that has the rows of a key.
+    fn part_of(&self, py: Python<'_>, key: Vec<Bound<'_, PyAny>>) -> PyResult<usize> {
+        let key = key_of(&key)?;
+        self.read(py, |reader| part_of(reader, &key))
+    }
+
+    /// The rows of a key, as a `Result`.
+    fn get(&self, py: Python<'_>, key: Vec<Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        let key = key_of(&key)?;
+        let rows = self.read(py, |reader| {
+            let part = part_of(reader, &key)?;
+            let parameters = Parameters::Positional(key);
+            reader.on_part(part, &reader.key_query(), |it| all_rows(it, &parameters))
+        })?;
+        result_of(py, rows)
+    }
+
+    /// The rows of a query on the part of a key, as a `Result`.
+    fn query(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        parameters: &Bound<'_, PyAny>,
+        key: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (parameters, key) = (parameters_of(sql, parameters)?, key_of(&key)?);
+        let rows = self.read(py, |reader| {
+            reader.on_part(part_of(reader, &key)?, sql, |it| all_rows(it, &parameters))
+        })?;
+        result_of(py, rows)
+    }
+
+    /// The rows of a query on all parts, in the order of the parts, as a `Result`.
+    fn scan(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        parameters: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let parameters = parameters_of(sql, parameters)?;
+        let parts = self.read(py, |reader| reader.on_all(sql, |it| all_rows(it, &parameters)))?;
+        let mut parts = parts.into_iter();
+        let (columns, mut rows) = parts.next().unwrap_or_default();
+        parts.for_each(|(_, more)| rows.extend(more));
+        result_of(py, (columns, rows))
+    }
+
+    /// Closes the connections.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(lock(&self.reader).take()));
+    }
+}
+
+fn key_of(key: &[Bound<'_, PyAny>]) -> PyResult<Vec<Owned>> {
+    key.iter().map(value_of).collect()
+}
+
+fn part_of(reader: &Reader, key: &[Owned]) -> leafpress::Result<usize> {
+    let key: Vec<Key> = key.iter().map(Key::from).collect();
+    let values: Vec<_> = key.iter().map(Key::value).collect();
+    reader.part_of(&values)
+}

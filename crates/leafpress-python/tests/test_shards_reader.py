@@ -1,0 +1,122 @@
+"""Reads of shards that the command has made."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import leafpress as lp
+from leafpress._command import run_json
+
+ROWS = 2_000
+
+
+def make(folder: Path, by: str, *words: str, rows: int = ROWS) -> Path:
+    """A folder of shards with four parts."""
+    lines = [f"{id},person {id},{id / 7},{'' if id % 3 else id}" for id in range(rows)]
+    (folder / "people.csv").write_text("\n".join(["id,name,height,note", *lines]) + "\n")
+    options = ["--by", by, "--parts", "4", "--empty-null", *words, "--json"]
+    run_json(["shard", folder / "people.csv", "--out", folder / "people", *options])
+    return folder / "people"
+
+
+def test_a_key_is_read_from_its_part(tmp_path: Path) -> None:
+    with lp.Shards(make(tmp_path, "hash(id)", "--pk", "id")) as shards:
+        assert shards.rows == ROWS and shards.manifest["routing"]["columns"] == ["id"]
+        for id in (0, 1, 77, ROWS - 1):
+            found = shards.get(id)
+            assert found.columns == ["id", "name", "height", "note"]
+            note = None if id % 3 else id
+            assert found.fetchall() == [(id, f"person {id}", pytest.approx(id / 7), note)]
+            # Equal values have one part.
+            assert shards.part_of(id) == shards.part_of(float(id)) == shards.part_of((id,))
+            sql = "SELECT name FROM people WHERE id = :id"
+            assert shards.query(sql, {"id": id}, key=id).fetchone() == (f"person {id}",)
+        assert shards.get(ROWS).fetchall() == []
+        counts = shards.scan("SELECT count(*) FROM people WHERE id >= ?", (10,)).fetchall()
+        assert len(counts) == 4 and sum(count for (count,) in counts) == ROWS - 10
+
+
+def test_ranges_and_several_columns_have_keys(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with lp.Shards(make(tmp_path / "a", "range(name)")) as shards:
+        assert shards.get("person 5").fetchone()[0] == 5  # type: ignore[index]
+    (tmp_path / "b").mkdir()
+    with lp.Shards(make(tmp_path / "b", "hash(id,name)")) as shards:
+        assert len(shards.get((5, "person 5")).fetchall()) == 1
+        with pytest.raises(lp.ProgrammingError, match="id, name"):
+            shards.get(5)
+
+
+def test_rows_that_were_split_by_count_have_no_key(tmp_path: Path) -> None:
+    with lp.Shards(make(tmp_path, "rows")) as shards:
+        with pytest.raises(lp.ProgrammingError, match="scan"):
+            shards.get(5)
+        ids = [id for (id,) in shards.scan("SELECT id FROM people")]
+        assert ids == list(range(ROWS))
+
+
+def test_wrong_reads_are_told(tmp_path: Path) -> None:
+    with pytest.raises(lp.ProgrammingError, match="_CURRENT"):
+        lp.Shards(tmp_path)
+    shards = lp.Shards(make(tmp_path, "hash(id)"))
+    with pytest.raises(lp.Error, match="nothing"):
+        shards.scan("SELECT nothing FROM people")
+    with pytest.raises(lp.Error):
+        shards.scan("DELETE FROM people")
+    with pytest.raises(lp.DataError):
+        shards.get(object())
+    shards.close()
+    with pytest.raises(lp.ProgrammingError, match="closed"):
+        shards.get(1)
+
+
+def test_runs_are_listed_rolled_back_and_collected(tmp_path: Path) -> None:
+    folder = make(tmp_path, "hash(id)")
+    first = lp.Shards(folder)
+    make(tmp_path, "hash(id)", rows=10)
+    second = lp.Shards(folder)
+    assert (first.rows, second.rows) == (ROWS, 10)
+    # A reader goes on with its run.
+    assert first.get(ROWS - 1).fetchone() is not None
+    assert [run["current"] for run in second.list()] == [False, True]
+    second.rollback()
+    assert lp.Shards(folder).run == first.run
+    assert first.verify()["sound"]
+    lost = folder / "runs" / first.run / "parts" / "00000-lost.db"
+    lost.write_bytes(b"")
+    assert first.gc()["files"] == []
+    assert first.gc(older_than="0s", dry_run=True)["files"] and lost.exists()
+    assert first.gc(older_than="0s")["files"] and not lost.exists()
+
+
+def test_threads_read_at_once(tmp_path: Path) -> None:
+    shards = lp.Shards(make(tmp_path, "hash(id)"))
+    wrong: list[int] = []
+
+    def read(first: int) -> None:
+        for id in range(first, ROWS, 8):
+            if shards.get(id).fetchall()[0][0] != id:
+                wrong.append(id)
+
+    threads = [threading.Thread(target=read, args=(first,)) for first in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_signal_stops_a_scan(tmp_path: Path) -> None:
+    shards = lp.Shards(make(tmp_path, "hash(id)"))
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        shards.scan("SELECT sum(a.id + b.id + c.id) FROM people a, people b, people c")
+    assert time.monotonic() - began < 30
+    assert len(shards.scan("SELECT 1 FROM people LIMIT 1").fetchall()) == 4
