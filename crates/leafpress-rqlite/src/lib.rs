@@ -17,6 +17,7 @@
 //! | `answer` | the meaning of an answer |
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
 //! | `target` | groups, each applied once |
+//! | `boot` | a file as the content of a new cluster |
 
 #![forbid(unsafe_code)]
 
@@ -27,9 +28,11 @@ struct Guide;
 
 mod address;
 mod answer;
+mod boot;
 mod client;
 mod statement;
 mod target;
 
 pub use address::Address;
+pub use boot::{Booted, boot};
 pub use target::RqliteTarget;
