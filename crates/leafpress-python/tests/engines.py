@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas
 import pytest
 
 import leafpress as lp
+from leafpress._engines import Built, Plan, Scattered
 
 PARTITIONS = 6
 
@@ -122,6 +125,15 @@ class Spark:
 def plain(value: Any) -> Any:
     """A value that Spark takes, which knows nothing of the times of pandas."""
     return value.to_pydatetime() if isinstance(value, pandas.Timestamp) else value
+
+
+class SlowPlan(Plan):
+    """A plan whose tasks may be slow once their part is pressed."""
+
+    def build(self, part: int, scattered: Sequence[Scattered]) -> Built:
+        built = super().build(part, scattered)
+        time.sleep(random.choice([0, 0, 0.8, 1.6]))
+        return built
 
 
 ENGINES = {"dask": Dask, "ray": Ray, "spark": Spark}
