@@ -391,36 +391,49 @@ impl Shards {
             if is_published {
                 named.extend(self.manifest_of(&run)?.0.parts.into_iter().map(|part| part.path));
             }
-            let parts = self.parts_folder(&run)?;
             let before = collected.files.len();
-            let mut all_went = true;
-            for name in names_in(&parts)? {
-                let relative = format!("{}/{name}", parts_of(&run));
-                if named.contains(&relative) {
-                    continue;
-                }
-                let path = parts.join(&name);
-                let Ok(about) = path.symlink_metadata() else { continue };
-                if !is_older(about.modified(), older_than) {
-                    all_went = false;
-                    continue;
-                }
-                if !dry_run {
-                    fs::remove_file(&path).map_err(|source| Error::io("remove", &path, source))?;
-                }
-                collected.bytes += about.len();
-                collected.files.push(relative);
-            }
+            let parts = parts_of(&run);
+            let lost = |name: &str| !named.contains(&format!("{parts}/{name}"));
+            let no_parts = self.sweep(&parts, older_than, lost, &mut collected)?;
+            let lost = |name: &str| is_of_publication(name) && !(is_published && name == CATALOG);
+            let none = self.sweep(&format!("{RUNS}/{run}"), older_than, lost, &mut collected)?;
             let age = folder.metadata().and_then(|about| about.modified());
-            let is_left = all_went && (collected.files.len() > before || is_older(age, older_than));
-            if !is_published && !dry_run && is_left {
-                let _ = fs::remove_file(folder.join(CATALOG));
+            let is_left = collected.files.len() > before || is_older(age, older_than);
+            if !is_published && !dry_run && no_parts && none && is_left {
                 // A folder that has other files stays.
-                let _ = fs::remove_dir(&parts);
+                let _ = fs::remove_dir(self.root.join(&parts));
                 let _ = fs::remove_dir(&folder);
             }
         }
         Ok(collected)
+    }
+
+    /// Removes the files of a folder that are lost and old enough; returns true if no lost one is left.
+    fn sweep(
+        &self,
+        folder: &str,
+        older_than: Duration,
+        is_lost: impl Fn(&str) -> bool,
+        collected: &mut Collected,
+    ) -> Result<bool> {
+        let mut all_went = true;
+        for name in names_in(&self.root.join(folder))? {
+            let path = self.root.join(folder).join(&name);
+            let Ok(about) = path.symlink_metadata() else { continue };
+            if about.is_dir() || !is_lost(&name) {
+                continue;
+            }
+            if !is_older(about.modified(), older_than) {
+                all_went = false;
+                continue;
+            }
+            if !collected.dry_run {
+                fs::remove_file(&path).map_err(|source| Error::io("remove", &path, source))?;
+            }
+            collected.bytes += about.len();
+            collected.files.push(format!("{folder}/{name}"));
+        }
+        Ok(all_went)
     }
 
     /// Removes all of a run that was not published, and the folder of the shards unless it was there
@@ -436,6 +449,13 @@ impl Shards {
             }
         }
     }
+}
+
+/// Returns true for what a publication makes before its manifest has its name, and leaves when it is
+/// killed: the database, a journal, hidden files.
+fn is_of_publication(name: &str) -> bool {
+    let is_own = |own| name.trim_start_matches('.').starts_with(own);
+    name != MANIFEST && [MANIFEST, CATALOG].into_iter().any(is_own)
 }
 
 /// A manifest that is published never changes, and neither does its database.

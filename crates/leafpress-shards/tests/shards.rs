@@ -256,6 +256,39 @@ fn attempts_do_not_meet_and_gc_removes_those_that_lost() {
     }
 }
 
+/// A publication that is killed leaves files beside the parts.
+#[test]
+fn gc_removes_what_a_killed_publication_leaves() {
+    let folder = TempDir::new().expect("a folder");
+    shard(folder.path(), "id\n1\n", "rows", 1).expect("a run");
+    let out = folder.path().join("out");
+    let shards = Shards::open(&out).expect("shards");
+    let (published, lost) =
+        (shards.manifest().expect("a manifest").run, shards.begin().expect("a run").run);
+    let left = [
+        "manifest.db-journal",
+        ".manifest.db.leafpress-7-1.tmp",
+        ".manifest.json.leafpress-7-1.tmp",
+    ];
+    for run in [&published, &lost] {
+        for name in left {
+            fs::write(out.join("runs").join(run).join(name), "x").expect("a file");
+        }
+    }
+    fs::write(out.join("runs").join(&lost).join("manifest.db"), "x").expect("a file");
+    assert_eq!(shards.gc(Duration::from_secs(3600), false).expect("gc").files, [""; 0]);
+    assert_eq!(shards.gc(Duration::ZERO, false).expect("gc").files.len(), 7);
+    assert!(!out.join("runs").join(&lost).exists());
+    let run = out.join("runs").join(&published);
+    assert!(run.join("manifest.db").exists() && run.join("manifest.json").exists());
+    assert!(shards.verify(|| false).expect("a verdict").sound);
+    // What is not ours stays, and so does its folder.
+    let other = shards.begin().expect("a run").run;
+    fs::write(out.join("runs").join(&other).join("notes.txt"), "x").expect("a file");
+    assert_eq!(shards.gc(Duration::ZERO, false).expect("gc").files, [""; 0]);
+    assert!(out.join("runs").join(&other).join("notes.txt").exists());
+}
+
 #[test]
 fn of_two_publications_at_once_one_is_told() {
     let folder = TempDir::new().expect("a folder");
