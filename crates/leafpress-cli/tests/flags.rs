@@ -176,6 +176,7 @@ fn contradictions_are_usage_errors_that_say_what_to_do() {
         (&["a.db", "a.csv", "--ragged", "cut"], "truncate"),
         (&["a.db", "a.csv", "--quiet", "--json"], "cannot be used with"),
         (&["a.db", "a.csv", "--no-such-flag"], "--no-such-flag"),
+        (&["rqlite://h:4001", "a.csv", "--append"], "a new cluster"),
     ];
     for (arguments, expected) in cases {
         let arguments = [&["load"], *arguments].concat();
@@ -184,6 +185,17 @@ fn contradictions_are_usage_errors_that_say_what_to_do() {
         assert!(outcome.stderr.starts_with("error: "), "{}", outcome.stderr);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
+}
+
+/// A cluster is behind a feature, and its URL is no path.
+#[test]
+#[cfg(not(feature = "rqlite"))]
+fn a_cluster_needs_a_build_that_knows_it() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("a.csv"), "id\n1\n").unwrap();
+    let outcome = run(folder.path(), &["load", "rqlite://h:4001", "a.csv"]).expect_status(2);
+    assert!(outcome.stderr.contains("--features rqlite"), "{}", outcome.stderr);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made");
 }
 
 #[test]

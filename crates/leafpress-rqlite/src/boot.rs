@@ -40,6 +40,8 @@ const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER 
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Booted {
+    /// The URL of the node, without credentials.
+    pub node: String,
     /// Bytes of the file.
     pub bytes: u64,
     /// Tables, and the number of rows of each, as the node counts them.
@@ -74,7 +76,7 @@ pub fn boot(address: &Address, database: &Path) -> Result<Booted> {
         )
         .on_disk("the node has a database, and it is not the one that was sent"));
     }
-    Ok(Booted { bytes, tables, elapsed: began.elapsed() })
+    Ok(Booted { node: node.url, bytes, tables, elapsed: began.elapsed() })
 }
 
 /// Refuses a file that rqlite could not open; its size.

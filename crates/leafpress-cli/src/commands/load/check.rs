@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::cluster::url_of;
 use crate::flags::{FormatFlag, InputFlags, LoadFlags, OnErrorFlag};
 use crate::loading::is_stdin;
 use leafpress::path_text;
@@ -22,6 +23,7 @@ const OTHER_ENDINGS: [&str; 7] =
 /// # Errors
 /// The contradiction, in words.
 pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
+    check_cluster(flags)?;
     check_files(flags, inputs)?;
     check_bytes(flags)?;
     check_format(flags, inputs)?;
@@ -29,6 +31,16 @@ pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     check_declaration(flags)?;
     check_conflicts(flags)?;
     check_bad_rows(flags)
+}
+
+/// A cluster is given a whole database, which has nothing yet.
+fn check_cluster(flags: &LoadFlags) -> Result<(), String> {
+    match (url_of(&flags.database), flags.existing.way()) {
+        (Some(_), Some((_, way))) => Err(format!(
+            "{way} is for a database: of rqlite only a new cluster is loaded, whose node has no tables"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {

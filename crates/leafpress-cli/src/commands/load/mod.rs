@@ -2,7 +2,7 @@
 //!
 //! Must never: read or write a row itself, or begin a load whose flags contradict.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use leafpress::Error;
@@ -20,6 +20,7 @@ use crate::stdin::STDIN_NAME;
 use crate::{interrupt, output, summary};
 
 mod check;
+mod cluster;
 
 /// Loads the inputs into one table.
 ///
@@ -35,13 +36,18 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     interrupt::on_interrupt(move || stop.cancel());
 
     let bar = Arc::new(LoadBar::new());
-    let outcome = loader(flags, &inputs, &token, &bar).and_then(|loader| {
+    let work = |database: &Path| {
+        let loader = loader(flags, database, &inputs, &token, &bar)?;
         if flags.run.dry_run {
             dry_run(loader, &inputs, &token).map(Outcome::Dry)
         } else {
             load(loader, &inputs, &token).map(Outcome::Loaded)
         }
-    });
+    };
+    let outcome = match cluster::url_of(&flags.database) {
+        Some(url) => cluster::load(url, flags.run.tmpdir.as_deref(), work),
+        None => work(&flags.database),
+    };
     bar.clear();
     Ok(match outcome {
         Ok(outcome) => report(&outcome, flags),
@@ -64,11 +70,12 @@ fn dry_run(loader: Loader, inputs: &[PathBuf], token: &CancelToken) -> Result<Dr
 /// A loader that is told all that the flags say.
 fn loader(
     flags: &LoadFlags,
+    database: &Path,
     inputs: &[PathBuf],
     token: &CancelToken,
     bar: &Arc<LoadBar>,
 ) -> Result<Loader, Error> {
-    let mut loader = Loader::new(&flags.database)
+    let mut loader = Loader::new(database)
         .on_error(on_error(&flags.bad_rows))
         .busy_timeout(flags.existing.busy_timeout)
         .cancel(token.clone());
