@@ -28,6 +28,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [TESTS, os.environ.get("
 
 ROWS = 20_000
 PARTS = 6
+# Kills of one job: enough for all of its stages.
+KILLS_MAX = 8
 # The command lines of workers. The agents of a node of Ray take the node with them.
 WORKERS = {"spark": r"\S*python.*pyspark\.daemon|.*CoarseGrainedExecutorBackend", "ray": r"ray::(?!\w*Agent|Dash|Runtime)"}
 # How likely a task waits, so that another attempt of it begins.
@@ -69,7 +71,7 @@ class Killer(threading.Thread):
         self.killed, self.over = 0, threading.Event()
 
     def run(self):
-        while self.killed < self.kills and not self.over.wait(self.random.uniform(0.2, 1.2)):
+        while self.killed < self.kills and not self.over.wait(self.random.uniform(0.3, 2.0)):
             workers = workers_of(self.engine)
             if workers:
                 try:
@@ -138,7 +140,7 @@ def jobs_of(engine, out, jobs, dice):
     frame, reports, killed = engine.frame(people), [], 0
     for number in range(jobs):
         began = time.monotonic()
-        report, kills = job(engine, frame, out, 3, dice)
+        report, kills = job(engine, frame, out, KILLS_MAX, dice)
         reports.append(report)
         killed += kills
         print(f"{type(engine).__name__} job {number + 1}: {kills} kills, {time.monotonic() - began:.1f} s", flush=True)

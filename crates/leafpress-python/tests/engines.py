@@ -132,7 +132,7 @@ class SlowPlan(Plan):
 
     def build(self, part: int, scattered: Sequence[Scattered]) -> Built:
         built = super().build(part, scattered)
-        time.sleep(random.choice([0, 0, 0.8, 1.6]))
+        time.sleep(random.choice([0, 0.5, 1, 2]))
         return built
 
 

@@ -112,7 +112,8 @@ def test_threads_read_at_once(tmp_path: Path) -> None:
     assert wrong == []
 
 
-def test_a_signal_stops_a_scan(tmp_path: Path) -> None:
+@pytest.mark.timeout(60)
+def test_a_signal_stops_a_scan(tmp_path: Path, ctrl_c: None) -> None:
     shards = lp.Shards(make(tmp_path, "hash(id)"))
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     began = time.monotonic()

@@ -615,14 +615,6 @@ def test_the_interpreter_is_free_while_a_call_waits(writer):
     assert count > 100 and ended(endless)
 
 
-@pytest.fixture
-def ctrl_c():
-    """Python's handler of SIGINT, also where a shell has this process ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.timeout(60)
 def test_ctrl_c_stops_a_query_and_the_writer_goes_on(tmp_path, ctrl_c):
     with lp.Writer(tmp_path / "a.db") as writer:

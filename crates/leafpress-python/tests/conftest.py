@@ -1,0 +1,16 @@
+"""Fixtures of several files."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Python's handler of SIGINT, also where a shell ignores the signal or Spark has set one of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
