@@ -104,7 +104,9 @@ class Spark:
         columns = ", ".join(f"{name} {types.get(str(kind), 'string')}" for name, kind in rows.dtypes.items())
         whole = rows.astype(object).where(rows.notna(), None)
         values = [tuple(map(plain, row)) for row in whole.itertuples(index=False)]
-        return self.session.createDataFrame(values, columns).repartitionByRange(PARTITIONS, "id")
+        frame = self.session.createDataFrame(values, columns).repartitionByRange(PARTITIONS, "id")
+        # A shuffle gives the rows of a partition in any order.
+        return frame.sortWithinPartitions("id")
 
     def write(self, frame: Any, out: Any, **options: Any) -> lp.ShardReport:
         from leafpress.spark import write
