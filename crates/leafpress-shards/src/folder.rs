@@ -360,7 +360,9 @@ impl Shards {
                 Err(error) if matches!(error.kind(), ErrorKind::Cancelled) => return Err(error),
                 Err(error) => problem(error.to_string()),
             }
-            match rows_of(&path, &manifest.schema.table) {
+            let counted = connect::read_only(&path)
+                .and_then(|connection| connect::rows_of(&connection, &manifest.schema.table));
+            match counted {
                 Ok(rows) if rows != part.rows => problem(format!("{rows} rows, not {}", part.rows)),
                 Ok(_) => {}
                 Err(error) => problem(error.to_string()),
@@ -487,12 +489,6 @@ fn names_in(folder: &Path) -> Result<Vec<String>> {
 fn is_older(modified: io::Result<SystemTime>, than: Duration) -> bool {
     let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     than.is_zero() || age.is_some_and(|age| age >= than)
-}
-
-fn rows_of(path: &Path, table: &str) -> Result<u64> {
-    let sql = format!("SELECT count(*) FROM {}", leafpress::quote_identifier(table));
-    let count = connect::read_only(path)?.query_row(&sql, [], |row| row.get::<_, i64>(0));
-    count.map(|rows| rows as u64).map_err(|source| Error::sqlite("count rows", source))
 }
 
 fn as_json(object: &impl Serialize, path: &Path) -> Result<Vec<u8>> {

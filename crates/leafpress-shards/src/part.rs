@@ -71,11 +71,12 @@ impl PartBuilder {
     ) -> Result<(PartRecord, Schema)> {
         let relative = self.relative_path()?;
         let path = self.root.join(&relative);
+        let mut loaded = None;
         if path.symlink_metadata().is_err() {
             make_folder(path.parent().unwrap_or(&self.root))?;
-            load(Loader::new(&path))?;
+            loaded = Some(load(Loader::new(&path))?.rows_loaded);
         }
-        self.describe(&path, relative)
+        self.describe(&path, relative, loaded)
     }
 
     /// Path of the file, from the folder of the shards.
@@ -91,16 +92,26 @@ impl PartBuilder {
         Ok(format!("{}/{:05}-{}.db", parts_of(&self.run), self.part, self.attempt))
     }
 
-    fn describe(&self, path: &Path, relative: String) -> Result<(PartRecord, Schema)> {
+    /// Describes the file. Its rows are counted if the load has not told their number.
+    fn describe(
+        &self,
+        path: &Path,
+        relative: String,
+        loaded: Option<u64>,
+    ) -> Result<(PartRecord, Schema)> {
         let failed = |source| Error::sqlite("read a part", source);
         let connection = connect::read_only(path)?;
         let schema = schema_of(&connection).map_err(failed)?;
-        let (rows, smallest, largest) =
-            extent(&connection, &schema.table, self.key.as_deref()).map_err(failed)?;
         let page_size: u32 =
             connection.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(failed)?;
-        drop(connection);
+        // Before the queries: the load may have written past the page cache, and SQLite reads single pages.
         let content = Content::of(path, page_size as usize)?;
+        let rows = match loaded {
+            Some(rows) => rows,
+            None => connect::rows_of(&connection, &schema.table)?,
+        };
+        let (smallest, largest) =
+            extent(&connection, &schema.table, self.key.as_deref()).map_err(failed)?;
         let record = PartRecord {
             part: self.part,
             path: relative,
@@ -142,27 +153,22 @@ fn schema_of(connection: &rusqlite::Connection) -> rusqlite::Result<Schema> {
     Ok(Schema { table, sql })
 }
 
-/// Number of rows, smallest and largest key.
+/// Smallest and largest key.
 fn extent(
     connection: &rusqlite::Connection,
     table: &str,
     key: Option<&str>,
-) -> rusqlite::Result<(u64, Key, Key)> {
+) -> rusqlite::Result<(Key, Key)> {
+    let Some(key) = key.map(quote_identifier) else { return Ok((Key::Null, Key::Null)) };
     let table = quote_identifier(table);
-    let Some(key) = key.map(quote_identifier) else {
-        let sql = format!("SELECT count(*) FROM {table}");
-        let rows = connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?;
-        return Ok((rows as u64, Key::Null, Key::Null));
-    };
-    // The order of ranges is BINARY, whatever the column declares.
+    // The order of ranges is BINARY, whatever the column declares. One at a time, SQLite looks both up in an index.
     let sql = format!(
-        "SELECT (SELECT count(*) FROM {table}),
-                (SELECT min({key} COLLATE BINARY) FROM {table}),
+        "SELECT (SELECT min({key} COLLATE BINARY) FROM {table}),
                 (SELECT max({key} COLLATE BINARY) FROM {table})"
     );
     connection.query_row(&sql, [], |row| {
         let key = |column| row.get_ref(column).map(|value| Key::from(value_of(value)));
-        Ok((row.get::<_, i64>(0)? as u64, key(1)?, key(2)?))
+        Ok((key(0)?, key(1)?))
     })
 }
 
