@@ -96,9 +96,12 @@ impl Audit {
 
     fn push(&self, queue: &RqliteQueue, name: String, job: Job) {
         let pushed = self.timed("push", || queue.push(job));
-        self.seen(|seen| match pushed {
-            Some(pushed) => drop(seen.pushed.insert(name, pushed.id)),
-            None => drop(seen.unknown.insert(name)),
+        self.seen(|seen| {
+            if let Some(pushed) = pushed {
+                seen.pushed.insert(name, pushed.id);
+            } else {
+                seen.unknown.insert(name);
+            }
         });
     }
 
@@ -112,7 +115,8 @@ impl Audit {
     fn push_with_key(&self, queue: &RqliteQueue, name: &str, key: &str) {
         let job = Job::bytes(name).unique(key, UniqueFor::WaitingOrRunning);
         let Some(pushed) = self.timed("push with key", || queue.push(job)) else {
-            return self.seen(|seen| drop(seen.unknown.insert(name.to_owned())));
+            self.seen(|seen| seen.unknown.insert(name.to_owned()));
+            return;
         };
         self.seen(|seen| {
             if pushed.is_new {
@@ -139,7 +143,7 @@ impl Audit {
                 let name = String::from_utf8_lossy(claim.payload.as_bytes()).into_owned();
                 self.seen(|seen| seen.work(claim.id, &name));
                 if self.timed("ack", || queue.ack(claim.token)).is_some() {
-                    self.seen(|seen| drop(seen.acked.insert(claim.id)));
+                    self.seen(|seen| seen.acked.insert(claim.id));
                 }
             }
         }
@@ -187,6 +191,8 @@ fn audit(url: &str, time: Duration) -> Result<()> {
     let session = || RqliteQueues::builder(url.parse()?).connect()?.open("audit");
     // Two sessions, as of two machines.
     let (ours, theirs) = (session()?, session()?);
+    // The jobs stay, so that the nodes can be compared.
+    ours.configure(|settings| settings.keep_done = Duration::from_secs(3_600))?;
     let audit = Audit {
         seen: Mutex::default(),
         is_over: AtomicBool::new(false),

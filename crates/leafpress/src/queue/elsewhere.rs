@@ -23,16 +23,19 @@ pub fn tables() -> Vec<String> {
     let versions = "CREATE TABLE leafpress_schema(part TEXT NOT NULL PRIMARY KEY, version INTEGER \
                     NOT NULL) WITHOUT ROWID";
     let note = format!("INSERT OR IGNORE INTO leafpress_schema VALUES ('queue', {TABLES_VERSION})");
-    let all = STEPS.iter().flat_map(|step| step.split(';')).map(str::trim);
-    let make = [versions].into_iter().chain(all).filter(|sql| !sql.is_empty());
-    let if_missing = |sql: &str| {
-        let kinds = ["TABLE", "INDEX", "VIEW"].iter();
-        let parts =
-            kinds.filter_map(|kind| Some((kind, sql.strip_prefix(&format!("CREATE {kind} "))?)));
-        let made = parts.map(|(kind, rest)| format!("CREATE {kind} IF NOT EXISTS {rest}")).next();
-        made.unwrap_or_else(|| sql.to_owned())
-    };
-    make.map(if_missing).chain([note]).collect()
+    let steps = STEPS.iter().flat_map(|step| step.split(';')).map(str::trim);
+    let statements = [versions].into_iter().chain(steps).filter(|sql| !sql.is_empty());
+    statements.map(if_missing).chain([note]).collect()
+}
+
+/// A statement that makes something, for a database that may have it.
+fn if_missing(sql: &str) -> String {
+    let kinds = ["TABLE", "INDEX", "VIEW"].iter();
+    let mut found = kinds.filter_map(|kind| {
+        let rest = sql.strip_prefix(&format!("CREATE {kind} "))?;
+        Some(format!("CREATE {kind} IF NOT EXISTS {rest}"))
+    });
+    found.next().unwrap_or_else(|| sql.to_owned())
 }
 
 /// A claim with its token and payload; the caller fills in the rest.
