@@ -17,7 +17,7 @@ use leafpress::{Error, Result};
 use serde_json::{Value, json};
 
 use super::clock::LeaderClock;
-use super::group::{Answer, Call, Group, Submitted};
+use super::group::{Answer, Call, Group, Step, Submitted, steps};
 use super::request::{Level, Reply, read, transact};
 use super::sql;
 use crate::answer::Fate;
@@ -49,7 +49,7 @@ pub struct Engine {
 /// The end of a group's requests.
 enum End {
     /// Applied: the steps, and the rows of claimed jobs.
-    Applied(String, Vec<Value>),
+    Applied(Vec<Step>, Vec<Value>),
     /// Not applied, and it never will be.
     Rejected(String),
     Unknown(String),
@@ -80,7 +80,7 @@ impl Engine {
             for submitted in waiting.drain(..) {
                 match submitted.call {
                     Call::Read(_) => reads.push(submitted),
-                    Call::Repeatable(_) if group.is_empty() => self.repeat(submitted),
+                    Call::Repeatable(_) if group.is_empty() => self.repeat(&submitted),
                     _ => rest.extend(group.take(submitted).err()),
                 }
             }
@@ -96,11 +96,7 @@ impl Engine {
     /// Sends a group until its fate is known or the time is over, and answers its calls.
     fn commit(&mut self, group: Group) {
         match self.end_of(&group) {
-            End::Applied(steps, claimed) => {
-                if let Err((group, reason)) = group.answer(&steps, &claimed) {
-                    group.fail(|| Error::unknown_outcome(&*reason));
-                }
-            }
+            End::Applied(steps, claimed) => group.answer(&steps, &claimed),
             End::Rejected(_) if group.len() > 1 => {
                 // One of them is the reason; alone it fails alone.
                 for submitted in group.apart() {
@@ -203,9 +199,9 @@ impl Engine {
     }
 
     /// The steps and the claimed jobs by the rows of [`queries`](Self::queries).
-    fn applied(&mut self, rows: Vec<Vec<Value>>) -> Option<(String, Vec<Value>)> {
+    fn applied(&mut self, rows: Vec<Vec<Value>>) -> Option<(Vec<Step>, Vec<Value>)> {
         let mut rows = rows.into_iter();
-        let steps = rows.next()?.first()?.get(0)?.as_str()?.to_owned();
+        let steps = steps(rows.next()?.first()?.get(0)?.as_str()?)?;
         self.clock.set(rows.next()?.first()?.get(0)?.as_i64()?);
         Some((steps, rows.next().unwrap_or_default()))
     }
@@ -298,7 +294,7 @@ impl Engine {
     }
 
     /// Carries out statements that may be carried out twice.
-    fn repeat(&mut self, submitted: Submitted) {
+    fn repeat(&mut self, submitted: &Submitted) {
         let Call::Repeatable(statements) = &submitted.call else { return };
         let begun = Instant::now();
         let mut pause = PAUSE_MIN;

@@ -97,9 +97,22 @@ pub struct Group {
     keys: HashMap<(i64, String), usize>,
     settles: Vec<Value>,
     settled_jobs: HashSet<i64>,
-    /// Claims by their queue, then by lease and worker.
-    lanes: BTreeMap<i64, BTreeMap<(Option<i64>, Option<String>), usize>>,
+    /// Numbers of jobs that are claimed, by queue.
+    lanes: BTreeMap<i64, BTreeMap<Lane, usize>>,
     bytes: usize,
+}
+
+/// What claims have in common that get their jobs together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Lane {
+    lease_ms: Option<i64>,
+    worker: Option<String>,
+}
+
+impl From<&ClaimCall> for Lane {
+    fn from(call: &ClaimCall) -> Self {
+        Self { lease_ms: call.lease_ms, worker: call.worker.clone() }
+    }
 }
 
 /// A call with the places of its parts.
@@ -145,9 +158,8 @@ impl Group {
                 }
             }
             Call::Claim(claim) => {
-                let lane = (claim.lease_ms, claim.worker.clone());
-                *self.lanes.entry(claim.queue).or_default().entry(lane).or_default() +=
-                    claim.jobs_max;
+                let lanes = self.lanes.entry(claim.queue).or_default();
+                *lanes.entry(claim.into()).or_default() += claim.jobs_max;
             }
             Call::Read(_) | Call::Repeatable(_) => {}
         }
@@ -204,10 +216,10 @@ impl Group {
         let mut before = 0;
         for (queue, lanes) in &self.lanes {
             let mut to = 0;
-            let lane = |((lease_ms, worker), jobs): (&(Option<i64>, Option<String>), &usize)| {
+            let lane = |(lane, jobs): (&Lane, &usize)| {
                 let after = to;
                 to += jobs;
-                json!([after, to, lease_ms, worker])
+                json!([after, to, lane.lease_ms, lane.worker])
             };
             let lanes: Vec<Value> = lanes.iter().map(lane).collect();
             let lanes = json!(lanes).to_string();
@@ -225,23 +237,14 @@ impl Group {
         !self.lanes.is_empty()
     }
 
-    /// Answers all calls: by the steps of [`sql::ANSWER`], and the rows of the claimed jobs.
-    ///
-    /// # Errors
-    /// The answer cannot be read; no call was answered.
-    pub fn answer(self, steps: &str, claimed: &[Value]) -> Result<(), (Self, String)> {
-        let found = serde_json::from_str::<Vec<Step>>(steps);
-        let steps = match found {
-            Ok(steps) => steps,
-            Err(error) => return Err((self, format!("the answer cannot be read: {error}"))),
-        };
-        let mut answers = Answers::new(&self, &steps, claimed);
+    /// Answers all calls, by the steps and the rows of the claimed jobs.
+    pub fn answer(self, steps: &[Step], claimed: &[Value]) {
+        let mut answers = Answers::new(&self, steps, claimed);
         for member in self.members {
             let answer = answers.of(&member);
             // A caller that has gone needs no answer.
             let _ = member.submitted.answer.send(answer);
         }
-        Ok(())
     }
 
     /// Answers all calls with an error.
@@ -259,7 +262,7 @@ impl Group {
 
 /// A step of the answer, in the order of [`sql::ANSWER`].
 #[derive(Debug, Deserialize)]
-struct Step {
+pub struct Step {
     kind: i64,
     op: usize,
     job: Option<i64>,
@@ -270,12 +273,17 @@ struct Step {
     due_at_ms: Option<i64>,
 }
 
+/// The steps of an answer; `None` if they cannot be read.
+pub fn steps(answer: &str) -> Option<Vec<Step>> {
+    serde_json::from_str(answer).ok()
+}
+
 /// The answers of a group.
 struct Answers<'a> {
     pushes: HashMap<usize, &'a Step>,
     settles: HashMap<usize, &'a Step>,
-    /// Claimed jobs that no caller has yet, by queue, lease and worker; the next one is the last.
-    lanes: HashMap<(i64, Option<i64>, Option<String>), Vec<Claim>>,
+    /// Claimed jobs that no caller has yet; the next one is the last.
+    lanes: HashMap<(i64, Lane), Vec<Claim>>,
 }
 
 impl<'a> Answers<'a> {
@@ -288,10 +296,10 @@ impl<'a> Answers<'a> {
         let mut lanes = HashMap::new();
         let mut before = 0;
         for (queue, of_queue) in &group.lanes {
-            for ((lease_ms, worker), jobs) in of_queue {
+            for (lane, jobs) in of_queue {
                 let ranks = ranks.range(before + 1..=before + jobs).rev();
                 let found = ranks.filter_map(|(_, job)| claims.remove(job)).collect();
-                lanes.insert((*queue, *lease_ms, worker.clone()), found);
+                lanes.insert((*queue, lane.clone()), found);
                 before += jobs;
             }
         }
@@ -318,8 +326,7 @@ impl<'a> Answers<'a> {
                 Ok(Answer::Settled(settled.collect()))
             }
             Call::Claim(call) => {
-                let lane = (call.queue, call.lease_ms, call.worker.clone());
-                let left = self.lanes.entry(lane).or_default();
+                let left = self.lanes.entry((call.queue, call.into())).or_default();
                 let rest = left.len().saturating_sub(call.jobs_max);
                 let mut claims = left.split_off(rest);
                 claims.reverse();

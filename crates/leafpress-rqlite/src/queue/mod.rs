@@ -234,7 +234,7 @@ impl RqliteQueue {
         }
         check_bytes(pushes.iter().map(|it| it.bytes).sum())?;
         match self.queues.call(Call::Push(pushes))? {
-            Answer::Pushed(pushed) => Ok(pushed),
+            Answer::Pushed(answers) => Ok(answers),
             _ => Err(confused()),
         }
     }
@@ -250,9 +250,9 @@ impl RqliteQueue {
         let (scope, held_for) = match job.unique.as_ref().map(|(_, scope)| *scope) {
             None => (None, None),
             Some(UniqueFor::Waiting) => (Some(0), None),
-            Some(UniqueFor::WaitingOrRunning) => (Some(1), None),
             // For no time at all, two jobs of one group would each hold it.
             Some(UniqueFor::Time(time)) => (Some(2), Some(milliseconds(time).max(1))),
+            // Waiting or running.
             Some(_) => (Some(1), None),
         };
         let key = job.unique.map(|(key, _)| key);
@@ -376,8 +376,8 @@ impl RqliteQueue {
     /// # Errors
     /// As [`ack`](Self::ack).
     pub fn nack(&self, token: Token, nack: Nack) -> Result<Retry> {
-        let delay_ms = nack.delay.map(milliseconds);
-        let settled = self.settle_one("nack", token, json!(nack.error), delay_ms)?;
+        let Nack { error, delay, .. } = nack;
+        let settled = self.settle_one("nack", token, json!(error), delay.map(milliseconds))?;
         Ok(if settled.is_dead { Retry::Dead } else { Retry::At { due_at: settled.at } })
     }
 
@@ -508,8 +508,9 @@ impl QueueElsewhere for RqliteQueue {
 
 fn settle(what: &str, token: Token, words: Value, ms: Option<i64>) -> Settle {
     let bytes = 100 + words.as_str().map_or(0, str::len);
-    let json = json!([what, token.job, token.claim, words, ms, fastrand::f64()]);
-    Settle { token, json, bytes }
+    let chance = json!(fastrand::f64());
+    let json = vec![json!(what), json!(token.job), json!(token.claim), words, json!(ms), chance];
+    Settle { token, json: Value::Array(json), bytes }
 }
 
 /// Milliseconds of a duration, so that a time never becomes too large.

@@ -86,8 +86,8 @@ pub fn read(
         return Ok(rows);
     }
     let error = serde_json::from_str::<Value>(&body).ok().and_then(|body| {
-        let results = body.get("results")?.as_array()?.iter();
-        let of_query = results.filter_map(|it| it.get("error")?.as_str()).next();
+        let mut results = body.get("results")?.as_array()?.iter();
+        let of_query = results.find_map(|it| it.get("error")?.as_str());
         of_query.map(str::to_owned)
     });
     let is_final = error.is_some() || matches!(status, 400..=499);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leafpress::queue::{JobCounts, UnixTime};
 use leafpress::{Error, Result};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{RqliteQueue, confused, sql};
@@ -54,7 +54,10 @@ pub struct RqliteQueueStats {
     /// Ordering groups in which jobs are blocked.
     pub groups_blocked: u64,
     /// Age of the oldest claim that still holds its job.
-    #[serde(rename = "oldest_lease_ms", serialize_with = "milliseconds")]
+    #[serde(
+        rename = "oldest_lease_ms",
+        serialize_with = "leafpress::times::optional_milliseconds"
+    )]
     pub oldest_lease: Option<Duration>,
     /// Time at which the first of the leases ends.
     #[serde(rename = "next_lease_end_ms")]
@@ -66,10 +69,6 @@ pub struct RqliteQueueStats {
     pub concurrency: Option<u32>,
     /// Jobs of one ordering group that may be in flight at once.
     pub group_concurrency: u32,
-}
-
-fn milliseconds<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-    time.map(leafpress::times::in_milliseconds).serialize(to)
 }
 
 impl RqliteQueue {

@@ -142,9 +142,11 @@ impl Pair {
             }
             12 => {
                 let token = self.token();
-                let (there, is_release) = match self.random.bool() {
-                    true => (self.there.release(token), true),
-                    false => (self.there.fail(token, "bad"), false),
+                let is_release = self.random.bool();
+                let there = if is_release {
+                    self.there.release(token)
+                } else {
+                    self.there.fail(token, "bad")
                 };
                 self.same_time();
                 let here = if is_release {

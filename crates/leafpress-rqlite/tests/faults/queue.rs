@@ -34,10 +34,10 @@ fn number(server: &Server, sql: &str) -> i64 {
     server.database.lock().unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Producers and consumers at once. Returns the payloads that were pushed, and those that were acked in
-/// the order of their acks.
+/// Producers and consumers at once. Returns the payloads that were pushed, and those that were acked, in
+/// the order in which they were handed out.
 fn work_off(queue: &RqliteQueue) -> (Vec<String>, Vec<String>) {
-    let acked = Mutex::new(Vec::new());
+    let handed_out = Mutex::new(Vec::new());
     let pushed = std::thread::scope(|scope| {
         let produce = |caller: usize| {
             let job = move |number| {
@@ -54,15 +54,16 @@ fn work_off(queue: &RqliteQueue) -> (Vec<String>, Vec<String>) {
         };
         let consume = || {
             let begun = Instant::now();
-            while acked.lock().unwrap().len() < CALLERS * PUSHES
+            while handed_out.lock().unwrap().len() < CALLERS * PUSHES
                 && begun.elapsed() < Duration::from_secs(60)
             {
                 let options =
                     ClaimOptions::new().jobs_max(3).lease(HOUR).wait(Duration::from_millis(20));
                 for claim in queue.claim_with(&options).unwrap() {
                     let name = String::from_utf8(claim.payload.as_bytes().to_vec()).unwrap();
+                    // Before the ack: the next one of the group may be handed out at once after it.
+                    handed_out.lock().unwrap().push(name);
                     queue.ack(claim.token).unwrap();
-                    acked.lock().unwrap().push(name);
                 }
             }
         };
@@ -73,7 +74,7 @@ fn work_off(queue: &RqliteQueue) -> (Vec<String>, Vec<String>) {
         }
         producers.into_iter().flat_map(|it| it.join().unwrap()).collect::<Vec<String>>()
     });
-    (pushed, acked.into_inner().unwrap())
+    (pushed, handed_out.into_inner().unwrap())
 }
 
 /// Number of jobs that stand in the tables otherwise than once, done, by one claim.
@@ -185,7 +186,7 @@ fn a_token_that_is_acked_twice_in_one_call_is_good_once() {
     let claims = queue.claim_with(&ClaimOptions::new().jobs_max(5)).unwrap();
     let [a, b] = [0, 1].map(|at: usize| claims[at].token);
     let answers = queue.ack_many(&[a, b, a]).unwrap();
-    assert_eq!(answers.iter().map(|it| it.is_ok()).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
     assert!(queue.ack_many(&[]).unwrap().is_empty());
 }
 

@@ -198,8 +198,7 @@ fn rows(database: &Connection, statement: &Value) -> Value {
     let (sql, values) = parts(statement);
     let read = || -> rusqlite::Result<Value> {
         let mut statement = database.prepare(&sql)?;
-        let columns: Vec<String> =
-            statement.column_names().into_iter().map(str::to_owned).collect();
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let row = |row: &rusqlite::Row<'_>| {
             let value = |at| Ok(as_json(row.get::<_, Sql>(at)?));
             (0..columns.len()).map(value).collect::<rusqlite::Result<Vec<Value>>>()
