@@ -346,18 +346,21 @@ struct Rival {
 impl Rival {
     fn new(url: &str) -> Self {
         let (agent, nodes) = (agent(), nodes(url));
-        let place = format!("{}/db/request", leader(&agent, &nodes).unwrap_or_default());
+        let place =
+            format!("{}/db/request?transaction", leader(&agent, &nodes).unwrap_or_default());
         let rival = Self { place, agent, begun: Instant::now() };
         rival.send(&json!(["DROP TABLE IF EXISTS by_hand"]));
         rival.send(&json!(["CREATE TABLE by_hand(id INTEGER PRIMARY KEY AUTOINCREMENT, \
-             state INTEGER, due_at INTEGER, claims INTEGER, payload)"]));
+             state INTEGER, due_at INTEGER, claims INTEGER, mark TEXT, payload)"]));
         rival.send(&json!(["CREATE INDEX by_hand_ready ON by_hand(id) WHERE state = 0"]));
+        rival.send(&json!(["CREATE INDEX by_hand_mark ON by_hand(mark) WHERE state = 1"]));
         rival
     }
 
+    /// The result of the last statement.
     fn send(&self, statements: &Value) -> Option<Value> {
         let body = post(&self.agent, &self.place, statements)?;
-        let result = body.get("results")?.get(0)?.clone();
+        let result = body.get("results")?.as_array()?.last()?.clone();
         result.get("error").is_none().then_some(result)
     }
 
@@ -367,11 +370,14 @@ impl Rival {
     }
 
     fn claim_and_ack(&self) -> bool {
-        let claim = "UPDATE by_hand SET state = 1, due_at = ?, claims = claims + 1 WHERE id = (
-             SELECT id FROM by_hand WHERE state = 0 ORDER BY id LIMIT 1)
-             RETURNING id, claims, payload";
+        // rqlite 8.26 gives no rows for an UPDATE with a subquery and RETURNING.
+        let claim = "UPDATE by_hand SET state = 1, due_at = ?, claims = claims + 1, mark = ?
+             WHERE id = (SELECT id FROM by_hand WHERE state = 0 ORDER BY id LIMIT 1)";
+        let found = "SELECT id, claims, payload FROM by_hand WHERE state = 1 AND mark = ?";
+        let mark = format!("{:016x}", fastrand::u64(..));
         let ends = self.begun.elapsed().as_millis() as u64 + 30_000;
-        let Some(claimed) = self.send(&json!([[claim, ends]])) else { return false };
+        let claimed = self.send(&json!([[claim, ends, mark], [found, mark]]));
+        let Some(claimed) = claimed else { return false };
         let row = &claimed["values"][0];
         let ack = "DELETE FROM by_hand WHERE id = ? AND claims = ?";
         !row.is_null() && self.send(&json!([[ack, row[0], row[1]]])).is_some()
