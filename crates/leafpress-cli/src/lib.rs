@@ -6,8 +6,8 @@
 //! `loading` is shared by the commands that load files;
 //! `summary` turns a command's result into text with the shapes of `human`;
 //! `output` writes results and messages; `progress` draws on a terminal;
-//! `interrupt` and `stdin` let ctrl-C stop the work; `exit` knows what the
-//! exit statuses mean.
+//! `interrupt` and `stdin` let ctrl-C stop the work; `cluster` tells the URL of a
+//! cluster from a path; `exit` knows what the exit statuses mean.
 //!
 //! Must never: do what a user of the library needs too (that is the library's), panic on bad
 //! input or on a closed pipe, or write anything but results to stdout.
@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod cluster;
 mod commands;
 mod exit;
 mod flags;

@@ -70,7 +70,13 @@ impl Client {
         rows
     }
 
-    fn post(&mut self, path: &str, body: &Value) -> Result<(u16, String), Fate> {
+    /// The next request goes to another node.
+    pub fn turn(&mut self) {
+        self.node = (self.node + 1) % self.address.nodes.len();
+    }
+
+    /// Sends a body to the node that answered last; the answer's status and body.
+    pub fn post(&mut self, path: &str, body: &Value) -> Result<(u16, String), Fate> {
         let text = body.to_string();
         let mut node = self.node;
         for _ in 0..REDIRECTS_MAX {

@@ -18,6 +18,7 @@
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
 //! | `target` | groups, each applied once |
 //! | `boot` | a file as the content of a new cluster |
+//! | `queue` | durable jobs on a cluster |
 
 #![forbid(unsafe_code)]
 
@@ -30,9 +31,11 @@ mod address;
 mod answer;
 mod boot;
 mod client;
+mod queue;
 mod statement;
 mod target;
 
 pub use address::Address;
 pub use boot::{Booted, boot};
+pub use queue::{RqliteQueue, RqliteQueueStats, RqliteQueues, RqliteQueuesBuilder};
 pub use target::RqliteTarget;

@@ -232,23 +232,7 @@ pub fn of_queues(all: &[QueueStats]) -> String {
 }
 
 fn of_queue(stats: &QueueStats) -> String {
-    let paused = if stats.is_paused { ", paused" } else { "" };
-    let name = styled(STRONG, &human::printable(&stats.queue));
-    let mut text = format!("{name}{paused}\n");
-    let jobs = &stats.jobs;
-    let age = |age: Option<Duration>, what: &str| {
-        let time = |age| format!("the oldest {what} {}", human::duration(age));
-        age.map_or_else(String::new, time)
-    };
-    let line = |name: &str, jobs: u64, rest: String| [name.to_owned(), human::count(jobs), rest];
-    text += &facts(&[
-        line("ready", jobs.ready, age(stats.oldest_ready, "waits for")),
-        line("leased", jobs.leased, age(stats.oldest_lease, "runs for")),
-        line("delayed", jobs.delayed, stats.next_due.map_or_else(String::new, in_time)),
-        line("blocked", jobs.blocked, String::new()),
-        line("done", jobs.done, String::new()),
-        line("dead", jobs.dead, String::new()),
-    ]);
+    let mut text = of_contents(stats);
     let rates = &stats.per_second_last_minute;
     text += &format!(
         "{INDENT}{}\n",
@@ -274,6 +258,28 @@ fn of_queue(stats: &QueueStats) -> String {
         );
         text += &format!("{INDENT}{}\n", styled(FAINT, &times));
     }
+    text
+}
+
+/// What a queue holds.
+pub fn of_contents(stats: &QueueStats) -> String {
+    let paused = if stats.is_paused { ", paused" } else { "" };
+    let name = styled(STRONG, &human::printable(&stats.queue));
+    let mut text = format!("{name}{paused}\n");
+    let jobs = &stats.jobs;
+    let age = |age: Option<Duration>, what: &str| {
+        let time = |age| format!("the oldest {what} {}", human::duration(age));
+        age.map_or_else(String::new, time)
+    };
+    let line = |name: &str, jobs: u64, rest: String| [name.to_owned(), human::count(jobs), rest];
+    text += &facts(&[
+        line("ready", jobs.ready, age(stats.oldest_ready, "waits for")),
+        line("leased", jobs.leased, age(stats.oldest_lease, "runs for")),
+        line("delayed", jobs.delayed, stats.next_due.map_or_else(String::new, in_time)),
+        line("blocked", jobs.blocked, String::new()),
+        line("done", jobs.done, String::new()),
+        line("dead", jobs.dead, String::new()),
+    ]);
     text
 }
 

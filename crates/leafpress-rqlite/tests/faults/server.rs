@@ -1,11 +1,13 @@
 //! A server of rqlite's protocol over real SQLite, which injects faults.
 
+use std::cell::Cell;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, params_from_iter};
 use serde_json::{Value, json};
@@ -15,6 +17,15 @@ pub struct Server {
     pub url: String,
     pub database: Arc<Mutex<Connection>>,
     pub faults_in_100: Arc<AtomicU8>,
+    /// The clock of both nodes, which is far from that of the clients.
+    pub clock_ms: Arc<AtomicI64>,
+    /// True once a statement that writes has asked for the time: nodes would differ then.
+    pub has_written_time: Arc<AtomicBool>,
+}
+
+thread_local! {
+    /// True while a statement that writes is carried out by this thread.
+    static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A fault of one request.
@@ -32,7 +43,11 @@ enum Fault {
 impl Server {
     pub fn start(faults_in_100: u8, seed: u64) -> Self {
         let faults_in_100 = Arc::new(AtomicU8::new(faults_in_100));
-        let database = Arc::new(Mutex::new(Connection::open_in_memory().unwrap()));
+        let connection = Connection::open_in_memory().unwrap();
+        let clock_ms = Arc::new(AtomicI64::new(1_000_000_000_000));
+        let has_written_time = Arc::new(AtomicBool::new(false));
+        set_clock(&connection, &clock_ms, &has_written_time);
+        let database = Arc::new(Mutex::new(connection));
         let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let ports = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap().port());
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
@@ -60,8 +75,21 @@ impl Server {
             });
         }
         let url = format!("rqlite://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
-        Self { url, database, faults_in_100 }
+        Self { url, database, faults_in_100, clock_ms, has_written_time }
     }
+}
+
+/// The function of time that the queue asks for is that of the clock.
+fn set_clock(connection: &Connection, clock_ms: &Arc<AtomicI64>, written: &Arc<AtomicBool>) {
+    let (clock_ms, written) = (Arc::clone(clock_ms), Arc::clone(written));
+    let now = move |_: &rusqlite::functions::Context<'_>| {
+        if WRITES.get() {
+            written.store(true, Ordering::Relaxed);
+        }
+        Ok(clock_ms.load(Ordering::Relaxed) as f64 / 1_000.0)
+    };
+    let flags = FunctionFlags::SQLITE_UTF8;
+    connection.create_scalar_function("unixepoch", -1, flags, now).unwrap();
 }
 
 fn serve(mut stream: TcpStream, database: &Mutex<Connection>, fault: Fault, leader: Option<u16>) {
@@ -81,6 +109,8 @@ fn serve(mut stream: TcpStream, database: &Mutex<Connection>, fault: Fault, lead
         let statements: Vec<Value> = serde_json::from_str(&body).unwrap();
         if path.starts_with("/db/query") {
             query(&database, &statements)
+        } else if path.starts_with("/db/request") {
+            mixed(&database, &statements)
         } else {
             execute(&database, &statements)
         }
@@ -159,11 +189,58 @@ fn execute(database: &Connection, statements: &[Value]) -> Value {
 }
 
 fn query(database: &Connection, statements: &[Value]) -> Value {
-    let (sql, values) = parts(&statements[0]);
-    let mut statement = database.prepare(&sql).unwrap();
-    let row =
-        |row: &rusqlite::Row<'_>| Ok(json!([row.get::<_, i64>(0)?, row.get::<_, String>(1)?]));
-    let rows = statement.query_map(params_from_iter(values), row).unwrap();
-    let rows: Vec<Value> = rows.map(Result::unwrap).collect();
-    json!({"results": [{"columns": ["attempt", "counts"], "values": rows}]})
+    let results: Vec<Value> = statements.iter().map(|it| rows(database, it)).collect();
+    json!({ "results": results })
+}
+
+/// The rows of a query; its error alone if it has one.
+fn rows(database: &Connection, statement: &Value) -> Value {
+    let (sql, values) = parts(statement);
+    let read = || -> rusqlite::Result<Value> {
+        let mut statement = database.prepare(&sql)?;
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+        let row = |row: &rusqlite::Row<'_>| {
+            let value = |at| Ok(as_json(row.get::<_, Sql>(at)?));
+            (0..columns.len()).map(value).collect::<rusqlite::Result<Vec<Value>>>()
+        };
+        let rows = statement.query_map(params_from_iter(values), row)?;
+        let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        Ok(json!({"columns": columns, "values": rows}))
+    };
+    read().unwrap_or_else(|error| json!({"error": error.to_string()}))
+}
+
+fn as_json(value: Sql) -> Value {
+    match value {
+        Sql::Null => Value::Null,
+        Sql::Integer(number) => json!(number),
+        Sql::Real(number) => json!(number),
+        Sql::Text(text) => json!(text),
+        Sql::Blob(bytes) => json!(String::from_utf8_lossy(&bytes)),
+    }
+}
+
+/// A transaction of statements that change and of queries. A query that fails does not end it.
+fn mixed(database: &Connection, statements: &[Value]) -> Value {
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut results = Vec::new();
+    for statement in statements {
+        let (sql, values) = parts(statement);
+        let is_query = database.prepare(&sql).is_ok_and(|it| it.readonly());
+        if is_query {
+            results.push(rows(database, statement));
+            continue;
+        }
+        WRITES.set(true);
+        let done = database.execute(&sql, params_from_iter(values));
+        WRITES.set(false);
+        if let Err(error) = done {
+            let _ = database.execute_batch("ROLLBACK");
+            results.push(json!({"error": error.to_string()}));
+            return json!({"results": results});
+        }
+        results.push(json!({"rows_affected": database.changes()}));
+    }
+    database.execute_batch("COMMIT").unwrap();
+    json!({"results": results})
 }

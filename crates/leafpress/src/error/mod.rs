@@ -196,7 +196,8 @@ impl Error {
     }
 
     /// The writer takes no calls any more.
-    pub(crate) fn stopped(reason: impl Into<String>) -> Self {
+    #[doc(hidden)]
+    pub fn stopped(reason: impl Into<String>) -> Self {
         Self::from(ErrorKind::Stopped { reason: reason.into() })
             .on_disk("nothing of this call")
             .to_do("open the writer again")

@@ -116,10 +116,14 @@ pub enum UniqueFor {
 }
 
 /// Time from which on a job may run.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum When {
+pub enum When {
+    /// At once.
     Now,
+    /// So long after the push.
     After(Duration),
+    /// In milliseconds since the Unix epoch.
     At(i64),
 }
 
@@ -148,16 +152,26 @@ impl When {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "a job exists only once it is pushed"]
+#[non_exhaustive]
 pub struct Job {
-    pub(super) payload: Payload,
-    pub(super) priority: i32,
-    pub(super) when: When,
-    pub(super) group: Option<String>,
-    pub(super) unique: Option<(String, UniqueFor)>,
-    pub(super) attempts_max: Option<u32>,
-    pub(super) expires: Option<When>,
-    pub(super) correlation_id: Option<String>,
-    pub(super) metadata: Option<String>,
+    #[doc(hidden)]
+    pub payload: Payload,
+    #[doc(hidden)]
+    pub priority: i32,
+    #[doc(hidden)]
+    pub when: When,
+    #[doc(hidden)]
+    pub group: Option<String>,
+    #[doc(hidden)]
+    pub unique: Option<(String, UniqueFor)>,
+    #[doc(hidden)]
+    pub attempts_max: Option<u32>,
+    #[doc(hidden)]
+    pub expires: Option<When>,
+    #[doc(hidden)]
+    pub correlation_id: Option<String>,
+    #[doc(hidden)]
+    pub metadata: Option<String>,
 }
 
 impl Job {
@@ -331,11 +345,16 @@ pub struct Claim {
 /// Options of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub struct ClaimOptions {
-    pub(super) jobs_max: usize,
-    pub(super) lease: Option<Duration>,
-    pub(super) wait: Option<Duration>,
-    pub(super) worker: Option<String>,
+    #[doc(hidden)]
+    pub jobs_max: usize,
+    #[doc(hidden)]
+    pub lease: Option<Duration>,
+    #[doc(hidden)]
+    pub wait: Option<Duration>,
+    #[doc(hidden)]
+    pub worker: Option<String>,
 }
 
 impl Default for ClaimOptions {
@@ -369,7 +388,8 @@ impl ClaimOptions {
     }
 
     /// Refuses a lease that no consumer could keep.
-    pub(super) fn check(&self) -> Result<()> {
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<()> {
         if self.lease.is_some_and(|lease| to_ms(lease) == 0) {
             return Err(Error::misuse("a lease of at least a millisecond is needed"));
         }
@@ -386,9 +406,12 @@ impl ClaimOptions {
 /// Options of giving back a job that did not succeed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub struct Nack {
-    pub(super) error: Option<String>,
-    pub(super) delay: Option<Duration>,
+    #[doc(hidden)]
+    pub error: Option<String>,
+    #[doc(hidden)]
+    pub delay: Option<Duration>,
 }
 
 impl Nack {

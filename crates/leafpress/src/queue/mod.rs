@@ -74,6 +74,8 @@ mod admin;
 mod claim;
 mod clock;
 mod due;
+#[doc(hidden)]
+pub mod elsewhere;
 mod group;
 mod inspect;
 mod job;

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Steps from each version of the tables to the next; version 0 has no tables.
-const STEPS: [&str; 1] = [VERSION_1];
+pub(super) const STEPS: [&str; 1] = [VERSION_1];
 
 /// The answer for a table of versions that is not ours.
 const OF_OTHERS: usize = usize::MAX;

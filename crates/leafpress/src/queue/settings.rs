@@ -132,7 +132,8 @@ impl Settings {
     ///
     /// # Errors
     /// The name of the setting, and the values that it may have.
-    pub(super) fn check(&self) -> Result<()> {
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<()> {
         let rates = [("rate", self.rate), ("group_rate", self.group_rate)];
         let bad_rate = rates.iter().find(|(_, rate)| {
             rate.is_some_and(|rate| {

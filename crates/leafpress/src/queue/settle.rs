@@ -121,13 +121,13 @@ fn was_given(work: &Work<'_>, token: Token, job: Option<&JobRow>) -> Result<bool
     Ok((1..=last.unwrap_or(0)).contains(&token.job))
 }
 
-fn no_such_claim(token: Token) -> Error {
+pub(super) fn no_such_claim(token: Token) -> Error {
     Error::from(ErrorKind::NoSuchClaim { token })
         .on_disk("nothing of this call")
         .to_do("use the token as a claim gave it; a database that was restored does not know the claims that came after its copy")
 }
 
-fn lease_lost(token: Token, why: LeaseLost) -> Error {
+pub(super) fn lease_lost(token: Token, why: LeaseLost) -> Error {
     Error::from(ErrorKind::LeaseLost { token, why })
         .on_disk("nothing of this call")
         .to_do("take it that another consumer may do the job too; a longer lease, or `extend` while it runs, avoids that")

@@ -9,6 +9,7 @@ use leafpress::queue::{JobState, Purge, Queue};
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
+use super::place::JobQueue;
 use super::{Database, existing_queue};
 use crate::exit::Status;
 use crate::flags::{
@@ -149,20 +150,20 @@ fn confirm(flags: &QueuePurgeFlags, queue: &Queue) -> Result<()> {
 
 /// Stops the delivery of jobs.
 pub fn pause(flags: &QueueNamedFlags) -> Status {
-    set_paused(flags, Queue::pause, true)
+    set_paused(flags, JobQueue::pause, true)
 }
 
 /// Has jobs delivered again.
 pub fn resume(flags: &QueueNamedFlags) -> Status {
-    set_paused(flags, Queue::resume, false)
+    set_paused(flags, JobQueue::resume, false)
 }
 
 fn set_paused(
     flags: &QueueNamedFlags,
-    act: impl FnOnce(&Queue) -> Result<()>,
+    act: impl FnOnce(&JobQueue) -> Result<()>,
     is_paused: bool,
 ) -> Status {
-    let outcome = existing_queue(&flags.place, &flags.common).and_then(|queue| act(&queue));
+    let outcome = JobQueue::existing(&flags.place, &flags.common).and_then(|queue| act(&queue));
     let object = outcome.map(|()| json!({"queue": flags.place.queue, "is_paused": is_paused}));
     output::report(object, flags.common.json, |_| String::new(), |_| Status::Done)
 }

@@ -8,6 +8,7 @@ mod admin;
 mod json;
 mod look;
 mod ndjson;
+mod place;
 mod push;
 mod schedule;
 mod settings;
@@ -143,6 +144,7 @@ fn builder(path: &Path, common: &QueueCommonFlags) -> WriterBuilder {
 }
 
 fn refuse_missing(path: &Path) -> Result<()> {
+    place::refuse_cluster(path)?;
     // Other errors are told when it is opened.
     let Err(source) = path.metadata() else { return Ok(()) };
     if source.kind() != io::ErrorKind::NotFound {
@@ -178,6 +180,7 @@ fn with_made_queue<T>(
     common: &QueueCommonFlags,
     mut act: impl FnMut(&Queue) -> Result<T>,
 ) -> Result<T> {
+    place::refuse_cluster(path)?;
     let mut act_at = |at: &Path| -> Result<T> {
         let database = Database::open(at, path, common)?;
         let done = act(&Queue::open(&database.writer, name)?)?;

@@ -11,12 +11,13 @@ use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
 use std::path::Path;
 
 use leafpress::path_text;
-use leafpress::queue::{Job, Payload, Pushed, Queue, UniqueFor};
+use leafpress::queue::{Job, Payload, Pushed, UniqueFor};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::json;
 
-use super::{Database, ndjson, with_made_queue};
+use super::place::JobQueue;
+use super::{ndjson, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{QueueNewJobFlags, QueuePushFlags, When, usage_error};
 use crate::stdin::STDIN_NAME;
@@ -217,6 +218,9 @@ fn nothing_to_push(flags: &QueuePushFlags) -> Error {
 /// Pushes jobs as one transaction; the database and the queue are made if they are missing.
 fn push_all(flags: &QueuePushFlags, jobs: &[Job]) -> Result<Vec<Pushed>> {
     let place = &flags.place;
+    if let Some(queue) = JobQueue::made_on_cluster(place, &flags.common) {
+        return queue?.push_many(jobs.iter().cloned());
+    }
     with_made_queue(&place.database, &place.queue, &flags.common, |queue| {
         queue.push_many(jobs.iter().cloned())
     })
@@ -260,7 +264,7 @@ fn push_lines(
     mut job_of: impl FnMut(u64, &[u8]) -> Result<Option<Job>>,
 ) -> Result<()> {
     let batch_jobs_max = flags.batch.map_or(usize::MAX, |jobs| jobs as usize);
-    let mut queue: Option<Queue> = None;
+    let mut queue: Option<JobQueue> = None;
     let mut send = |jobs: &mut Vec<Job>, tally: &mut Tally| -> Result<()> {
         let jobs = std::mem::take(jobs);
         if let Some(queue) = &queue {
@@ -271,9 +275,8 @@ fn push_lines(
         }
         tally.answers.extend(push_all(flags, &jobs)?);
         if flags.batch.is_some() {
-            let path = &flags.place.database;
-            let database = Database::existing_for_long(path, &flags.common, flags.no_shared)?;
-            queue = Some(database.queue(&flags.place.queue)?);
+            let (place, is_alone) = (&flags.place, flags.no_shared);
+            queue = Some(JobQueue::existing_for_long(place, &flags.common, is_alone)?);
         }
         Ok(())
     };

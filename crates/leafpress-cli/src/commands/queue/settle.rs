@@ -6,16 +6,17 @@
 //! Must never: keep a claimed job whose token could not be printed.
 
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
-use leafpress::queue::{Claim, ClaimOptions, Nack, Payload, Queue, Retry, Token};
+use leafpress::queue::{Claim, ClaimOptions, Nack, Payload, Retry, Token};
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
+use super::Database;
 use super::json::{ClaimObject, Jobs};
+use super::place::JobQueue;
 use super::work::worker_name;
-use super::{Database, existing_queue};
+use crate::cluster::url_of;
 use crate::exit::Status;
 use crate::flags::{
     QueueAckFlags, QueueClaimFlags, QueueCommonFlags, QueueExtendFlags, QueueFailFlags,
@@ -25,7 +26,7 @@ use crate::{human, output};
 
 /// Claims jobs, and prints their tokens and payloads.
 pub fn claim(flags: &QueueClaimFlags) -> Status {
-    let outcome = existing_queue(&flags.place, &flags.common)
+    let outcome = JobQueue::existing(&flags.place, &flags.common)
         .and_then(|queue| Ok((queue.claim_with(&claim_options(flags))?, queue)));
     let (claims, queue) = match outcome {
         Ok(claimed) => claimed,
@@ -84,19 +85,20 @@ pub fn ack(flags: &QueueAckFlags) -> Result<Status, clap::Error> {
     if flags.result.is_some() && flags.tokens.len() > 1 {
         return Err(usage_error("queue ack", "--result is for one token"));
     }
-    let answers = any_queue(&flags.database, &flags.common).and_then(|queue| match &flags.result {
-        Some(result) => {
-            let result = Payload::bytes(result.as_bytes());
-            let is_kept = keeps_results(flags)?;
-            queue.ack_with(flags.tokens[0], result).map(|()| {
-                if !is_kept {
-                    output::print_warning(RESULT_NOT_KEPT);
-                }
-                vec![Ok(())]
-            })
-        }
-        None => queue.ack_many(&flags.tokens),
-    });
+    let answers =
+        JobQueue::any(&flags.database, &flags.common).and_then(|queue| match &flags.result {
+            Some(result) => {
+                let result = Payload::bytes(result.as_bytes());
+                let is_kept = keeps_results(flags)?;
+                queue.ack_with(flags.tokens[0], result).map(|()| {
+                    if !is_kept {
+                        output::print_warning(RESULT_NOT_KEPT);
+                    }
+                    vec![Ok(())]
+                })
+            }
+            None => queue.ack_many(&flags.tokens),
+        });
     Ok(match answers {
         Ok(answers) => print_acks(flags, answers),
         Err(error) => output::print_failure(error, flags.common.json),
@@ -108,6 +110,10 @@ const RESULT_NOT_KEPT: &str = "the result is not kept, as the queue keeps no don
 
 /// Returns true if the queue of the job keeps its result.
 fn keeps_results(flags: &QueueAckFlags) -> Result<bool> {
+    if url_of(&flags.database).is_some() {
+        // A token of a cluster does not lead to its queue.
+        return Ok(true);
+    }
     let database = Database::existing(&flags.database, &flags.common)?;
     match database.queue_of(flags.tokens[0].job)? {
         Some(queue) => Ok(!queue.settings()?.keep_done.is_zero()),
@@ -161,7 +167,7 @@ pub fn nack(flags: &QueueNackFlags) -> Status {
     if let Some(delay) = flags.delay {
         nack = nack.delay(delay);
     }
-    let retry = any_queue(&flags.database, &flags.common)
+    let retry = JobQueue::any(&flags.database, &flags.common)
         .and_then(|queue| queue.nack(flags.token, nack))
         .map(|retry| match retry {
             Retry::At { due_at } => json!({"retried": true, "due_at_ms": due_at}),
@@ -178,7 +184,7 @@ pub fn nack(flags: &QueueNackFlags) -> Status {
 
 /// Moves a job that can never be done to the dead ones.
 pub fn fail(flags: &QueueFailFlags) -> Status {
-    let failed = any_queue(&flags.database, &flags.common)
+    let failed = JobQueue::any(&flags.database, &flags.common)
         .and_then(|queue| queue.fail(flags.token, &flags.reason));
     settled(failed, flags.token, &flags.common)
 }
@@ -186,7 +192,7 @@ pub fn fail(flags: &QueueFailFlags) -> Status {
 /// Gives a job back as if it had never been claimed.
 pub fn release(flags: &QueueReleaseFlags) -> Status {
     let released =
-        any_queue(&flags.database, &flags.common).and_then(|queue| queue.release(flags.token));
+        JobQueue::any(&flags.database, &flags.common).and_then(|queue| queue.release(flags.token));
     settled(released, flags.token, &flags.common)
 }
 
@@ -197,12 +203,8 @@ fn settled(outcome: Result<()>, token: Token, common: &QueueCommonFlags) -> Stat
 
 /// Extends the lease of a job.
 pub fn extend(flags: &QueueExtendFlags) -> Status {
-    let object = any_queue(&flags.database, &flags.common)
+    let object = JobQueue::any(&flags.database, &flags.common)
         .and_then(|queue| queue.extend(flags.token, flags.lease))
         .map(|until| json!({"id": flags.token.job, "lease_until_ms": until}));
     output::report(object, flags.common.json, |_| String::new(), |_| Status::Done)
-}
-
-fn any_queue(path: &Path, common: &QueueCommonFlags) -> Result<Queue> {
-    Database::existing(path, common)?.any_queue()
 }

@@ -8,7 +8,7 @@
 //!
 //! Stands on the queue's public functions and on its wake-ups. Must never: settle a
 //! job that its handler has not answered for (but give it back at the end of
-//! the grace), or poll.
+//! the grace), or poll a queue of this machine.
 //!
 //! 1. Never more jobs are claimed than handlers are idle, so no lease runs out in a line.
 //! 2. Every job that is claimed is settled once by [`Worker::run`], or its lease
@@ -22,18 +22,22 @@ pub(super) mod block_on;
 mod context;
 mod keeper;
 mod pool;
+mod source;
 mod stop;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::context::{JobContext, Outcome};
 pub use self::stop::Stop;
 
 use self::pool::Pool;
+use self::source::Source;
 use super::Queue;
+use super::elsewhere::QueueElsewhere;
 use crate::error::{Error, Result};
 
 /// Limit of handlers: more than any machine has cores for are a slip of the keyboard, and each is a
@@ -62,7 +66,7 @@ const HANDLERS_MAX: usize = 4_096;
 #[derive(Debug, Clone)]
 #[must_use = "nothing is done before `run`"]
 pub struct Worker {
-    queue: Queue,
+    queue: Source,
     concurrency: usize,
     lease: Option<Duration>,
     name: Option<String>,
@@ -97,8 +101,18 @@ pub struct WorkReport {
 impl Worker {
     /// A worker of this queue: one handler, the queue's lease, until it is stopped.
     pub fn new(queue: &Queue) -> Self {
+        Self::of(Source::Local(queue.clone()))
+    }
+
+    /// A worker of a queue that is on another machine.
+    #[doc(hidden)]
+    pub fn elsewhere(queue: Arc<dyn QueueElsewhere>) -> Self {
+        Self::of(Source::Elsewhere(queue))
+    }
+
+    fn of(queue: Source) -> Self {
         Self {
-            queue: queue.clone(),
+            queue,
             concurrency: 1,
             lease: None,
             name: None,
@@ -171,7 +185,7 @@ impl Worker {
         }
         let lease = match self.lease {
             Some(lease) => lease,
-            None => self.queue.settings()?.lease,
+            None => self.queue.lease()?,
         };
         let mut report = Pool::new(self, lease, stop).run(&handler)?;
         report.elapsed = started.elapsed();

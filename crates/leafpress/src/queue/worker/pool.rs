@@ -18,16 +18,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::source::{Settled, Source};
 use super::{JobContext, Outcome, Stop, WorkReport, Worker, keeper};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
+use crate::queue::elsewhere::QueueElsewhere;
 use crate::queue::wakeup::{Caller, Waiter, Woken};
-use crate::queue::{Claim, ClaimOptions, Nack, Queue, Retry, Token};
+use crate::queue::{Claim, ClaimOptions, Queue, Token};
 use crate::sync::lock;
 
 pub(super) struct Pool {
     process: Process,
-    pub(super) queue: Queue,
+    pub(super) queue: Source,
     pub(super) lease: Duration,
     worker: Worker,
     stop: Stop,
@@ -149,19 +151,51 @@ impl Pool {
                     break;
                 }
                 self.wait_for_less_than(busy_before);
-            } else if let Some(waiter) = &mut waiter {
-                match waiter.wait(found.next_due_ms, None) {
-                    Woken::Look | Woken::TimedOut => {}
-                    Woken::Closed => return Err(Error::stopped("it was closed")),
-                }
             } else {
-                // From here on no wake-up is missed, so it looks once more.
-                let ours = self.queue.session.get()?.wake_ups().waiter(&self.queue.name)?;
-                self.lock().caller = Some(ours.caller());
-                waiter = Some(ours);
+                match &self.queue {
+                    Source::Local(queue) => {
+                        self.wait_for_jobs(queue, &mut waiter, found.next_due_ms)?;
+                    }
+                    Source::Elsewhere(queue) => self.look_until_jobs(&**queue)?,
+                }
             }
         }
         Ok(())
+    }
+
+    /// Waits for a wake-up; the first time it only asks for one.
+    fn wait_for_jobs(
+        &self,
+        queue: &Queue,
+        waiter: &mut Option<Waiter>,
+        next_due_ms: Option<i64>,
+    ) -> Result<()> {
+        if let Some(waiter) = waiter {
+            return match waiter.wait(next_due_ms, None) {
+                Woken::Look | Woken::TimedOut => Ok(()),
+                Woken::Closed => Err(Error::stopped("it was closed")),
+            };
+        }
+        // From here on no wake-up is missed, so it looks once more.
+        let ours = queue.session.get()?.wake_ups().waiter(&queue.name)?;
+        self.lock().caller = Some(ours.caller());
+        *waiter = Some(ours);
+        Ok(())
+    }
+
+    /// Looks again and again until there may be a job, or it is time to end.
+    fn look_until_jobs(&self, queue: &dyn QueueElsewhere) -> Result<()> {
+        loop {
+            let state = self.lock();
+            if state.failure.is_some() || self.stop.is_asked() {
+                return Ok(());
+            }
+            let waited = self.changed.wait_timeout(state, queue.pause());
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            if queue.may_have_jobs()? {
+                return Ok(());
+            }
+        }
     }
 
     /// Waits until one of this many handlers is idle, or it is time to end.
@@ -252,7 +286,7 @@ impl Pool {
     }
 
     fn give_back(&self, token: Token) -> Result<()> {
-        let released = self.settle_once(token, &Outcome::Release);
+        let released = self.queue.settle(token, &Outcome::Release);
         count(&mut self.lock().report, released)
     }
 
@@ -301,7 +335,7 @@ impl Pool {
         let Some(job) = self.lock().running.remove(&context.token) else { return };
         let until = job.extended_at + self.lease;
         let settled = loop {
-            match self.settle_once(context.token, outcome) {
+            match self.queue.settle(context.token, outcome) {
                 // The writer has waited for a while already.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Busy { .. }) && Instant::now() < until => {
@@ -313,35 +347,6 @@ impl Pool {
         if let Err(error) = counted {
             self.fail(error);
         }
-    }
-
-    fn settle_once(&self, token: Token, outcome: &Outcome) -> Result<Settled> {
-        Ok(match outcome {
-            Outcome::Done => {
-                self.queue.ack(token)?;
-                Settled::Done
-            }
-            Outcome::DoneWith(result) => {
-                self.queue.ack_with(token, result.clone())?;
-                Settled::Done
-            }
-            Outcome::Retry { error, delay } => {
-                let nack = Nack::new().error(error);
-                let nack = if let Some(delay) = delay { nack.delay(*delay) } else { nack };
-                match self.queue.nack(token, nack)? {
-                    Retry::At { .. } => Settled::Retried,
-                    Retry::Dead => Settled::Dead,
-                }
-            }
-            Outcome::Dead { reason } => {
-                self.queue.fail(token, reason)?;
-                Settled::Dead
-            }
-            Outcome::Release => {
-                self.queue.release(token)?;
-                Settled::Released
-            }
-        })
     }
 
     /// The lease of this job counts from then.
@@ -400,13 +405,6 @@ impl Pool {
         }
         lock(&self.state)
     }
-}
-
-enum Settled {
-    Done,
-    Retried,
-    Dead,
-    Released,
 }
 
 /// Counts what became of a job; a lease that was lost is no error.

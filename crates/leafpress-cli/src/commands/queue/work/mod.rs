@@ -16,12 +16,12 @@ use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, PoisonError};
 
 use leafpress::path_text;
-use leafpress::queue::{JobContext, Outcome, Payload, Queue, Stop, WorkReport, Worker};
+use leafpress::queue::{JobContext, Outcome, Payload, Stop, WorkReport};
 use leafpress::{Error, ErrorKind, Result};
 
 use self::control::Control;
 use self::program::{Ended, EndedFor, Program};
-use super::Database;
+use super::place::JobQueue;
 use crate::exit::Status;
 use crate::flags::QueueWorkFlags;
 use crate::{human, interrupt, output as messages, summary};
@@ -60,8 +60,7 @@ fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
     let program = program(flags);
     program.check().map_err(|reason| Error::from(ErrorKind::Misuse(reason)))?;
     let place = &flags.place;
-    let queue = Database::existing_for_long(&place.database, &flags.common, flags.no_shared)?
-        .queue(&place.queue)?;
+    let queue = JobQueue::existing_for_long(place, &flags.common, flags.no_shared)?;
     if flags.keep_output {
         refuse_unless_kept(&queue, flags)?;
     }
@@ -69,7 +68,7 @@ fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
     let (stop, control) = (Stop::new(), Control::default());
     obey_signals(flags, &stop, &control);
     let mut worker =
-        Worker::new(&queue).concurrency(flags.concurrency).name(worker_name(flags.name.as_deref()));
+        queue.worker().concurrency(flags.concurrency).name(worker_name(flags.name.as_deref()));
     if let Some(lease) = flags.lease {
         worker = worker.lease(lease);
     }
@@ -87,7 +86,7 @@ fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
 
 /// The output of a program is kept with its job, which goes at once where the queue keeps no
 /// done jobs.
-fn refuse_unless_kept(queue: &Queue, flags: &QueueWorkFlags) -> Result<()> {
+fn refuse_unless_kept(queue: &JobQueue, flags: &QueueWorkFlags) -> Result<()> {
     if !queue.settings()?.keep_done.is_zero() {
         return Ok(());
     }

@@ -2,6 +2,9 @@
 //!
 //! Must never: go on when stdout's reader has gone, or draw where stdout is no terminal.
 
+#[cfg(feature = "rqlite")]
+mod cluster;
+
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -22,6 +25,10 @@ const UP_AND_CLEAR: &str = "\x1b[0J";
 
 /// Shows the statistics of queues.
 pub fn run(flags: &QueueStatsFlags) -> Status {
+    #[cfg(feature = "rqlite")]
+    if let Some(url) = crate::cluster::url_of(&flags.database) {
+        return cluster::run(url, flags);
+    }
     let outcome = match flags.watch {
         Some(interval) => watch(flags, interval),
         None => once(flags),

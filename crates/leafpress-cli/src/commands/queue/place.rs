@@ -1,0 +1,179 @@
+//! The queue of an action on jobs: in a file, or on a cluster of rqlite.
+//!
+//! Must never: take a cluster for a file. What is not done on a cluster is refused by
+//! [`refuse_cluster`].
+
+use std::path::Path;
+
+use leafpress::queue::{
+    Claim, ClaimOptions, Job, Nack, Payload, Pushed, Queue, Retry, Settings, Token, UnixTime,
+    Worker,
+};
+use leafpress::{Error, Result};
+
+use super::Database;
+use crate::cluster::url_of;
+use crate::flags::{QueueCommonFlags, QueuePlaceFlags};
+
+/// A queue that takes calls on jobs.
+pub enum JobQueue {
+    File(Queue),
+    #[cfg(feature = "rqlite")]
+    Cluster(leafpress_rqlite::RqliteQueue),
+}
+
+/// A call that both kinds have.
+macro_rules! call {
+    ($self:ident, $queue:ident => $call:expr) => {
+        match $self {
+            Self::File($queue) => $call,
+            #[cfg(feature = "rqlite")]
+            Self::Cluster($queue) => $call,
+        }
+    };
+}
+
+impl JobQueue {
+    /// A queue that is there.
+    pub fn existing(place: &QueuePlaceFlags, common: &QueueCommonFlags) -> Result<Self> {
+        match url_of(&place.database) {
+            Some(url) => on_cluster(url, common, &Name::Existing(&place.queue)),
+            None => Ok(Self::File(super::existing_queue(place, common)?)),
+        }
+    }
+
+    /// A queue that is there, for work that lasts.
+    pub fn existing_for_long(
+        place: &QueuePlaceFlags,
+        common: &QueueCommonFlags,
+        works_alone: bool,
+    ) -> Result<Self> {
+        if url_of(&place.database).is_some() {
+            return Self::existing(place, common);
+        }
+        let database = Database::existing_for_long(&place.database, common, works_alone)?;
+        database.queue(&place.queue).map(Self::File)
+    }
+
+    /// Any queue of the database: each of them takes the calls on tokens.
+    pub fn any(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
+        match url_of(path) {
+            Some(url) => on_cluster(url, common, &Name::Any),
+            None => Database::existing(path, common)?.any_queue().map(Self::File),
+        }
+    }
+
+    /// The queue on a cluster, which is made if it is missing; `None` if the place is a file.
+    pub fn made_on_cluster(
+        place: &QueuePlaceFlags,
+        common: &QueueCommonFlags,
+    ) -> Option<Result<Self>> {
+        url_of(&place.database).map(|url| on_cluster(url, common, &Name::Made(&place.queue)))
+    }
+
+    pub fn name(&self) -> &str {
+        call!(self, queue => queue.name())
+    }
+
+    pub fn settings(&self) -> Result<Settings> {
+        call!(self, queue => queue.settings())
+    }
+
+    pub fn worker(&self) -> Worker {
+        match self {
+            Self::File(queue) => Worker::new(queue),
+            #[cfg(feature = "rqlite")]
+            Self::Cluster(queue) => queue.worker(),
+        }
+    }
+
+    pub fn push_many(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<Pushed>> {
+        call!(self, queue => queue.push_many(jobs))
+    }
+
+    pub fn claim_with(&self, options: &ClaimOptions) -> Result<Vec<Claim>> {
+        call!(self, queue => queue.claim_with(options))
+    }
+
+    pub fn ack_with(&self, token: Token, result: Payload) -> Result<()> {
+        call!(self, queue => queue.ack_with(token, result))
+    }
+
+    pub fn ack_many(&self, tokens: &[Token]) -> Result<Vec<Result<()>>> {
+        call!(self, queue => queue.ack_many(tokens))
+    }
+
+    pub fn nack(&self, token: Token, nack: Nack) -> Result<Retry> {
+        call!(self, queue => queue.nack(token, nack))
+    }
+
+    pub fn fail(&self, token: Token, reason: &str) -> Result<()> {
+        call!(self, queue => queue.fail(token, reason))
+    }
+
+    pub fn release(&self, token: Token) -> Result<()> {
+        call!(self, queue => queue.release(token))
+    }
+
+    pub fn extend(&self, token: Token, lease: std::time::Duration) -> Result<UnixTime> {
+        call!(self, queue => queue.extend(token, lease))
+    }
+
+    pub fn pause(&self) -> Result<()> {
+        call!(self, queue => queue.pause())
+    }
+
+    pub fn resume(&self) -> Result<()> {
+        call!(self, queue => queue.resume())
+    }
+}
+
+/// The queue that is meant on a cluster.
+#[cfg_attr(not(feature = "rqlite"), expect(dead_code, reason = "there is no cluster to ask"))]
+enum Name<'a> {
+    Any,
+    Existing(&'a str),
+    Made(&'a str),
+}
+
+#[cfg(feature = "rqlite")]
+fn on_cluster(url: &str, common: &QueueCommonFlags, name: &Name<'_>) -> Result<JobQueue> {
+    let queues = connect(url, common)?;
+    let queue = match name {
+        Name::Existing(name) => queues.existing(name),
+        Name::Made(name) => queues.open(name),
+        Name::Any => match queues.names()?.first() {
+            Some(first) => queues.existing(first),
+            None => Err(Error::not_found("queue", "", "the cluster has no queue".to_owned())),
+        },
+    };
+    queue.map(JobQueue::Cluster)
+}
+
+/// A session with the cluster at this URL.
+#[cfg(feature = "rqlite")]
+pub fn connect(url: &str, common: &QueueCommonFlags) -> Result<leafpress_rqlite::RqliteQueues> {
+    if common.profile.is_some() {
+        return Err(Error::misuse("--profile is for a file: a cluster has its own promise"));
+    }
+    leafpress_rqlite::RqliteQueues::builder(url.parse()?).connect()
+}
+
+#[cfg(not(feature = "rqlite"))]
+fn on_cluster(url: &str, _: &QueueCommonFlags, _: &Name<'_>) -> Result<JobQueue> {
+    Err(crate::cluster::unreachable(url))
+}
+
+/// Refuses the URL of a cluster, for an action that is done on files.
+pub fn refuse_cluster(path: &Path) -> Result<()> {
+    let Some(_url) = url_of(path) else { return Ok(()) };
+    #[cfg(not(feature = "rqlite"))]
+    return Err(crate::cluster::unreachable(_url));
+    #[cfg(feature = "rqlite")]
+    Err(Error::unsupported("this action is for a queue in a file, and that is a cluster of rqlite")
+        .on_disk("nothing was changed")
+        .to_do(
+            "push, claim, ack, nack, fail, release, extend, work, stats, pause and resume are done on \
+             a cluster; its view leafpress_jobs has the jobs",
+        ))
+}

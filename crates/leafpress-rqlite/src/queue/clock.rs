@@ -1,0 +1,70 @@
+//! The clock of the cluster: the leader's, as it was read last, plus the time since.
+//!
+//! Each answer brings the time at which the leader has carried out the request. The time between two
+//! answers is that of the steady clock of this machine, which nobody sets. So the wall clock of a
+//! client never counts, and the nodes get the time as a value, alike on each of them.
+//!
+//! Must never: ask this machine for the time of day.
+
+use std::time::{Duration, Instant};
+
+/// A reading that is older is taken again before it is used: the leader may have changed.
+const FRESH: Duration = Duration::from_secs(2);
+/// The distance that the leader's clock may go back before leases are measured anew.
+const BACK_MS: i64 = 1_000;
+
+/// The leader's clock.
+#[derive(Debug, Default)]
+pub struct LeaderClock {
+    reading: Option<(Instant, i64)>,
+    went_back: bool,
+}
+
+impl LeaderClock {
+    /// Takes in a reading, in milliseconds since the Unix epoch.
+    pub fn set(&mut self, now_ms: i64) {
+        self.went_back |= self.now_ms().is_some_and(|before| now_ms < before - BACK_MS);
+        self.reading = Some((Instant::now(), now_ms));
+    }
+
+    /// The time; `None` before the first reading.
+    pub fn now_ms(&self) -> Option<i64> {
+        let (at, ms) = self.reading?;
+        Some(ms.saturating_add(leafpress::times::in_milliseconds(at.elapsed())))
+    }
+
+    /// Returns true if the clock was read a moment ago.
+    pub fn is_fresh(&self) -> bool {
+        self.reading.is_some_and(|(at, _)| at.elapsed() < FRESH)
+    }
+
+    /// Returns true if the clock has gone back, until [`measured_anew`](Self::measured_anew).
+    pub fn went_back(&self) -> bool {
+        self.went_back
+    }
+
+    /// Leases and delays were measured anew.
+    pub fn measured_anew(&mut self) {
+        self.went_back = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_on_by_itself_and_notices_a_jump_back() {
+        let mut clock = LeaderClock::default();
+        assert_eq!((clock.now_ms(), clock.is_fresh()), (None, false));
+        clock.set(1_000_000);
+        assert!(clock.now_ms().is_some_and(|now| (1_000_000..1_001_000).contains(&now)));
+        clock.set(999_500);
+        assert!(!clock.went_back() && clock.is_fresh());
+        clock.set(900_000);
+        clock.set(2_000_000);
+        assert!(clock.went_back());
+        clock.measured_anew();
+        assert!(!clock.went_back());
+    }
+}

@@ -1,0 +1,358 @@
+//! The engine: one thread that sends the calls of all callers of a session, group by group.
+//!
+//! 1. Each request of a group inserts the same key `(session, number)` first, so at most one of them is
+//!    applied.
+//! 2. A call is answered by what stands in the row of its group, so a lost answer is found there.
+//! 3. What is answered with an error, other than an unknown outcome, is not and will not be applied.
+//!
+//! Must never: send a call under a second number while a request with the first may be applied.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use leafpress::queue::elsewhere;
+use leafpress::{Error, Result};
+use serde_json::{Value, json};
+
+use super::clock::LeaderClock;
+use super::group::{Answer, Call, Group, Step, Submitted, steps};
+use super::request::{Level, Reply, read, transact};
+use super::sql;
+use crate::answer::Fate;
+use crate::client::Client;
+
+/// Rows of groups stay so long: no request can arrive later than that.
+const KEPT_MS: i64 = 15 * 60 * 1_000;
+/// The first group and each further one of so many delete old rows.
+const DELETE_EVERY: u64 = 64;
+const DELETED_MAX: u64 = 1_000;
+/// An election takes less.
+const NO_NODE_MAX: Duration = Duration::from_secs(10);
+/// The time for which a group waits for as many calls as the one before had: their callers have just
+/// been answered.
+const GATHER_MAX: Duration = Duration::from_millis(1);
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// The state of a session.
+pub struct Engine {
+    client: Client,
+    session: String,
+    number: u64,
+    clock: LeaderClock,
+    time_limit: Duration,
+    has_dedupe: bool,
+}
+
+/// The end of a group's requests.
+enum End {
+    /// Applied: the steps, and the rows of claimed jobs.
+    Applied(Vec<Step>, Vec<Value>),
+    /// Not applied, and it never will be.
+    Rejected(String),
+    Unknown(String),
+    NotTaken(String),
+}
+
+impl Engine {
+    pub fn new(client: Client, time_limit: Duration, has_dedupe: bool) -> Self {
+        let session = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let clock = LeaderClock::default();
+        Self { client, session, number: 0, clock, time_limit, has_dedupe }
+    }
+
+    /// Sends calls until all callers are gone.
+    pub fn run(mut self, calls: &Receiver<Submitted>) {
+        let mut waiting = VecDeque::new();
+        let mut answered = 0;
+        loop {
+            if waiting.is_empty() {
+                match calls.recv() {
+                    Ok(call) => waiting.push_back(call),
+                    Err(_) => return,
+                }
+            }
+            gather(&mut waiting, calls, answered);
+            let mut group = Group::default();
+            let (mut reads, mut rest) = (Vec::new(), VecDeque::new());
+            for submitted in waiting.drain(..) {
+                match submitted.call {
+                    Call::Read(_) => reads.push(submitted),
+                    Call::Repeatable(_) if group.is_empty() => self.repeat(&submitted),
+                    _ => rest.extend(group.take(submitted).err()),
+                }
+            }
+            waiting = rest;
+            answered = group.len() + reads.len();
+            self.read_all(reads);
+            if !group.is_empty() {
+                self.commit(group);
+            }
+        }
+    }
+
+    /// Sends a group until its fate is known or the time is over, and answers its calls.
+    fn commit(&mut self, group: Group) {
+        match self.end_of(&group) {
+            End::Applied(steps, claimed) => group.answer(&steps, &claimed),
+            End::Rejected(_) if group.len() > 1 => {
+                // One of them is the reason; alone it fails alone.
+                for submitted in group.apart() {
+                    let mut alone = Group::default();
+                    if alone.take(submitted).is_ok() {
+                        self.commit(alone);
+                    }
+                }
+            }
+            End::Rejected(reason) => group.fail(|| rejected(&reason)),
+            End::Unknown(reason) => group.fail(|| Error::unknown_outcome(&*reason)),
+            End::NotTaken(reason) => group.fail(|| not_taken(&reason)),
+        }
+    }
+
+    fn end_of(&mut self, group: &Group) -> End {
+        let begun = Instant::now();
+        let mut may_be_applied = false;
+        let mut pause = PAUSE_MIN;
+        self.number += 1;
+        loop {
+            let limit = if may_be_applied { self.time_limit } else { self.no_node_max() };
+            let reason = match self.send(group) {
+                Reply::Done(rows) => match self.applied(rows) {
+                    Some((steps, claimed)) => return End::Applied(steps, claimed),
+                    None => return self.recover(group, begun, "the answer cannot be read"),
+                },
+                Reply::Rejected(Some(0), reason) if reason.contains("_leafpress_queue_group.") => {
+                    return self.recover(group, begun, &reason);
+                }
+                Reply::Rejected(_, reason) if reason.contains("no such table") => {
+                    // The database was replaced by another one.
+                    if let Err(reason) = self.make_tables() {
+                        return refused(may_be_applied, reason);
+                    }
+                    reason
+                }
+                Reply::Rejected(_, reason) => return refused(may_be_applied, reason),
+                Reply::NotTaken { reason, is_final: true } if may_be_applied => {
+                    return End::Unknown(reason);
+                }
+                Reply::NotTaken { reason, is_final: true } => return End::NotTaken(reason),
+                Reply::NotTaken { reason, .. } => reason,
+                Reply::Unknown(reason) => {
+                    may_be_applied = true;
+                    reason
+                }
+            };
+            if begun.elapsed() >= limit {
+                return if may_be_applied { End::Unknown(reason) } else { End::NotTaken(reason) };
+            }
+            if !self.has_dedupe {
+                self.number += 1;
+            }
+            sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    fn no_node_max(&self) -> Duration {
+        self.time_limit.min(NO_NODE_MAX)
+    }
+
+    /// Sends the group once.
+    fn send(&mut self, group: &Group) -> Reply {
+        let now_ms = match self.now_ms() {
+            Ok(now_ms) => now_ms,
+            Err(reply) => return reply,
+        };
+        let mut writes = vec![json!([sql::BEGUN, self.session, self.number, now_ms])];
+        if self.number > 1 {
+            writes.push(json!([sql::FORGET_ANSWER, self.session, self.number - 1]));
+        }
+        if self.number % DELETE_EVERY == 1 {
+            writes.push(json!([sql::FORGET_GROUPS, now_ms - KEPT_MS, DELETED_MAX]));
+        }
+        let measures_anew = self.clock.went_back();
+        if measures_anew {
+            let anew = [sql::LEASES_FROM_NOW, sql::RETRIES_FROM_NOW];
+            writes.extend(anew.map(|sql| json!([sql, now_ms])));
+        }
+        writes.extend(group.writes(now_ms));
+        writes.extend(sql::ANSWER.map(|sql| json!([sql, self.session, self.number])));
+        let queries = self.queries(group);
+        let reply = transact(&mut self.client, &writes, &queries);
+        if measures_anew && matches!(reply, Reply::Done(_)) {
+            self.clock.measured_anew();
+        }
+        reply
+    }
+
+    /// What is read at the end of the group's transaction, or after it.
+    fn queries(&self, group: &Group) -> Vec<Value> {
+        let of_group = |sql| json!([sql, self.session, self.number]);
+        let mut queries = vec![of_group(sql::READ_ANSWER), json!([sql::CLOCK])];
+        if group.has_claims() {
+            queries.push(of_group(sql::READ_CLAIMED));
+        }
+        queries
+    }
+
+    /// The steps and the claimed jobs by the rows of [`queries`](Self::queries).
+    fn applied(&mut self, rows: Vec<Vec<Value>>) -> Option<(Vec<Step>, Vec<Value>)> {
+        let mut rows = rows.into_iter();
+        let steps = steps(rows.next()?.first()?.get(0)?.as_str()?)?;
+        self.clock.set(rows.next()?.first()?.get(0)?.as_i64()?);
+        Some((steps, rows.next().unwrap_or_default()))
+    }
+
+    /// Reads the answer of a group that was applied.
+    fn recover(&mut self, group: &Group, begun: Instant, reason: &str) -> End {
+        let queries = self.queries(group);
+        let mut pause = PAUSE_MIN;
+        loop {
+            match read(&mut self.client, Level::Strong, &queries) {
+                Ok(rows) => {
+                    return match self.applied(rows) {
+                        Some((steps, claimed)) => End::Applied(steps, claimed),
+                        None => End::Unknown(reason.to_owned()),
+                    };
+                }
+                Err(error) if error.is_final || begun.elapsed() >= self.time_limit => {
+                    return End::Unknown(error.reason);
+                }
+                Err(_) => {}
+            }
+            sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// The leader's time; it is asked for if the last reading is old.
+    fn now_ms(&mut self) -> Result<i64, Reply> {
+        if !self.clock.is_fresh() {
+            let not_taken = |reason, is_final| Reply::NotTaken { reason, is_final };
+            match read(&mut self.client, Level::Weak, &[json!([sql::CLOCK])]) {
+                Ok(rows) => {
+                    let now_ms = rows.first().and_then(|rows| rows.first()?.get(0)?.as_i64());
+                    self.clock.set(now_ms.ok_or_else(|| {
+                        not_taken("the node does not tell the time".to_owned(), true)
+                    })?);
+                }
+                Err(error) => return Err(not_taken(error.reason, error.is_final)),
+            }
+        }
+        Ok(self.clock.now_ms().unwrap_or_default())
+    }
+
+    /// Makes the tables if they are missing.
+    fn make_tables(&mut self) -> Result<(), String> {
+        let tables = elsewhere::tables();
+        let all = tables.iter().map(String::as_str).chain(sql::TABLES);
+        let statements: Vec<Value> = all.map(|sql| json!([sql])).collect();
+        match self.client.execute(&statements) {
+            Fate::Rejected(_, reason) => Err(reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// Answers reads with one request.
+    fn read_all(&mut self, reads: Vec<Submitted>) {
+        let queries = |call: &Call| match call {
+            Call::Read(queries) => queries.clone(),
+            _ => Vec::new(),
+        };
+        let all: Vec<Value> = reads.iter().flat_map(|it| queries(&it.call)).collect();
+        if all.is_empty() {
+            return;
+        }
+        let mut found = self.read_until_done(&all);
+        for submitted in reads {
+            let count = queries(&submitted.call).len();
+            let answer = match &mut found {
+                Ok(rows) => Ok(Answer::Rows(rows.drain(..count.min(rows.len())).collect())),
+                Err(error) => Err(not_read(error)),
+            };
+            let _ = submitted.answer.send(answer);
+        }
+    }
+
+    fn read_until_done(&mut self, queries: &[Value]) -> Result<Vec<Vec<Value>>, String> {
+        let begun = Instant::now();
+        let mut pause = PAUSE_MIN;
+        loop {
+            match read(&mut self.client, Level::Weak, queries) {
+                Ok(rows) => return Ok(rows),
+                Err(error) if error.is_final || begun.elapsed() >= self.no_node_max() => {
+                    return Err(error.reason);
+                }
+                Err(_) => {}
+            }
+            sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Carries out statements that may be carried out twice.
+    fn repeat(&mut self, submitted: &Submitted) {
+        let Call::Repeatable(statements) = &submitted.call else { return };
+        let begun = Instant::now();
+        let mut pause = PAUSE_MIN;
+        let answer = loop {
+            let (reason, is_final, is_known) = match self.client.execute(statements) {
+                Fate::Applied(_) => break Ok(Answer::Rows(Vec::new())),
+                Fate::Rejected(_, reason) => break Err(rejected(&reason)),
+                Fate::NotTaken(reason) => (reason, false, true),
+                Fate::Denied(reason) => (reason, true, true),
+                Fate::Unknown(reason) => (reason, false, false),
+            };
+            if is_final || begun.elapsed() >= self.time_limit {
+                let error =
+                    if is_known { not_taken } else { |it: &str| Error::unknown_outcome(it) };
+                break Err(error(&reason));
+            }
+            sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        };
+        let _ = submitted.answer.send(answer);
+    }
+}
+
+/// Takes in the calls that are there, and waits a moment for those that are about to come.
+fn gather(waiting: &mut VecDeque<Submitted>, calls: &Receiver<Submitted>, expected: usize) {
+    let end = Instant::now() + GATHER_MAX;
+    loop {
+        if waiting.len() < expected {
+            match calls.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(call) => waiting.push_back(call),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        } else {
+            match calls.try_recv() {
+                Ok(call) => waiting.push_back(call),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The end of a group that was refused, if an earlier request of it may still come, or not.
+fn refused(may_be_applied: bool, reason: String) -> End {
+    if may_be_applied { End::Unknown(reason) } else { End::Rejected(reason) }
+}
+
+fn rejected(reason: &str) -> Error {
+    Error::refused(format!("rqlite does not carry it out: {reason}"))
+        .on_disk("nothing of this call")
+}
+
+fn not_read(reason: &str) -> Error {
+    not_taken(reason).on_disk("nothing was changed")
+}
+
+fn not_taken(reason: &str) -> Error {
+    let source = std::io::Error::other(reason.to_owned());
+    Error::io("reach", std::path::Path::new("the cluster of rqlite"), source)
+        .on_disk("nothing of this call")
+        .to_do("see that the nodes run and that the URL names them and the credentials")
+}

@@ -1,0 +1,435 @@
+//! A group: calls that go to the cluster in one request, and their answers.
+//!
+//! 1. At most one call of a group settles or extends a job.
+//! 2. Of the pushes of a group with the same key one is sent; the others have its answer.
+//! 3. A group asks the same of the database whenever it is sent, but for the time.
+//!
+//! Must never: hold more than a cluster takes in one request.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::mpsc::Sender;
+
+use leafpress::queue::elsewhere;
+use leafpress::queue::{Claim, LeaseLost, Payload, Pushed, Token, UnixTime};
+use leafpress::{Error, Result};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use super::sql;
+
+/// A request of 256 MB stopped a cluster of three nodes.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+/// The most calls of a group.
+const CALLS_MAX: usize = 1_024;
+
+/// A call on its way, and the place of its answer.
+#[derive(Debug)]
+pub struct Submitted {
+    pub call: Call,
+    pub answer: Sender<Result<Answer>>,
+}
+
+/// A call.
+#[derive(Debug)]
+pub enum Call {
+    Push(Vec<Push>),
+    /// Of different jobs.
+    Settle(Vec<Settle>),
+    Claim(ClaimCall),
+    /// A read at the leader, which is no part of a transaction.
+    Read(Vec<Value>),
+    /// Statements that may be carried out twice without harm.
+    Repeatable(Vec<Value>),
+}
+
+/// A job to be pushed.
+#[derive(Debug)]
+pub struct Push {
+    pub queue: i64,
+    /// As [`sql::PUSH`] takes it.
+    pub json: Value,
+    pub key: Option<String>,
+    pub bytes: usize,
+}
+
+/// A token, and what is to become of its job.
+#[derive(Debug)]
+pub struct Settle {
+    pub token: Token,
+    /// As [`sql::SETTLE`] takes it.
+    pub json: Value,
+    pub bytes: usize,
+}
+
+/// A claim.
+#[derive(Debug)]
+pub struct ClaimCall {
+    pub queue: i64,
+    pub jobs_max: usize,
+    pub lease_ms: Option<i64>,
+    pub worker: Option<String>,
+}
+
+/// The answer to a call.
+#[derive(Debug)]
+pub enum Answer {
+    Pushed(Vec<Pushed>),
+    Settled(Vec<Result<Settled>>),
+    Claimed(Vec<Claim>),
+    Rows(Vec<Vec<Value>>),
+}
+
+/// What became of the job of a good token.
+#[derive(Debug, Clone, Copy)]
+pub struct Settled {
+    pub is_dead: bool,
+    /// When it may run again, when its lease ends, or until when it is kept.
+    pub at: UnixTime,
+}
+
+/// Calls of one request.
+#[derive(Debug, Default)]
+pub struct Group {
+    members: Vec<Member>,
+    pushes: Vec<Value>,
+    /// The pushes with keys, by queue and key.
+    keys: HashMap<(i64, String), usize>,
+    settles: Vec<Value>,
+    settled_jobs: HashSet<i64>,
+    /// Numbers of jobs that are claimed, by queue.
+    lanes: BTreeMap<i64, BTreeMap<Lane, usize>>,
+    bytes: usize,
+}
+
+/// What claims have in common that get their jobs together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Lane {
+    lease_ms: Option<i64>,
+    worker: Option<String>,
+}
+
+impl From<&ClaimCall> for Lane {
+    fn from(call: &ClaimCall) -> Self {
+        Self { lease_ms: call.lease_ms, worker: call.worker.clone() }
+    }
+}
+
+/// A call with the places of its parts.
+#[derive(Debug)]
+struct Member {
+    submitted: Submitted,
+    /// Steps of its jobs or tokens; the others of its key have been sent for some.
+    steps: Vec<(usize, bool)>,
+}
+
+impl Group {
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Takes a call in, or gives it back if it does not fit.
+    pub fn take(&mut self, submitted: Submitted) -> Result<(), Submitted> {
+        let bytes = match &submitted.call {
+            Call::Push(pushes) => pushes.iter().map(|it| it.bytes).sum(),
+            Call::Settle(settles) => settles.iter().map(|it| it.bytes).sum(),
+            Call::Claim(_) => 0,
+            Call::Read(_) | Call::Repeatable(_) => return Err(submitted),
+        };
+        let is_full = self.bytes + bytes > GROUP_BYTES_MAX || self.len() >= CALLS_MAX;
+        if is_full && !self.is_empty() {
+            return Err(submitted);
+        }
+        let mut steps = Vec::new();
+        match &submitted.call {
+            Call::Push(pushes) => steps = pushes.iter().map(|it| self.push(it)).collect(),
+            Call::Settle(settles) => {
+                if settles.iter().any(|it| self.settled_jobs.contains(&it.token.job)) {
+                    return Err(submitted);
+                }
+                for settle in settles {
+                    self.settled_jobs.insert(settle.token.job);
+                    steps.push((self.settles.len(), true));
+                    self.settles.push(settle.json.clone());
+                }
+            }
+            Call::Claim(claim) => {
+                let lanes = self.lanes.entry(claim.queue).or_default();
+                *lanes.entry(claim.into()).or_default() += claim.jobs_max;
+            }
+            Call::Read(_) | Call::Repeatable(_) => {}
+        }
+        self.bytes += bytes;
+        self.members.push(Member { submitted, steps });
+        Ok(())
+    }
+
+    /// The place of a job among those that are sent, and whether it is the first of its key.
+    fn push(&mut self, push: &Push) -> (usize, bool) {
+        let at = self.pushes.len();
+        if let Some(key) = &push.key {
+            let first = *self.keys.entry((push.queue, key.clone())).or_insert(at);
+            if first != at {
+                return (first, false);
+            }
+        }
+        self.pushes.push(push.json.clone());
+        (at, true)
+    }
+
+    /// The statements that change the tables, without those of the session.
+    pub fn writes(&self, now_ms: i64) -> Vec<Value> {
+        let mut writes = Vec::new();
+        if !self.settles.is_empty() {
+            writes.push(json!([sql::SETTLE, json!(self.settles).to_string(), now_ms]));
+        }
+        for queue in self.lanes.keys() {
+            let due = [sql::LEASE_ENDS, sql::DUE, sql::EXPIRIES];
+            writes.extend(due.map(|sql| json!([sql, queue, now_ms])));
+        }
+        let has_changes = !self.settles.is_empty() || !self.lanes.is_empty();
+        if has_changes {
+            writes.extend(sql::APPLY.map(|sql| json!([sql, now_ms])));
+        }
+        for queue in self.lanes.keys() {
+            writes.extend(sql::PURGE.map(|sql| json!([sql, queue, now_ms])));
+        }
+        if !self.pushes.is_empty() {
+            let pushes = json!(self.pushes).to_string();
+            let of_keys = usize::from(self.keys.is_empty());
+            let statements = sql::PUSH.iter().take(sql::PUSH.len() - of_keys);
+            writes.extend(statements.map(|sql| json!([sql, pushes, now_ms])));
+        }
+        if has_changes || self.pushes.iter().any(|push| !push[sql::GROUP_AT].is_null()) {
+            writes.push(json!([sql::FILL, now_ms]));
+        }
+        writes.extend(self.claims(now_ms));
+        writes
+    }
+
+    fn claims(&self, now_ms: i64) -> Vec<Value> {
+        let mut writes = Vec::new();
+        let mut before = 0;
+        for (queue, lanes) in &self.lanes {
+            let mut to = 0;
+            let lane = |(lane, jobs): (&Lane, &usize)| {
+                let after = to;
+                to += jobs;
+                json!([after, to, lane.lease_ms, lane.worker])
+            };
+            let lanes: Vec<Value> = lanes.iter().map(lane).collect();
+            let lanes = json!(lanes).to_string();
+            writes.push(json!([sql::CLAIM, queue, now_ms, to, lanes, before]));
+            before += to;
+        }
+        if before > 0 {
+            writes.extend(sql::CLAIMED.map(|sql| json!([sql, now_ms])));
+        }
+        writes
+    }
+
+    /// Returns true if the answer has claimed jobs.
+    pub fn has_claims(&self) -> bool {
+        !self.lanes.is_empty()
+    }
+
+    /// Answers all calls, by the steps and the rows of the claimed jobs.
+    pub fn answer(self, steps: &[Step], claimed: &[Value]) {
+        let mut answers = Answers::new(&self, steps, claimed);
+        for member in self.members {
+            let answer = answers.of(&member);
+            // A caller that has gone needs no answer.
+            let _ = member.submitted.answer.send(answer);
+        }
+    }
+
+    /// Answers all calls with an error.
+    pub fn fail(self, error: impl Fn() -> Error) {
+        for member in self.members {
+            let _ = member.submitted.answer.send(Err(error()));
+        }
+    }
+
+    /// The calls, each to be sent alone.
+    pub fn apart(self) -> Vec<Submitted> {
+        self.members.into_iter().map(|member| member.submitted).collect()
+    }
+}
+
+/// A step of the answer, in the order of [`sql::ANSWER`].
+#[derive(Debug, Deserialize)]
+pub struct Step {
+    kind: i64,
+    op: usize,
+    job: Option<i64>,
+    /// Read by [`sql::READ_CLAIMED`] alone.
+    _claim: IgnoredAny,
+    verdict: Option<String>,
+    next: Option<i64>,
+    due_at_ms: Option<i64>,
+}
+
+/// The steps of an answer; `None` if they cannot be read.
+pub fn steps(answer: &str) -> Option<Vec<Step>> {
+    serde_json::from_str(answer).ok()
+}
+
+/// The answers of a group.
+struct Answers<'a> {
+    pushes: HashMap<usize, &'a Step>,
+    settles: HashMap<usize, &'a Step>,
+    /// Claimed jobs that no caller has yet; the next one is the last.
+    lanes: HashMap<(i64, Lane), Vec<Claim>>,
+}
+
+impl<'a> Answers<'a> {
+    fn new(group: &Group, steps: &'a [Step], claimed: &[Value]) -> Self {
+        let of_kind = |kind| steps.iter().filter(move |step| step.kind == kind);
+        let mut claims: HashMap<i64, Claim> =
+            claimed.iter().filter_map(claim).map(|claim| (claim.id, claim)).collect();
+        let ranks: BTreeMap<usize, i64> =
+            of_kind(sql::CLAIM_STEP).filter_map(|step| Some((step.op, step.job?))).collect();
+        let mut lanes = HashMap::new();
+        let mut before = 0;
+        for (queue, of_queue) in &group.lanes {
+            for (lane, jobs) in of_queue {
+                let ranks = ranks.range(before + 1..=before + jobs).rev();
+                let found = ranks.filter_map(|(_, job)| claims.remove(job)).collect();
+                lanes.insert((*queue, lane.clone()), found);
+                before += jobs;
+            }
+        }
+        Self {
+            pushes: of_kind(sql::PUSH_STEP).map(|step| (step.op, step)).collect(),
+            settles: of_kind(sql::SETTLE_STEP).map(|step| (step.op, step)).collect(),
+            lanes,
+        }
+    }
+
+    fn of(&mut self, member: &Member) -> Result<Answer> {
+        match &member.submitted.call {
+            Call::Push(_) => {
+                let pushed = |(at, is_first): &(usize, bool)| {
+                    let step = self.pushes.get(at).ok_or_else(dropped)?;
+                    let id = step.job.ok_or_else(dropped)?;
+                    Ok(elsewhere::pushed(id, *is_first && step.verdict.is_none()))
+                };
+                member.steps.iter().map(pushed).collect::<Result<_>>().map(Answer::Pushed)
+            }
+            Call::Settle(settles) => {
+                let pairs = settles.iter().zip(&member.steps);
+                let settled = pairs.map(|(settle, (at, _))| self.settled(settle.token, *at));
+                Ok(Answer::Settled(settled.collect()))
+            }
+            Call::Claim(call) => {
+                let left = self.lanes.entry((call.queue, call.into())).or_default();
+                let rest = left.len().saturating_sub(call.jobs_max);
+                let mut claims = left.split_off(rest);
+                claims.reverse();
+                Ok(Answer::Claimed(claims))
+            }
+            Call::Read(_) | Call::Repeatable(_) => Ok(Answer::Rows(Vec::new())),
+        }
+    }
+
+    fn settled(&self, token: Token, at: usize) -> Result<Settled> {
+        const DEAD: i64 = 5;
+        let step = self.settles.get(&at).ok_or_else(dropped)?;
+        let why = match step.verdict.as_deref() {
+            None => {
+                let at = UnixTime::from_ms(step.due_at_ms.unwrap_or_default());
+                return Ok(Settled { is_dead: step.next == Some(DEAD), at });
+            }
+            Some("never") => None,
+            Some("expired") => Some(LeaseLost::Expired),
+            Some("claimed_again") => Some(LeaseLost::ClaimedAgain),
+            Some("given_back") => Some(LeaseLost::GivenBack),
+            Some(_) => Some(LeaseLost::Settled),
+        };
+        Err(elsewhere::not_good(token, why))
+    }
+}
+
+fn dropped() -> Error {
+    Error::changed("the queue was dropped meanwhile").to_do("open it again, which makes it anew")
+}
+
+/// A row of [`sql::READ_CLAIMED`] as a claim.
+fn claim(row: &Value) -> Option<Claim> {
+    let number = |at: usize| row.get(at)?.as_i64();
+    let text = |at: usize| row.get(at)?.as_str().map(str::to_owned);
+    let token = Token { job: number(0)?, claim: number(1)?.try_into().ok()? };
+    let mut claim = elsewhere::claim(token, payload(row.get(11)?.as_str()?)?);
+    claim.attempt = token.claim.saturating_sub(number(2)?.try_into().ok()?);
+    claim.attempts_max = number(3)?.try_into().ok()?;
+    claim.group = text(4);
+    claim.correlation_id = text(5);
+    claim.metadata = text(6);
+    claim.priority = number(7)?.try_into().ok()?;
+    claim.pushed_at = UnixTime::from_ms(number(8)?);
+    claim.lease_until = UnixTime::from_ms(number(9)?);
+    claim.queue = text(10)?;
+    Some(claim)
+}
+
+/// A payload as the statements take it: `x` and the digits of its bytes, or `t` and JSON.
+pub fn payload_text(payload: &Payload) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    match payload {
+        Payload::Json(text) => format!("t{text}"),
+        Payload::Bytes(bytes) => {
+            let mut text = String::with_capacity(1 + 2 * bytes.len());
+            text.push('x');
+            for byte in bytes {
+                text.push(DIGITS[usize::from(byte >> 4)].into());
+                text.push(DIGITS[usize::from(byte & 15)].into());
+            }
+            text
+        }
+    }
+}
+
+fn payload(text: &str) -> Option<Payload> {
+    if let Some(json) = text.strip_prefix('t') {
+        return Some(Payload::Json(json.to_owned()));
+    }
+    let digits = text.strip_prefix('x')?.as_bytes();
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|it| it as u8);
+    let byte = |two: &[u8]| Some(digit(two[0])? << 4 | digit(*two.get(1)?)?);
+    digits.chunks(2).map(byte).collect::<Option<Vec<u8>>>().map(Payload::Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_stay_what_they_are() {
+        for known in [
+            Payload::bytes(""),
+            Payload::bytes([0, 255, b'x']),
+            Payload::bytes("é"),
+            Payload::Json("{\"a\": 1}".to_owned()),
+        ] {
+            assert_eq!(payload(&payload_text(&known)), Some(known));
+        }
+        assert_eq!((payload("x1"), payload("xg0"), payload("")), (None, None, None));
+    }
+
+    #[test]
+    fn calls_on_one_job_go_into_different_groups() {
+        let submitted = |job| {
+            let token = Token { job, claim: 1 };
+            let settle = Settle { token, json: json!([]), bytes: 10 };
+            Submitted { call: Call::Settle(vec![settle]), answer: std::sync::mpsc::channel().0 }
+        };
+        let mut group = Group::default();
+        assert!(group.take(submitted(1)).is_ok() && group.take(submitted(2)).is_ok());
+        assert!(group.take(submitted(1)).is_err());
+        assert_eq!(group.len(), 2);
+    }
+}

@@ -1,0 +1,419 @@
+//! The statements of a group of calls.
+//!
+//! Each statement carries out all calls of one kind, which it gets as one text of JSON. The table
+//! `_leafpress_queue_step` has a row for each change of a job in this transaction: what was asked for,
+//! and what becomes of it. It is empty between transactions.
+//!
+//! ```text
+//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES (steps) ─► APPLY (attempts, jobs, keys)
+//!       ─► PUSH (steps, jobs, keys) ─► FILL (groups) ─► CLAIM (steps, keys, jobs) ─► ANSWER
+//! ```
+//!
+//! So a group is as if its settling calls had come first, then the changes that are due, the pushes,
+//! and the claims. ?1 and ?2 are the queue and the time in most of them.
+//!
+//! Must never: ask for the time or a random number. Each node carries out the statements by itself, and
+//! rqlite 8.26 does not rewrite the functions of time: the nodes would have different tables.
+
+/// Kinds of steps, as numbers in the table and in answers.
+pub const SETTLE_STEP: i64 = 1;
+pub const PUSH_STEP: i64 = 4;
+pub const CLAIM_STEP: i64 = 5;
+
+/// Tables that only a queue on rqlite has.
+pub const TABLES: [&str; 3] = [
+    "CREATE TABLE IF NOT EXISTS _leafpress_queue_group(session TEXT, number INTEGER, at_ms INTEGER \
+     NOT NULL, answer TEXT NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS _leafpress_queue_group_at ON _leafpress_queue_group(at_ms)",
+    "CREATE TABLE IF NOT EXISTS _leafpress_queue_step(kind INTEGER, op INTEGER, queue INTEGER, \
+     job INTEGER, claim INTEGER, verdict TEXT, next INTEGER, due_at_ms INTEGER, released INTEGER, \
+     error TEXT, outcome TEXT, attempt_error TEXT, result, lease_ms INTEGER, worker TEXT, \
+     ordering_group TEXT, unique_key TEXT, unique_scope INTEGER, PRIMARY KEY (kind, op)) \
+     WITHOUT ROWID",
+];
+
+/// ?1 session, ?2 number, ?3 time. Fails if a request of this number was applied.
+pub const BEGUN: &str = "INSERT INTO _leafpress_queue_group VALUES(?1, ?2, ?3, '')";
+pub const FORGET_ANSWER: &str =
+    "UPDATE _leafpress_queue_group SET answer = '' WHERE session = ?1 AND number = ?2";
+/// ?1 the time before which rows go, ?2 how many.
+pub const FORGET_GROUPS: &str = "DELETE FROM _leafpress_queue_group WHERE (session, number) IN (
+     SELECT session, number FROM _leafpress_queue_group WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2)";
+
+/// ?1 the time.
+pub const LEASES_FROM_NOW: &str = "UPDATE leafpress_job
+     SET due_at_ms = ?1 + lease_ms, changed_at_ms = min(changed_at_ms, ?1)
+     WHERE due_at_ms > ?1 + lease_ms AND state = 1";
+pub const RETRIES_FROM_NOW: &str = "UPDATE leafpress_job
+     SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
+     WHERE claims > 0 AND changed_at_ms > ?1 AND state = 2";
+
+/// The longest duration, so that a time never becomes too large for an integer.
+pub const LONGEST_MS: i64 = 1 << 60;
+macro_rules! longest_ms {
+    () => {
+        "1152921504606846976"
+    };
+}
+
+/// A payload in JSON: `x` and the digits of bytes, or `t` and a text.
+macro_rules! payload {
+    ($value:literal) => {
+        concat!(
+            "CASE substr(",
+            $value,
+            ", 1, 1) WHEN 'x' THEN unhex(substr(",
+            $value,
+            ", 2)) WHEN 't' THEN substr(",
+            $value,
+            ", 2) END"
+        )
+    };
+}
+
+/// ?1 the calls, each `[what, job, claim, text, milliseconds, chance]`, ?2 the time.
+///
+/// The delays of a backoff are multiplied one after the other: rqlite has no `pow`, and it might
+/// differ between machines.
+pub const SETTLE: &str = concat!(
+    "INSERT INTO _leafpress_queue_step(kind, op, queue, job, claim, verdict, next, due_at_ms,
+         released, error, outcome, attempt_error, result, lease_ms, ordering_group, unique_key,
+         unique_scope)
+     WITH call AS (
+         SELECT key AS op, value->>0 AS what, value->>1 AS job, value->>2 AS claim,
+             value->>3 AS words, value->>4 AS ms, value->>5 AS chance
+         FROM json_each(?1)),
+     judged AS (
+         SELECT call.*, job.queue, job.ordering_group, job.unique_key, job.unique_scope,
+             min(queue.keep_done_ms, ",
+    longest_ms!(),
+    ") AS keep_done_ms, min(queue.keep_dead_ms, ",
+    longest_ms!(),
+    ") AS keep_dead_ms,
+             what = 'nack' AND job.claims - job.releases
+                 >= coalesce(job.attempts_max, queue.attempts_max) AS is_last,
+             CASE WHEN what = 'nack' THEN coalesce(ms, CAST(round((
+                 WITH RECURSIVE delay(attempt, ms) AS (
+                     SELECT 1, queue.backoff_first_ms * 1.0
+                     UNION ALL
+                     SELECT attempt + 1, ms * queue.backoff_factor FROM delay
+                     WHERE attempt < job.claims - job.releases AND ms < queue.backoff_max_ms)
+                 SELECT min(max(ms), queue.backoff_max_ms, ",
+    longest_ms!(),
+    " / 4) FROM delay) * (1 + queue.backoff_jitter * (2 * chance - 1))) AS INTEGER)) END AS delay_ms,
+             CASE
+                 WHEN call.claim < 1 OR call.claim > job.claims OR job.id IS NULL
+                     AND call.job NOT BETWEEN 1 AND coalesce((SELECT seq FROM sqlite_sequence
+                         WHERE name = 'leafpress_job'), 0) THEN 'never'
+                 WHEN job.id IS NULL THEN 'settled'
+                 WHEN job.claims = call.claim AND job.state = 1
+                     THEN CASE WHEN job.due_at_ms > ?2 THEN NULL ELSE 'expired' END
+                 ELSE CASE (SELECT outcome FROM leafpress_attempt AS attempt
+                         WHERE attempt.job = call.job AND attempt.claim = call.claim)
+                     WHEN 'retried' THEN 'given_back'
+                     WHEN 'released' THEN 'given_back'
+                     WHEN 'expired' THEN CASE WHEN job.claims > call.claim THEN 'claimed_again'
+                         WHEN job.state NOT IN (4, 5) THEN 'expired' ELSE 'settled' END
+                     ELSE 'settled' END
+             END AS verdict
+         FROM call LEFT JOIN leafpress_job AS job ON job.id = call.job
+         LEFT JOIN leafpress_queue AS queue ON queue.id = job.queue)
+     SELECT 1, op, queue, job, claim, verdict,
+         CASE WHEN verdict IS NOT NULL OR what = 'extend' THEN NULL
+             WHEN what = 'ack' THEN CASE WHEN keep_done_ms > 0 THEN 4 ELSE -1 END
+             WHEN what = 'fail' OR is_last THEN 5
+             WHEN what = 'nack' AND delay_ms > 0 THEN 2 ELSE 0 END,
+         CASE WHEN what = 'ack' THEN ?2 + keep_done_ms
+             WHEN what = 'fail' OR is_last THEN ?2 + keep_dead_ms
+             WHEN what = 'nack' THEN ?2 + delay_ms
+             WHEN what = 'extend' THEN ?2 + ms ELSE ?2 END,
+         what = 'release',
+         CASE WHEN what = 'ack' THEN NULL
+             WHEN is_last THEN coalesce(words, 'given back after the last attempt') ELSE words END,
+         CASE WHEN what IN ('ack', 'extend') THEN NULL WHEN what = 'release' THEN 'released'
+             WHEN what = 'fail' OR is_last THEN 'failed' ELSE 'retried' END,
+         words,
+         CASE WHEN what = 'ack' THEN ",
+    payload!("words"),
+    " END,
+         CASE WHEN what = 'extend' AND verdict IS NULL THEN ms END,
+         ordering_group, unique_key, unique_scope
+     FROM judged"
+);
+
+/// Changes that are due, as many as this of each kind in one group.
+macro_rules! due_max {
+    () => {
+        "256"
+    };
+}
+
+pub const LEASE_ENDS: &str = concat!(
+    "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released, error,
+         outcome, ordering_group, unique_key, unique_scope)
+     SELECT 2, id, queue, id, CASE WHEN is_last OR is_expired THEN 5 ELSE 0 END,
+         CASE WHEN is_last OR is_expired THEN ?2 + keep_dead_ms ELSE ?2 END, 0,
+         CASE WHEN is_last THEN 'the lease of the last attempt ended without an answer'
+             WHEN is_expired THEN 'expired' END,
+         'expired', ordering_group, unique_key, unique_scope
+     FROM (
+         SELECT job.*, min(queue.keep_dead_ms, ",
+    longest_ms!(),
+    ") AS keep_dead_ms,
+             job.claims - job.releases >= coalesce(job.attempts_max, queue.attempts_max) AS is_last,
+             coalesce(job.expires_at_ms <= ?2, 0) AS is_expired
+         FROM leafpress_job AS job INDEXED BY leafpress_job_leased
+         CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
+         WHERE job.queue = ?1 AND job.state = 1 AND job.due_at_ms <= ?2
+         ORDER BY job.due_at_ms LIMIT ",
+    due_max!(),
+    ")"
+);
+pub const DUE: &str = concat!(
+    "UPDATE leafpress_job SET state = 0, changed_at_ms = ?2 WHERE id IN (
+         SELECT id FROM leafpress_job INDEXED BY leafpress_job_delayed
+         WHERE queue = ?1 AND state = 2 AND due_at_ms <= ?2 ORDER BY due_at_ms LIMIT ",
+    due_max!(),
+    ")"
+);
+pub const EXPIRIES: &str = concat!(
+    "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released, error,
+         ordering_group, unique_key, unique_scope)
+     SELECT 3, job.id, job.queue, job.id, 5, ?2 + min(queue.keep_dead_ms, ",
+    longest_ms!(),
+    "), 0, 'expired', job.ordering_group, job.unique_key, job.unique_scope
+     FROM leafpress_job AS job INDEXED BY leafpress_job_expiry
+     CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
+     WHERE job.queue = ?1 AND job.expires_at_ms <= ?2 AND job.expires_at_ms IS NOT NULL
+         AND job.state IN (0, 2, 3)
+     ORDER BY job.expires_at_ms LIMIT ",
+    due_max!()
+);
+macro_rules! kept_long_enough {
+    () => {
+        concat!(
+            "(SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
+             WHERE queue = ?1 AND due_at_ms <= ?2 AND state IN (4, 5)
+             ORDER BY due_at_ms LIMIT ",
+            due_max!(),
+            ")"
+        )
+    };
+}
+/// After [`APPLY`].
+pub const PURGE: [&str; 3] = [
+    concat!("DELETE FROM leafpress_attempt WHERE job IN ", kept_long_enough!()),
+    concat!("DELETE FROM leafpress_job WHERE id IN ", kept_long_enough!()),
+    concat!(
+        "DELETE FROM leafpress_key WHERE queue = ?1 AND until_ms <= ?2 AND key IN (
+             SELECT key FROM leafpress_key INDEXED BY leafpress_key_until
+             WHERE queue = ?1 AND until_ms IS NOT NULL AND until_ms <= ?2 LIMIT ",
+        due_max!(),
+        ")"
+    ),
+];
+
+/// Keys that the jobs of some steps hold. A job holds its own key alone, so the job decides; queue and key
+/// lead to the row.
+macro_rules! released {
+    ($steps:literal) => {
+        concat!(
+            "DELETE FROM leafpress_key WHERE ?1 IS NOT NULL
+             AND queue IN (SELECT queue FROM _leafpress_queue_step WHERE ",
+            $steps,
+            ") AND key IN (SELECT unique_key FROM _leafpress_queue_step WHERE ",
+            $steps,
+            ") AND job IN (SELECT job FROM _leafpress_queue_step WHERE ",
+            $steps,
+            ")"
+        )
+    };
+}
+/// Statements with a parameter: the time.
+pub const APPLY: [&str; 7] = [
+    "INSERT OR REPLACE INTO leafpress_attempt(job, claim, worker, claimed_at_ms, ended_at_ms,
+         outcome, error)
+     SELECT job.id, job.claims, job.worker, job.changed_at_ms, ?1, step.outcome, step.attempt_error
+     FROM _leafpress_queue_step AS step CROSS JOIN leafpress_job AS job ON job.id = step.job
+     WHERE step.outcome IS NOT NULL AND step.next IS NOT NULL",
+    "UPDATE leafpress_job SET state = step.next, due_at_ms = step.due_at_ms, changed_at_ms = ?1,
+         releases = leafpress_job.releases + step.released,
+         error = coalesce(step.error, leafpress_job.error),
+         result = CASE step.next WHEN 4 THEN step.result ELSE leafpress_job.result END
+     FROM _leafpress_queue_step AS step WHERE leafpress_job.id = step.job AND step.next >= 0",
+    "UPDATE leafpress_job SET due_at_ms = step.due_at_ms, lease_ms = step.lease_ms
+     FROM _leafpress_queue_step AS step
+     WHERE ?1 IS NOT NULL AND leafpress_job.id = step.job AND step.kind = 1
+         AND step.lease_ms IS NOT NULL",
+    "DELETE FROM leafpress_attempt WHERE ?1 IS NOT NULL AND job IN (
+         SELECT job FROM _leafpress_queue_step WHERE next = -1)",
+    "DELETE FROM leafpress_job WHERE ?1 IS NOT NULL AND id IN (
+         SELECT job FROM _leafpress_queue_step WHERE next = -1)",
+    released!("next IN (-1, 4, 5) AND unique_scope IN (0, 1)"),
+    "INSERT INTO leafpress_key(queue, key, job, scope)
+     SELECT queue, unique_key, job, unique_scope FROM _leafpress_queue_step
+     WHERE next IN (0, 2) AND unique_key IS NOT NULL AND unique_scope IN (0, 1)
+     ON CONFLICT(queue, key) DO UPDATE
+     SET job = excluded.job, scope = excluded.scope, until_ms = NULL WHERE until_ms <= ?1",
+];
+
+/// The place of the group in a job of [`PUSH`].
+pub const GROUP_AT: usize = 8;
+/// ?1 the jobs, each `[queue, payload, priority, due at, due in, attempts, expires at, expires in,
+/// group, key, scope, held for, correlation id, metadata]`, ?2 the time. Keys differ.
+///
+/// A job of a group is blocked first; [`FILL`] gives it the place of its turn.
+pub const PUSH: [&str; 3] = [
+    "INSERT INTO _leafpress_queue_step(kind, op, queue, job, verdict, ordering_group)
+     SELECT 4, op, queue, CASE WHEN holder IS NULL THEN
+             (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'leafpress_job')
+             + row_number() OVER (PARTITION BY holder IS NULL ORDER BY op)
+             ELSE holder END,
+         CASE WHEN holder IS NOT NULL THEN 'held' END, ordering_group
+     FROM (
+         SELECT push.key AS op, queue.id AS queue, held.job AS holder,
+             push.value->>8 AS ordering_group
+         FROM json_each(?1) AS push
+         CROSS JOIN leafpress_queue AS queue ON queue.id = push.value->>0
+         LEFT JOIN leafpress_key AS held ON held.queue = queue.id AND held.key = push.value->>9
+             AND (held.until_ms IS NULL OR held.until_ms > ?2))",
+    concat!(
+        "INSERT INTO leafpress_job(id, queue, state, priority, due_at_ms, changed_at_ms,
+             pushed_at_ms, claims, releases, attempts_max, expires_at_ms, ordering_group,
+             unique_key, unique_scope, unique_until_ms, correlation_id, metadata, payload, lease_ms)
+         SELECT step.job, step.queue, CASE WHEN push.value->>8 IS NOT NULL THEN 3
+                 WHEN coalesce(push.value->>3, ?2 + push.value->>4) > ?2 THEN 2 ELSE 0 END,
+             push.value->>2, coalesce(push.value->>3, ?2 + push.value->>4), ?2, ?2, 0, 0,
+             push.value->>5, coalesce(push.value->>6, ?2 + push.value->>7), push.value->>8,
+             push.value->>9, push.value->>10, ?2 + push.value->>11, push.value->>12,
+             push.value->>13, ",
+        payload!("push.value->>1"),
+        ", queue.lease_ms
+         FROM json_each(?1) AS push
+         CROSS JOIN _leafpress_queue_step AS step ON step.kind = 4 AND step.op = push.key
+         CROSS JOIN leafpress_queue AS queue ON queue.id = step.queue
+         WHERE step.verdict IS NULL ORDER BY step.op"
+    ),
+    "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, until_ms)
+     SELECT step.queue, push.value->>9, step.job, push.value->>10, ?2 + push.value->>11
+     FROM json_each(?1) AS push
+     CROSS JOIN _leafpress_queue_step AS step ON step.kind = 4 AND step.op = push.key
+     WHERE step.verdict IS NULL AND push.value->>9 IS NOT NULL",
+];
+
+/// The first blocked jobs of groups that have free places. The groups are in `touched`.
+macro_rules! fill {
+    ($touched:literal) => {
+        concat!(
+            "UPDATE leafpress_job SET state = CASE WHEN due_at_ms > ?1 THEN 2 ELSE 0 END,
+                 changed_at_ms = ?1
+             WHERE id IN (
+                 WITH RECURSIVE touched(queue, ordering_group) AS MATERIALIZED (",
+            $touched,
+            "), place(queue, ordering_group, places, id) AS (
+                     SELECT touched.queue, touched.ordering_group,
+                         queue.group_concurrency - (
+                             SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_open
+                             WHERE queue = touched.queue AND state IN (0, 1, 2)
+                                 AND ordering_group = touched.ordering_group),
+                         (SELECT min(id) FROM leafpress_job INDEXED BY leafpress_job_blocked
+                          WHERE queue = touched.queue AND state = 3
+                              AND ordering_group = touched.ordering_group)
+                     FROM touched CROSS JOIN leafpress_queue AS queue ON queue.id = touched.queue
+                     UNION ALL
+                     SELECT place.queue, place.ordering_group, place.places - 1,
+                         (SELECT min(id) FROM leafpress_job INDEXED BY leafpress_job_blocked
+                          WHERE queue = place.queue AND state = 3 AND id > place.id
+                              AND ordering_group = place.ordering_group)
+                     FROM place WHERE place.places > 1 AND place.id IS NOT NULL)
+                 SELECT id FROM place WHERE places > 0 AND id IS NOT NULL)"
+        )
+    };
+}
+/// ?1 the time: groups from which a job has gone, or that have a new one.
+pub const FILL: &str = fill!(
+    "SELECT DISTINCT queue, ordering_group FROM _leafpress_queue_step
+     WHERE ordering_group IS NOT NULL
+         AND (next IN (-1, 4, 5) OR kind = 4 AND verdict IS NULL)"
+);
+/// ?1 the time, ?2 the queue: all its groups.
+pub const FILL_ALL: &str = fill!(
+    "SELECT DISTINCT queue, ordering_group FROM leafpress_job INDEXED BY leafpress_job_blocked
+     WHERE queue = ?2 AND state = 3"
+);
+
+/// ?1 the queue, ?2 the time, ?3 jobs at most, ?4 the lanes, each `[after rank, to rank, lease,
+/// worker]`, ?5 the steps before.
+pub const CLAIM: &str = concat!(
+    "INSERT INTO _leafpress_queue_step(kind, op, queue, job, claim, lease_ms, worker, unique_key,
+         unique_scope)
+     SELECT 5, ?5 + rank, ?1, next.id, next.claims + 1,
+         min(coalesce(lane.value->>2, queue.lease_ms), ",
+    longest_ms!(),
+    "), lane.value->>3, next.unique_key, next.unique_scope
+     FROM (
+         SELECT id, claims, unique_key, unique_scope,
+             row_number() OVER (ORDER BY priority DESC, id) AS rank
+         FROM (
+             SELECT id, claims, unique_key, unique_scope, priority
+             FROM leafpress_job INDEXED BY leafpress_job_ready
+             WHERE queue = ?1 AND state = 0 AND (expires_at_ms IS NULL OR expires_at_ms > ?2)
+             ORDER BY priority DESC, id LIMIT coalesce((
+                 SELECT CASE WHEN is_paused THEN 0 WHEN concurrency IS NULL THEN ?3
+                     ELSE max(0, min(?3, concurrency - (
+                         SELECT count(*) FROM (
+                             SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_leased
+                             WHERE queue = ?1 AND state = 1
+                             LIMIT (SELECT concurrency FROM leafpress_queue WHERE id = ?1))))) END
+                 FROM leafpress_queue WHERE id = ?1), 0))) AS next
+     CROSS JOIN json_each(?4) AS lane
+         ON next.rank > lane.value->>0 AND next.rank <= lane.value->>1
+     CROSS JOIN leafpress_queue AS queue ON queue.id = ?1"
+);
+/// ?1 the time.
+pub const CLAIMED: [&str; 2] = [
+    released!("kind = 5 AND unique_scope = 0"),
+    "UPDATE leafpress_job SET state = 1, due_at_ms = ?1 + step.lease_ms, changed_at_ms = ?1,
+         claims = step.claim, worker = step.worker, lease_ms = step.lease_ms
+     FROM _leafpress_queue_step AS step
+     WHERE step.kind = 5 AND leafpress_job.id = step.job",
+];
+
+/// ?1 session, ?2 number. The answer has `[kind, step, job, claim, verdict, next, due at]` of each
+/// step that a caller asked for.
+pub const ANSWER: [&str; 2] = [
+    "UPDATE _leafpress_queue_group SET answer = (
+         SELECT json_group_array(json_array(kind, op, job, claim, verdict, next, due_at_ms))
+         FROM _leafpress_queue_step WHERE kind IN (1, 4, 5))
+     WHERE session = ?1 AND number = ?2",
+    "DELETE FROM _leafpress_queue_step WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL",
+];
+
+/// The clock of the node that carries it out: of the leader, for the answer is the leader's. rqlite leaves
+/// a `subsec` without `now` alone, in all versions.
+pub const CLOCK: &str = "SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
+/// ?1 session, ?2 number.
+pub const READ_ANSWER: &str =
+    "SELECT answer FROM _leafpress_queue_group WHERE session = ?1 AND number = ?2";
+/// ?1 session, ?2 number: the jobs that the group has claimed and that still are.
+pub const READ_CLAIMED: &str =
+    "SELECT job.id, job.claims, job.releases, coalesce(job.attempts_max, queue.attempts_max),
+         job.ordering_group, job.correlation_id, job.metadata, job.priority, job.pushed_at_ms,
+         job.due_at_ms, queue.name,
+         CASE typeof(job.payload) WHEN 'blob' THEN 'x' || hex(job.payload)
+             WHEN 'null' THEN 'x' ELSE 't' || job.payload END
+     FROM json_each((SELECT answer FROM _leafpress_queue_group
+         WHERE session = ?1 AND number = ?2)) AS step
+     CROSS JOIN leafpress_job AS job ON job.id = step.value->>2 AND job.claims = step.value->>3
+     CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
+     WHERE step.value->>0 = 5 AND job.state = 1";
+
+/// ?1 the queue: whether a claim may find a job, by the clock of the leader.
+pub const MAY_HAVE_JOBS: &str =
+    "SELECT EXISTS (SELECT 1 FROM leafpress_queue WHERE id = ?1 AND NOT is_paused) AND (
+         EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_ready
+             WHERE queue = ?1 AND state = 0)
+         OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_leased
+             WHERE queue = ?1 AND state = 1 AND due_at_ms <= unixepoch('subsec') * 1000)
+         OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_delayed
+             WHERE queue = ?1 AND state = 2 AND due_at_ms <= unixepoch('subsec') * 1000))";
