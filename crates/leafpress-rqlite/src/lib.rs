@@ -16,8 +16,11 @@
 //! | `client` | requests over HTTP, to one node after the other |
 //! | `answer` | the meaning of an answer |
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
+//! | `counts` | counts of rows that outlive a lost answer |
 //! | `target` | groups, each applied once |
+//! | `node` | questions to one node |
 //! | `boot` | a file as the content of a new cluster |
+//! | [`load`] | rows into a running cluster, all or none |
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +33,9 @@ mod address;
 mod answer;
 mod boot;
 mod client;
+mod counts;
+pub mod load;
+mod node;
 mod statement;
 mod target;
 

@@ -23,20 +23,32 @@ use serde_json::{Value, json};
 
 use crate::address::Address;
 use crate::answer::{Counts, Fate};
-use crate::client::Client;
+use crate::client::{Client, Unread};
+use crate::counts::{EACH, OF_RUN, Plain, Plan, Tables};
 use crate::statement::{Prepared, prepare};
 
 /// A request of 256 MB stopped a cluster of three nodes.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-const CALL_BYTES_MAX: usize = 16 << 20;
+pub const CALL_BYTES_MAX: usize = 16 << 20;
 /// SQLite takes 32,766 parameters in a statement.
-const PARAMETERS_MAX: usize = 30_000;
-const ROWS_MAX: usize = 500;
+pub const PARAMETERS_MAX: usize = 30_000;
+pub const ROWS_MAX: usize = 500;
 /// Rows of old groups stay so long: no request can arrive later than that.
-const KEPT: Duration = Duration::from_secs(15 * 60);
+pub const KEPT: Duration = Duration::from_secs(15 * 60);
 /// Each such group deletes old rows, at most [`DELETED_MAX`]: more than are made meanwhile.
 const DELETE_EVERY: u64 = 64;
 const DELETED_MAX: u32 = 1_000;
+
+/// Time for the first answer to a group; each further one has twice as much. A node that is cut off
+/// does not say so, and the next one may lead.
+const PATIENCE: Duration = Duration::from_millis(2_500);
+const REQUEST_MAX: Duration = Duration::from_secs(20);
+
+/// An election takes less.
+const ELECTION_MAX: Duration = Duration::from_secs(10);
+
+const COUNTS_LOST: &str = "it was applied, once; the answer with its counts was lost, and the table is \
+     declared in another way than before";
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS _leafpress_applied(session TEXT, number INTEGER, \
      attempt INTEGER NOT NULL, at INTEGER NOT NULL, counts TEXT NOT NULL, \
@@ -57,6 +69,7 @@ pub struct RqliteTarget {
     has_table: bool,
     time_limit: Duration,
     has_dedupe: bool,
+    tables: Tables,
 }
 
 /// A call on its way: its place in the group and its statements.
@@ -65,6 +78,13 @@ struct Member {
     kind: Kind,
     statements: Vec<Prepared>,
     bytes: usize,
+}
+
+impl Member {
+    fn new(index: usize, kind: Kind, statements: Vec<Prepared>) -> Self {
+        let bytes = statements.iter().map(|it| it.text.len() + 200).sum();
+        Self { index, kind, statements, bytes }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -79,6 +99,8 @@ enum Kind {
 struct Slot {
     /// For each request, the calls in it by their places in `members`.
     attempts: Vec<Vec<usize>>,
+    /// For each request, the records of its counts.
+    plans: Vec<Plan>,
     /// Answers to calls that were refused and taken out.
     refused: Vec<(usize, String)>,
     /// A request may be applied later, or has been.
@@ -109,6 +131,7 @@ impl RqliteTarget {
             has_table: false,
             time_limit,
             has_dedupe: true,
+            tables: Tables::default(),
         }
     }
 
@@ -127,12 +150,64 @@ impl RqliteTarget {
         self
     }
 
+    /// Sends statements of Leafpress itself as one transaction, applied once; returns the number of
+    /// rows that each counted one changed.
+    ///
+    /// # Errors
+    /// SQLite refuses a statement, or no node was reached: then nothing of it is or will be applied;
+    /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown).
+    pub(crate) fn apply_once(&mut self, statements: Vec<Prepared>) -> Result<Vec<u64>> {
+        self.number += 1;
+        let members = [Member::new(0, Kind::InsertMany, statements)];
+        let mut slot = Slot::default();
+        let end = self.run(&members, &mut slot);
+        match (end, slot.refused.pop()) {
+            (End::Unknown(reason), _) => Err(Error::unknown_outcome(reason)),
+            (_, Some((_, reason))) => Err(of_sqlite(&reason)),
+            (End::NotTaken(reason), None) => Err(not_taken(&reason)),
+            (End::Applied(_, counts), None) => {
+                Ok(counts.into_iter().map(|it| it.rows_affected).collect())
+            }
+            (End::Empty, None) => Err(Error::bug("a group ended without an answer")),
+        }
+    }
+
+    pub(crate) fn set_time_limit(&mut self, limit: Duration) {
+        self.time_limit = limit;
+    }
+
+    /// The name of this writer in the rows of its groups.
+    pub(crate) fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Asks the cluster, and asks again for some seconds while no node answers.
+    ///
+    /// # Errors
+    /// SQLite refuses the query, or no node answers.
+    pub(crate) fn read(&mut self, sql: &str, parameters: &[&str]) -> Result<Vec<Value>> {
+        let end = Instant::now() + ELECTION_MAX;
+        loop {
+            match self.client.rows(sql, parameters) {
+                Ok(rows) => return Ok(rows),
+                Err(Unread::Refused(reason)) => return Err(of_sqlite(&reason)),
+                Err(Unread::Unanswered(reason)) if Instant::now() > end => {
+                    return Err(not_taken(&reason));
+                }
+                Err(Unread::Unanswered(_)) => sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+
     /// Commits these calls under one number, or those of them that fit, and answers them. Returns
     /// the calls that remain.
     fn commit_slot(&mut self, group: &mut Group<'_>, mut members: Vec<Member>) -> Vec<Member> {
         self.number += 1;
         let mut slot = Slot::default();
         let end = self.run(&members, &mut slot);
+        if let End::Applied(..) = end {
+            self.learn(&members);
+        }
         let mut is_done = vec![false; members.len()];
         for (at, reason) in &slot.refused {
             is_done[*at] = true;
@@ -179,15 +254,13 @@ impl RqliteTarget {
                 }
                 Ok(Fate::Rejected(at, reason)) => {
                     if at == Some(0) && reason.contains("_leafpress_applied.") {
-                        match self.applied(begun) {
-                            Some((attempt, counts)) => return End::Applied(attempt, counts),
-                            None => return End::Unknown(reason),
-                        }
+                        return self.applied(begun, slot, reason);
                     }
                     if at == Some(0) && reason.contains("no such table: _leafpress_applied") {
                         // The database was replaced by another one.
                         self.has_table = false;
                         slot.attempts.pop();
+                        slot.plans.pop();
                         continue;
                     }
                     let culprit = at.and_then(|at| owners.get(at)?.0);
@@ -218,14 +291,15 @@ impl RqliteTarget {
     /// The table of Leafpress could not be made.
     fn send(
         &mut self,
-        statements: &[Value],
+        statements: &[String],
         begun: Instant,
         slot: &mut Slot,
     ) -> Result<Fate, String> {
         let mut pause = Duration::from_millis(5);
+        let mut patience = PATIENCE;
         loop {
             let fate = if self.has_table {
-                self.client.execute(statements)
+                self.client.execute_texts(statements, patience)
             } else {
                 match self.client.execute(&[json!(TABLE), json!(INDEX)]) {
                     Fate::Applied(_) => {
@@ -240,10 +314,7 @@ impl RqliteTarget {
             slot.may_be_applied |= matches!(fate, Fate::Unknown(_));
             let limit = match &fate {
                 Fate::Applied(_) | Fate::Rejected(..) | Fate::Denied(_) => return Ok(fate),
-                // An election takes less.
-                Fate::NotTaken(_) if !slot.may_be_applied => {
-                    self.time_limit.min(Duration::from_secs(10))
-                }
+                Fate::NotTaken(_) if !slot.may_be_applied => self.time_limit.min(ELECTION_MAX),
                 Fate::Unknown(_) | Fate::NotTaken(_) => self.time_limit,
             };
             if begun.elapsed() >= limit {
@@ -251,69 +322,155 @@ impl RqliteTarget {
             }
             sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(250));
+            patience = (patience * 2).min(REQUEST_MAX);
         }
     }
 
     /// The statements of the last attempt; for each its call, and whether its counts are of use.
-    fn request(&self, members: &[Member], slot: &Slot) -> (Vec<Value>, Vec<(Option<usize>, bool)>) {
+    fn request(
+        &self,
+        members: &[Member],
+        slot: &mut Slot,
+    ) -> (Vec<String>, Vec<(Option<usize>, bool)>) {
         let (session, number) = (&self.session, self.number);
         let (mut statements, mut owners) = (Vec::new(), Vec::new());
         let attempt = slot.attempts.len() - 1;
         if self.has_dedupe {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
             let insert = "INSERT INTO _leafpress_applied VALUES(?,?,?,?,'')";
-            statements.push(json!([insert, session, number, attempt, now]));
+            statements.push(json!([insert, session, number, attempt, now]).to_string());
             let clear = "UPDATE _leafpress_applied SET counts='' WHERE session=? AND number=?";
-            statements.push(json!([clear, session, number - 1]));
+            statements.push(json!([clear, session, number - 1]).to_string());
             if number.is_multiple_of(DELETE_EVERY) {
                 let delete = format!(
                     "DELETE FROM _leafpress_applied WHERE (session, number) IN (SELECT session, \
                      number FROM _leafpress_applied WHERE at < ? ORDER BY at LIMIT {DELETED_MAX})"
                 );
-                statements.push(json!([delete, now.saturating_sub(KEPT.as_secs())]));
+                statements.push(json!([delete, now.saturating_sub(KEPT.as_secs())]).to_string());
             }
         }
         owners.resize(statements.len(), (None, false));
-        let record = format!(
-            "UPDATE _leafpress_applied SET counts=counts||changes()||' '||last_insert_rowid()||' ' \
-             WHERE session='{session}' AND number={number}"
-        );
-        for &at in &slot.attempts[attempt] {
-            for prepared in &members[at].statements {
-                statements.push(prepared.json.clone());
-                let is_recorded = prepared.is_counted && !matches!(members[at].kind, Kind::Batch);
-                owners.push((Some(at), is_recorded));
-                if is_recorded && self.has_dedupe {
-                    statements.push(json!([record]));
-                    owners.push((None, false));
-                }
-            }
+        let mut records = Records {
+            group: format!(" WHERE session='{session}' AND number={number}"),
+            is_wanted: self.has_dedupe,
+            statements,
+            owners,
+            plan: Plan::default(),
+            run: None,
+        };
+        let list = &slot.attempts[attempt];
+        let parts =
+            list.iter().flat_map(|&at| members[at].statements.iter().map(move |it| (at, it)));
+        // Within the group a table may become another one.
+        let has_schema = parts.clone().any(|(_, it)| it.is_schema);
+        for (at, prepared) in parts {
+            let is_recorded = prepared.is_counted && !matches!(members[at].kind, Kind::Batch);
+            let plain = prepared.plain.as_ref().filter(|it| !has_schema && self.tables.knows(it));
+            records.add(at, prepared, is_recorded, plain);
         }
+        let (statements, owners, plan) = records.end();
+        slot.plans.push(plan);
         (statements, owners)
     }
 
     /// The request that was applied under this number, and its counts.
-    fn applied(&mut self, begun: Instant) -> Option<(usize, Vec<Counts>)> {
+    fn applied(&mut self, begun: Instant, slot: &Slot, reason: String) -> End {
         let sql = "SELECT attempt, counts FROM _leafpress_applied WHERE session=? AND number=?+0";
         let (session, number) = (self.session.clone(), self.number.to_string());
         loop {
             if let Some(rows) = self.client.query(sql, &[&session, &number]) {
-                let row = rows.first()?;
-                let attempt = row.get(0)?.as_u64()? as usize;
-                let counts = row.get(1)?.as_str()?.split_whitespace().collect::<Vec<_>>();
-                let counts = counts.chunks_exact(2).map(|two| {
-                    Some(Counts {
-                        rows_affected: two[0].parse().ok()?,
-                        last_insert_id: two[1].parse().ok()?,
-                    })
-                });
-                return Some((attempt, counts.collect::<Option<_>>()?));
+                let row = rows.first();
+                let attempt = row.and_then(|row| Some(row.get(0)?.as_u64()? as usize));
+                let text = row.and_then(|row| row.get(1)?.as_str());
+                let (Some(attempt), Some(text)) = (attempt, text) else {
+                    return End::Unknown(reason);
+                };
+                let plan = slot.plans.get(attempt);
+                return match plan.and_then(|plan| plan.counts(text, &self.tables)) {
+                    Some(counts) => End::Applied(attempt, counts),
+                    None => End::Unknown(COUNTS_LOST.to_owned()),
+                };
             }
             if begun.elapsed() > self.time_limit {
-                return None;
+                return End::Unknown(reason);
             }
             sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Learns about the tables of the calls that were applied, and forgets what they changed.
+    fn learn(&mut self, members: &[Member]) {
+        let statements = || members.iter().flat_map(|it| &it.statements);
+        if statements().any(|it| it.is_schema) {
+            self.tables.forget();
+        } else {
+            for plain in statements().filter_map(|it| it.plain.as_ref()) {
+                self.tables.learn(plain, &mut self.client);
+            }
+        }
+    }
+}
+
+/// The statements of a request, with those that record counts.
+struct Records {
+    /// The condition of the group's row.
+    group: String,
+    is_wanted: bool,
+    statements: Vec<String>,
+    owners: Vec<(Option<usize>, bool)>,
+    plan: Plan,
+    /// The run that is open, and the number of its calls.
+    run: Option<(Plain, usize)>,
+}
+
+impl Records {
+    fn add(&mut self, owner: usize, prepared: &Prepared, is_recorded: bool, plain: Option<&Plain>) {
+        let plain = plain.filter(|_| is_recorded);
+        let goes_on = self.run.as_ref().is_some_and(|(open, _)| Some(open) == plain);
+        if goes_on {
+            if let Some((_, 1)) = self.run {
+                self.record(OF_RUN);
+            }
+        } else {
+            self.end_run();
+        }
+        self.statements.push(prepared.text.clone());
+        self.owners.push((Some(owner), is_recorded));
+        match (plain, &mut self.run) {
+            (Some(_), Some((_, calls))) => *calls += 1,
+            (Some(plain), run) => *run = Some((plain.clone(), 1)),
+            (None, _) => {}
+        }
+        if let Some(plain) = plain {
+            self.plan.add_plain(plain, &prepared.text, goes_on);
+        } else if is_recorded {
+            self.plan.add_each();
+            self.record(EACH);
+        }
+    }
+
+    fn end_run(&mut self) {
+        if self.run.take().is_some() {
+            let sql = self.plan.end_run();
+            self.record(sql);
+        }
+    }
+
+    fn record(&mut self, counts: &str) {
+        if self.is_wanted {
+            let sql =
+                format!("UPDATE _leafpress_applied SET counts=counts||{counts}{}", self.group);
+            self.statements.push(json!([sql]).to_string());
+            self.owners.push((None, false));
+        }
+    }
+
+    fn end(mut self) -> (Vec<String>, Vec<(Option<usize>, bool)>, Plan) {
+        self.end_run();
+        if let Some(declarations) = self.plan.declarations() {
+            self.record(&declarations);
+        }
+        (self.statements, self.owners, self.plan)
     }
 }
 
@@ -360,13 +517,15 @@ fn member(index: usize, call: &Call<'_>) -> Result<Member> {
             .to_do("put the condition into the statement, as UPDATE … WHERE, and look at rows_changed"));
         }
     };
-    let bytes = statements.iter().map(|it: &Prepared| it.bytes + 200).sum();
-    if bytes > CALL_BYTES_MAX {
-        let reason =
-            format!("a call of {bytes} bytes would stop the cluster: {CALL_BYTES_MAX} are allowed");
+    let member = Member::new(index, kind, statements);
+    if member.bytes > CALL_BYTES_MAX {
+        let reason = format!(
+            "a call of {} bytes would stop the cluster: {CALL_BYTES_MAX} are allowed",
+            member.bytes
+        );
         return Err(Error::unsupported(reason).to_do("divide it into several calls"));
     }
-    Ok(Member { index, kind, statements, bytes })
+    Ok(member)
 }
 
 /// Statements of many rows each.
@@ -400,7 +559,7 @@ fn answer(member: &Member, counts: &mut impl Iterator<Item = Counts>) -> Answer 
 }
 
 /// The error of a statement, in SQLite's words.
-fn of_sqlite(reason: &str) -> Error {
+pub fn of_sqlite(reason: &str) -> Error {
     if reason.contains("constraint failed") {
         return Error::constraint(reason);
     }
@@ -409,7 +568,7 @@ fn of_sqlite(reason: &str) -> Error {
     Error::sqlite("carry out the statement", source).on_disk("nothing of this call")
 }
 
-fn not_taken(reason: &str) -> Error {
+pub fn not_taken(reason: &str) -> Error {
     let source = std::io::Error::other(reason.to_owned());
     Error::io("reach", std::path::Path::new("the cluster of rqlite"), source)
         .on_disk("nothing of this call")

@@ -161,9 +161,20 @@ fn execute(database: &Connection, statements: &[Value]) -> Value {
 fn query(database: &Connection, statements: &[Value]) -> Value {
     let (sql, values) = parts(&statements[0]);
     let mut statement = database.prepare(&sql).unwrap();
-    let row =
-        |row: &rusqlite::Row<'_>| Ok(json!([row.get::<_, i64>(0)?, row.get::<_, String>(1)?]));
+    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let row = |row: &rusqlite::Row<'_>| {
+        let value = |at| {
+            row.get(at).map(|value| match value {
+                Sql::Null => Value::Null,
+                Sql::Integer(number) => json!(number),
+                Sql::Real(number) => json!(number),
+                Sql::Text(text) => json!(text),
+                Sql::Blob(_) => panic!("a BLOB"),
+            })
+        };
+        (0..columns.len()).map(value).collect::<rusqlite::Result<Vec<Value>>>()
+    };
     let rows = statement.query_map(params_from_iter(values), row).unwrap();
-    let rows: Vec<Value> = rows.map(Result::unwrap).collect();
-    json!({"results": [{"columns": ["attempt", "counts"], "values": rows}]})
+    let rows: Vec<Vec<Value>> = rows.map(Result::unwrap).collect();
+    json!({"results": [{"columns": columns, "values": rows}]})
 }
