@@ -179,6 +179,7 @@ test-rqlite: rqlite-callers ## Kill and cut off leaders of real nodes of rqlite 
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_cluster.py --kills $(RQLITE_KILLS)
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_partitions.py --cuts $(RQLITE_CUTS)
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_load.py
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_tls.py
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_running.py --kills $(RQLITE_KILLS)
 
 # Jobs of Spark and Ray. A run of 50 takes about ten minutes.

@@ -260,6 +260,36 @@ def killed_leaders(cluster, tables, folder, kills):
     print(f"{kills} leaders were killed under loads: each row is there once")
 
 
+def the_doctor(cluster, tables):
+    """The doctor of a cluster, before and after the death of a follower."""
+    def examine():
+        done = subprocess.run([os.environ["LEAFPRESS"], "doctor", cluster.url(), "--json"], capture_output=True, text=True)
+        report = json.loads(done.stdout)
+        assert done.returncode == (0 if report["healthy"] else 1), done
+        return report, {check["number"]: check for check in report["checks"]}
+
+    report, checks = examine()
+    assert report["healthy"] and len(report["cluster"]["nodes"]) == 3, report
+    assert "leads in term" in checks[41]["evidence"] and "8" in checks[42]["evidence"], checks
+    assert all(abs(node["status"]["clock_ahead_s"]) < 5 for node in report["cluster"]["nodes"]), report
+    follower = next(node for node in range(3) if node != cluster.leader())
+    cluster.processes[follower].kill()
+    cluster.processes[follower].wait()
+    report, checks = examine()
+    assert not report["healthy"] and checks[40]["verdict"] == "care" and f"n{follower}" in checks[40]["evidence"], checks
+    assert "1 of 3 voters are gone" in checks[40]["risk"] and checks[41]["verdict"] == "ok", checks
+    other = next(node for node in range(3) if node not in (follower, cluster.leader()))
+    cluster.processes[other].kill()
+    cluster.processes[other].wait()
+    report, checks = examine()
+    assert "nothing can be written" in checks[40]["risk"] and checks[41]["verdict"] == "care", checks
+    for node in (follower, other):
+        cluster.processes[node] = cluster.start(node)
+    for node in (follower, other):
+        cluster.wait_until_ready(node)
+    print("the doctor finds dead nodes, and a cluster without a leader")
+
+
 def measure(cluster, tables, folder, rows):
     make_rows(folder / "many.csv", rows)
     for flags in (["--table", "many"], ["--table", "many", "--replace"], ["--table", "many", "--upsert"]):
@@ -293,6 +323,7 @@ def main():
             print("rows go into a running cluster as into a file, or not at all")
             killed_loads(cluster, tables, folder, flags.kills)
             killed_leaders(cluster, tables, folder, max(1, flags.kills // 2))
+            the_doctor(cluster, tables)
         finally:
             cluster.close()
 

@@ -16,10 +16,11 @@
 //! | `client` | requests over HTTP, to one node after the other |
 //! | `answer` | the meaning of an answer |
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
-//! | `counts` | counts of rows that outlive a lost answer |
+//! | `runs` | calls of one INSERT as one statement, with the counts of each |
 //! | `target` | groups, each applied once |
 //! | `node` | questions to one node |
 //! | `boot` | a file as the content of a new cluster |
+//! | `survey` | the state of each node |
 //! | [`load`] | rows into a running cluster, all or none |
 
 #![forbid(unsafe_code)]
@@ -33,12 +34,14 @@ mod address;
 mod answer;
 mod boot;
 mod client;
-mod counts;
 pub mod load;
 mod node;
+mod runs;
 mod statement;
+mod survey;
 mod target;
 
 pub use address::Address;
 pub use boot::{Booted, boot};
+pub use survey::{NodeState, NodeStatus, Survey, survey};
 pub use target::RqliteTarget;

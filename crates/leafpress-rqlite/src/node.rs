@@ -53,7 +53,7 @@ impl<'a> Node<'a> {
         serde_json::from_value(list).map_err(|_| self.refused("it does not list its cluster"))
     }
 
-    fn refused(&self, reason: &str) -> Error {
+    pub fn refused(&self, reason: &str) -> Error {
         Error::destination(&self.url, reason)
     }
 

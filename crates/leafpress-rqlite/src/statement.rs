@@ -10,7 +10,7 @@ use leafpress::writer::{Parameters, Statement};
 use leafpress::{Error, Result, SqlWord, script, sql_words};
 use serde_json::{Map, Value as Json, json};
 
-use crate::counts::Plain;
+use crate::runs::Plain;
 
 /// Statements that would end or leave the transaction of the group, or belong to a connection.
 const CONTROL: [&str; 12] = [

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::address::Address;
 use crate::answer::{Counts, Fate};
 use crate::client::{Client, Unread};
-use crate::counts::{EACH, OF_RUN, Plain, Plan, Tables};
+use crate::runs::{Plain, Plan, Tables};
 use crate::statement::{Prepared, prepare};
 
 /// A request of 256 MB stopped a cluster of three nodes.
@@ -47,8 +47,8 @@ const REQUEST_MAX: Duration = Duration::from_secs(20);
 /// An election takes less.
 const ELECTION_MAX: Duration = Duration::from_secs(10);
 
-const COUNTS_LOST: &str = "it was applied, once; the answer with its counts was lost, and the table is \
-     declared in another way than before";
+/// The error of a group whose tables are declared in another way than they were known.
+const GUARD_FAILED: &str = "NOT NULL constraint failed: _leafpress_applied.attempt";
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS _leafpress_applied(session TEXT, number INTEGER, \
      attempt INTEGER NOT NULL, at INTEGER NOT NULL, counts TEXT NOT NULL, \
@@ -101,6 +101,8 @@ struct Slot {
     attempts: Vec<Vec<usize>>,
     /// For each request, the records of its counts.
     plans: Vec<Plan>,
+    /// A run was refused, by one of its calls: each call is a statement now.
+    is_split: bool,
     /// Answers to calls that were refused and taken out.
     refused: Vec<(usize, String)>,
     /// A request may be applied later, or has been.
@@ -247,11 +249,17 @@ impl RqliteTarget {
         loop {
             slot.attempts.push(list.clone());
             let (statements, owners) = self.request(members, slot);
+            let is_run = |at: usize| owners.get(at).is_some_and(|it| it.0.is_none() && it.1);
             match self.send(&statements, begun, slot) {
                 Ok(Fate::Applied(counts)) => {
                     let own = counts.into_iter().zip(&owners).filter(|(_, it)| it.1);
-                    return End::Applied(slot.attempts.len() - 1, own.map(|(it, _)| it).collect());
+                    let own: Vec<Counts> = own.map(|(it, _)| it).collect();
+                    return of_applied(slot, slot.attempts.len() - 1, &own);
                 }
+                Ok(Fate::Rejected(Some(0), reason)) if reason.contains(GUARD_FAILED) => {
+                    self.tables.forget();
+                }
+                Ok(Fate::Rejected(Some(at), _)) if is_run(at) => slot.is_split = true,
                 Ok(Fate::Rejected(at, reason)) => {
                     if at == Some(0) && reason.contains("_leafpress_applied.") {
                         return self.applied(begun, slot, reason);
@@ -327,50 +335,65 @@ impl RqliteTarget {
     }
 
     /// The statements of the last attempt; for each its call, and whether its counts are of use.
-    fn request(
-        &self,
-        members: &[Member],
-        slot: &mut Slot,
-    ) -> (Vec<String>, Vec<(Option<usize>, bool)>) {
+    fn request(&self, members: &[Member], slot: &mut Slot) -> (Vec<String>, Vec<Owner>) {
         let (session, number) = (&self.session, self.number);
-        let (mut statements, mut owners) = (Vec::new(), Vec::new());
-        let attempt = slot.attempts.len() - 1;
-        if self.has_dedupe {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-            let insert = "INSERT INTO _leafpress_applied VALUES(?,?,?,?,'')";
-            statements.push(json!([insert, session, number, attempt, now]).to_string());
-            let clear = "UPDATE _leafpress_applied SET counts='' WHERE session=? AND number=?";
-            statements.push(json!([clear, session, number - 1]).to_string());
-            if number.is_multiple_of(DELETE_EVERY) {
-                let delete = format!(
-                    "DELETE FROM _leafpress_applied WHERE (session, number) IN (SELECT session, \
-                     number FROM _leafpress_applied WHERE at < ? ORDER BY at LIMIT {DELETED_MAX})"
-                );
-                statements.push(json!([delete, now.saturating_sub(KEPT.as_secs())]).to_string());
-            }
-        }
-        owners.resize(statements.len(), (None, false));
         let mut records = Records {
-            group: format!(" WHERE session='{session}' AND number={number}"),
+            record: format!(
+                "UPDATE _leafpress_applied SET counts=counts||changes()||' '||last_insert_rowid()||' ' \
+                 WHERE session='{session}' AND number={number}"
+            ),
             is_wanted: self.has_dedupe,
-            statements,
-            owners,
+            tables: &self.tables,
+            statements: Vec::new(),
+            owners: Vec::new(),
             plan: Plan::default(),
             run: None,
         };
-        let list = &slot.attempts[attempt];
+        let list = &slot.attempts[slot.attempts.len() - 1];
         let parts =
             list.iter().flat_map(|&at| members[at].statements.iter().map(move |it| (at, it)));
         // Within the group a table may become another one.
-        let has_schema = parts.clone().any(|(_, it)| it.is_schema);
+        let has_runs =
+            self.has_dedupe && !slot.is_split && !parts.clone().any(|(_, it)| it.is_schema);
         for (at, prepared) in parts {
             let is_recorded = prepared.is_counted && !matches!(members[at].kind, Kind::Batch);
-            let plain = prepared.plain.as_ref().filter(|it| !has_schema && self.tables.knows(it));
+            let plain = prepared.plain.as_ref();
+            let plain = plain.filter(|it| has_runs && is_recorded && self.tables.knows(it));
             records.add(at, prepared, is_recorded, plain);
         }
-        let (statements, owners, plan) = records.end();
-        slot.plans.push(plan);
+        records.end_run();
+        let (mut statements, mut owners) = (Vec::new(), Vec::new());
+        if self.has_dedupe {
+            statements = self.first_statements(slot.attempts.len() - 1, &records.plan);
+            owners.resize(statements.len(), (None, false));
+        }
+        statements.append(&mut records.statements);
+        owners.append(&mut records.owners);
+        slot.plans.push(records.plan);
         (statements, owners)
+    }
+
+    /// The statements that let a group be applied once, and tidy up.
+    fn first_statements(&self, attempt: usize, plan: &Plan) -> Vec<String> {
+        let (session, number) = (&self.session, self.number);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (guard, parameters) = plan.guard().unwrap_or(("true".to_owned(), Vec::new()));
+        let insert =
+            format!("INSERT INTO _leafpress_applied SELECT ?,?,CASE WHEN {guard} THEN ? END,?,''");
+        let mut first = vec![json!(insert), json!(session), json!(number)];
+        first.extend(parameters.into_iter().map(|it| json!(it)));
+        first.extend([json!(attempt), json!(now)]);
+        let clear = "UPDATE _leafpress_applied SET counts='' WHERE session=? AND number=?";
+        let mut statements =
+            vec![json!(first).to_string(), json!([clear, session, number - 1]).to_string()];
+        if number.is_multiple_of(DELETE_EVERY) {
+            let delete = format!(
+                "DELETE FROM _leafpress_applied WHERE (session, number) IN (SELECT session, \
+                 number FROM _leafpress_applied WHERE at < ? ORDER BY at LIMIT {DELETED_MAX})"
+            );
+            statements.push(json!([delete, now.saturating_sub(KEPT.as_secs())]).to_string());
+        }
+        statements
     }
 
     /// The request that was applied under this number, and its counts.
@@ -385,11 +408,14 @@ impl RqliteTarget {
                 let (Some(attempt), Some(text)) = (attempt, text) else {
                     return End::Unknown(reason);
                 };
-                let plan = slot.plans.get(attempt);
-                return match plan.and_then(|plan| plan.counts(text, &self.tables)) {
-                    Some(counts) => End::Applied(attempt, counts),
-                    None => End::Unknown(COUNTS_LOST.to_owned()),
+                let numbers: Vec<i64> =
+                    text.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+                let counts = |two: &[i64]| Counts {
+                    rows_affected: two[0].unsigned_abs(),
+                    last_insert_id: two[1],
                 };
+                let counts: Vec<Counts> = numbers.chunks_exact(2).map(counts).collect();
+                return of_applied(slot, attempt, &counts);
             }
             if begun.elapsed() > self.time_limit {
                 return End::Unknown(reason);
@@ -411,66 +437,77 @@ impl RqliteTarget {
     }
 }
 
-/// The statements of a request, with those that record counts.
-struct Records {
-    /// The condition of the group's row.
-    group: String,
-    is_wanted: bool,
-    statements: Vec<String>,
-    owners: Vec<(Option<usize>, bool)>,
-    plan: Plan,
-    /// The run that is open, and the number of its calls.
-    run: Option<(Plain, usize)>,
+/// The end of a number whose request with this index was applied, with the counts of its statements.
+fn of_applied(slot: &Slot, attempt: usize, counts: &[Counts]) -> End {
+    match slot.plans.get(attempt).and_then(|plan| plan.counts(counts)) {
+        Some(counts) => End::Applied(attempt, counts),
+        None => End::Unknown(
+            "it was applied, once; its counts of rows are not those of its calls".to_owned(),
+        ),
+    }
 }
 
-impl Records {
+/// The call of a statement, if it is one's alone, and whether its counts are of use.
+type Owner = (Option<usize>, bool);
+
+/// The statements of the calls of a request, with those that record counts.
+struct Records<'t> {
+    /// Adds the counts of the statement before it to the row of the group.
+    record: String,
+    is_wanted: bool,
+    tables: &'t Tables,
+    statements: Vec<String>,
+    owners: Vec<Owner>,
+    plan: Plan,
+    /// The run that is open: its calls, and the statement of each.
+    run: Option<(Plain, Vec<usize>, Vec<String>)>,
+}
+
+impl Records<'_> {
+    /// Adds a statement of a call: to the run that is open, or to a new one, if it is `plain`.
     fn add(&mut self, owner: usize, prepared: &Prepared, is_recorded: bool, plain: Option<&Plain>) {
-        let plain = plain.filter(|_| is_recorded);
-        let goes_on = self.run.as_ref().is_some_and(|(open, _)| Some(open) == plain);
-        if goes_on {
-            if let Some((_, 1)) = self.run {
-                self.record(OF_RUN);
+        let Some(plain) = plain else {
+            self.end_run();
+            self.push(prepared.text.clone(), (Some(owner), is_recorded));
+            if is_recorded {
+                self.plan.add_each();
+                self.record();
             }
-        } else {
+            return;
+        };
+        let fits = |(open, calls, _): &(Plain, Vec<usize>, Vec<String>)| {
+            open == plain && calls.len() < plain.rows_max()
+        };
+        if !self.run.as_ref().is_some_and(fits) {
             self.end_run();
         }
-        self.statements.push(prepared.text.clone());
-        self.owners.push((Some(owner), is_recorded));
-        match (plain, &mut self.run) {
-            (Some(_), Some((_, calls))) => *calls += 1,
-            (Some(plain), run) => *run = Some((plain.clone(), 1)),
-            (None, _) => {}
-        }
-        if let Some(plain) = plain {
-            self.plan.add_plain(plain, &prepared.text, goes_on);
-        } else if is_recorded {
-            self.plan.add_each();
-            self.record(EACH);
-        }
+        let (_, owners, calls) =
+            self.run.get_or_insert_with(|| (plain.clone(), Vec::new(), Vec::new()));
+        owners.push(owner);
+        calls.push(prepared.text.clone());
     }
 
     fn end_run(&mut self) {
-        if self.run.take().is_some() {
-            let sql = self.plan.end_run();
-            self.record(sql);
+        let Some((plain, owners, mut calls)) = self.run.take() else { return };
+        if let ([owner], Some(call)) = (owners.as_slice(), calls.pop_if(|_| owners.len() == 1)) {
+            self.push(call, (Some(*owner), true));
+            self.plan.add_each();
+        } else {
+            let text = self.plan.add_run(&plain, calls, self.tables);
+            self.push(text, (None, true));
         }
+        self.record();
     }
 
-    fn record(&mut self, counts: &str) {
+    fn record(&mut self) {
         if self.is_wanted {
-            let sql =
-                format!("UPDATE _leafpress_applied SET counts=counts||{counts}{}", self.group);
-            self.statements.push(json!([sql]).to_string());
-            self.owners.push((None, false));
+            self.push(json!([self.record]).to_string(), (None, false));
         }
     }
 
-    fn end(mut self) -> (Vec<String>, Vec<(Option<usize>, bool)>, Plan) {
-        self.end_run();
-        if let Some(declarations) = self.plan.declarations() {
-            self.record(&declarations);
-        }
-        (self.statements, self.owners, self.plan)
+    fn push(&mut self, statement: String, owner: Owner) {
+        self.statements.push(statement);
+        self.owners.push(owner);
     }
 }
 

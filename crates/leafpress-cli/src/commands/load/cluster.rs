@@ -16,6 +16,14 @@ pub fn url_of(database: &Path) -> Option<&str> {
     ["rqlite://", "rqlites://"].iter().any(|scheme| text.starts_with(scheme)).then_some(text)
 }
 
+/// The URL without credentials.
+#[cfg(feature = "rqlite")]
+pub fn shown(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("rqlite", url));
+    let place = rest.split('?').next().unwrap_or_default();
+    format!("{scheme}://{}", place.rsplit('@').next().unwrap_or_default())
+}
+
 /// A load into a cluster.
 #[cfg_attr(not(feature = "rqlite"), expect(dead_code, reason = "this build reaches no cluster"))]
 pub struct Load<'a> {
@@ -36,7 +44,7 @@ mod with_rqlite {
     use leafpress_rqlite::load::{Destination, Mode, Way};
     use leafpress_rqlite::{Address, boot};
 
-    use super::{CancelToken, Error, Load, Outcome, Path};
+    use super::{CancelToken, Error, Load, Outcome, Path, shown};
     use crate::commands::load::check::is_table;
     use crate::human;
     use crate::loading::is_stdin;
@@ -76,7 +84,7 @@ mod with_rqlite {
                     _ => return Err(Error::bug("an unknown way into a cluster")),
                 }
                 report.elapsed += began.elapsed();
-                report.database = self.shown_url().into();
+                report.database = shown(self.url).into();
             }
             Ok(outcome)
         }
@@ -94,13 +102,6 @@ mod with_rqlite {
                 }
                 _ => Ok(None),
             }
-        }
-
-        /// The URL without credentials.
-        fn shown_url(&self) -> String {
-            let (scheme, rest) = self.url.split_once("://").unwrap_or(("rqlite", self.url));
-            let place = rest.split('?').next().unwrap_or_default();
-            format!("{scheme}://{}", place.rsplit('@').next().unwrap_or_default())
         }
 
         fn boot(&self, address: &Address, file: &Path, report: &mut Report) -> Result<(), Error> {
@@ -174,10 +175,14 @@ impl Load<'_> {
         &self,
         _: impl FnOnce(&Path, Option<&str>) -> Result<Outcome, Error>,
     ) -> Result<Outcome, Error> {
-        let scheme = self.url.split("://").next().unwrap_or_default();
-        Err(Error::misuse(format!(
-            "{scheme}:// is a cluster of rqlite, which this build cannot reach"
-        ))
-        .to_do("install it so: cargo install --path crates/leafpress-cli --features rqlite"))
+        Err(not_built(self.url))
     }
+}
+
+/// The error of a build that knows no clusters.
+#[cfg(not(feature = "rqlite"))]
+pub fn not_built(url: &str) -> Error {
+    let scheme = url.split("://").next().unwrap_or_default();
+    Error::misuse(format!("{scheme}:// is a cluster of rqlite, which this build cannot reach"))
+        .to_do("install it so: cargo install --path crates/leafpress-cli --features rqlite")
 }

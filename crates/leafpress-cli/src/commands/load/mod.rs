@@ -22,6 +22,12 @@ use crate::{interrupt, output, summary};
 mod check;
 mod cluster;
 
+#[cfg(not(feature = "rqlite"))]
+pub use self::cluster::not_built;
+#[cfg(feature = "rqlite")]
+pub use self::cluster::shown;
+pub use self::cluster::url_of;
+
 /// Loads the inputs into one table.
 ///
 /// # Errors
@@ -40,9 +46,7 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
         let mut loader = loader(flags, database, &inputs, &token, &bar)?;
         if let Some(sql) = declaration {
             loader = loader.declaration(sql);
-        } else if let (None, Some((into, _))) =
-            (cluster::url_of(&flags.database), flags.existing.way())
-        {
+        } else if let (None, Some((into, _))) = (url_of(&flags.database), flags.existing.way()) {
             let makes_missing = matches!(into, IntoTable::Append | IntoTable::Replace);
             loader = loader.into_table(into).create_missing(makes_missing);
         }
@@ -52,7 +56,7 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
             load(loader, &inputs, &token).map(Outcome::Loaded)
         }
     };
-    let outcome = match cluster::url_of(&flags.database) {
+    let outcome = match url_of(&flags.database) {
         Some(url) => {
             let show = |rows, all| bar.send(rows, all, is_silent(flags));
             let cluster = cluster::Load { url, flags, inputs: &inputs, token: &token, show: &show };

@@ -1,13 +1,13 @@
-//! Counts of rows that outlive a lost answer, left in the row of the group by few statements.
+//! Runs: consecutive calls of one plain `INSERT INTO t(…) VALUES (?, …)` become one statement of many rows.
 //!
-//! A statement after each call doubles the work of all nodes. A *run*, consecutive calls of one plain
-//! `INSERT INTO t(…) VALUES (?, …)`, needs two: after its first call and after its last. Each call of it
-//! changes one row, and its rowid is the value that the caller gave, or the next number. That holds for a
-//! table without triggers and conflict clauses; its declaration is stored with the counts, and compared.
+//! A statement costs each node more than a row. The counts of each call are told from those of the
+//! statement: each row is one, and its rowid is the value that the caller gave, or the next number. That
+//! holds for a table without triggers, foreign keys and conflict clauses.
 //!
 //! Invariants:
-//! 1. Between the two records of a run stand its calls alone.
-//! 2. Counts of a run are given only if the table was declared as the writer knew it, in that transaction.
+//! 1. A group with a run is applied only if its tables are declared as the writer knew them: its first
+//!    statement fails otherwise ([`Plan::guard`]).
+//! 2. The rows of a run stand in the order of its calls.
 //!
 //! Must never: give a count that is a guess.
 
@@ -15,12 +15,13 @@ use std::collections::HashMap;
 
 use leafpress::rusqlite::Connection;
 use leafpress::rusqlite::types::Value;
-use leafpress::{SqlWord, sql_words};
+use leafpress::{SqlWord, quote_identifier, sql_words};
 use serde_json::Value as Json;
 
 use crate::answer::Counts;
 use crate::client::Client;
 use crate::load::declared::Declared;
+use crate::target::{PARAMETERS_MAX, ROWS_MAX};
 
 /// Columns beyond these have no bit in [`Plain::nulls`].
 const COLUMNS_MAX: usize = 128;
@@ -38,6 +39,9 @@ pub struct Plain {
     columns: Option<Vec<String>>,
     /// A bit for each parameter that is NULL: SQLite gives such a rowid a number.
     nulls: u128,
+    width: usize,
+    /// Bytes of the statement in JSON before its parameters.
+    head_bytes: usize,
 }
 
 impl Plain {
@@ -79,7 +83,31 @@ impl Plain {
         }
         let nulls = parameters.iter().enumerate().filter(|(_, value)| is_null(value));
         let nulls = nulls.fold(0, |bits, (at, _)| bits | 1 << at);
-        Some(Self { sql: sql.to_owned(), table, columns, nulls })
+        let head_bytes = Json::from(sql).to_string().len() + 1;
+        let width = parameters.len();
+        Some(Self { sql: sql.to_owned(), table, columns, nulls, width, head_bytes })
+    }
+
+    /// Rows of one statement at most.
+    pub fn rows_max(&self) -> usize {
+        (PARAMETERS_MAX / self.width.max(1)).clamp(1, ROWS_MAX)
+    }
+
+    /// One statement of the rows of these calls, in JSON.
+    fn merged(&self, calls: &[String]) -> String {
+        let columns = self.columns.as_ref().map_or(String::new(), |columns| {
+            let columns: Vec<String> = columns.iter().map(|it| quote_identifier(it)).collect();
+            format!("({})", columns.join(","))
+        });
+        let row = format!("({})", vec!["?"; self.width].join(","));
+        let rows = vec![&*row; calls.len()].join(",");
+        let sql = format!("INSERT INTO {}{columns} VALUES {rows}", quote_identifier(&self.table));
+        let mut text = format!("[{}", Json::from(sql));
+        for call in calls {
+            text.push_str(&call[self.head_bytes..call.len() - 1]);
+        }
+        text.push(']');
+        text
     }
 }
 
@@ -160,7 +188,7 @@ impl Tables {
     }
 }
 
-/// What the rows of the schema say of a table without triggers and conflict clauses.
+/// The facts of a table by the rows of the schema; `None` if a row may depend on another one, or be passed over.
 fn facts(rows: &[Json]) -> Option<Facts> {
     let text = |row: &Json, at: usize| Some(row.get(at)?.as_str()?.to_owned());
     let (mut create, mut indexes, mut all) = (None, Vec::new(), Vec::new());
@@ -174,9 +202,9 @@ fn facts(rows: &[Json]) -> Option<Facts> {
         all.push(sql);
     }
     let (name, create) = create?;
-    let may_pass_over_rows =
-        |word: &SqlWord<'_>| ["CONFLICT", "VIRTUAL"].iter().any(|it| word.is(it));
-    if sql_words(&create).iter().any(may_pass_over_rows) {
+    let is_special =
+        |word: &SqlWord<'_>| ["CONFLICT", "VIRTUAL", "REFERENCES"].iter().any(|it| word.is(it));
+    if sql_words(&create).iter().any(is_special) {
         return None;
     }
     let declared = Declared::of_sql(name, &create, &indexes, false).ok()?;
@@ -188,143 +216,115 @@ fn facts(rows: &[Json]) -> Option<Facts> {
     })
 }
 
-/// The records of one request, in their order.
+/// The counted statements of one request, in their order, and the declarations that they rely on.
 #[derive(Default)]
 pub struct Plan {
     entries: Vec<Entry>,
+    /// Table in small letters, and its declaration.
+    tables: Vec<(String, String)>,
 }
 
 enum Entry {
-    /// One call: the rows that it changed, and the last rowid.
+    /// The statement of one call.
     Each,
-    /// A run: its INSERT, and the statement of each call in JSON.
-    Run(Plain, Vec<String>),
+    Run(Run),
 }
 
-/// SQL that adds to the counts of a group: what stands after `counts||`.
-pub const EACH: &str = "changes()||' '||last_insert_rowid()||' '";
-pub const OF_RUN: &str = "total_changes()||' '||last_insert_rowid()||' '";
+/// Calls that became one statement.
+struct Run {
+    plain: Plain,
+    /// Their statements in JSON.
+    calls: Vec<String>,
+    /// The place of the rowid among the parameters, if the callers give it.
+    rowid_at: Option<usize>,
+    has_rowid: bool,
+}
 
 impl Plan {
-    /// Adds a call of an INSERT, to the last run or as the first of a new one.
-    pub fn add_plain(&mut self, plain: &Plain, statement: &str, goes_on: bool) {
-        match self.entries.last_mut() {
-            Some(Entry::Run(_, calls)) if goes_on => calls.push(statement.to_owned()),
-            _ => self.entries.push(Entry::Run(plain.clone(), vec![statement.to_owned()])),
-        }
-    }
-
-    /// Adds a call that is recorded by itself.
+    /// Adds a statement of one call.
     pub fn add_each(&mut self) {
         self.entries.push(Entry::Each);
     }
 
-    /// Ends the last run; a run of one call is recorded as any call.
-    pub fn end_run(&mut self) -> &'static str {
-        match self.entries.last_mut() {
-            Some(Entry::Run(_, calls)) if calls.len() > 1 => OF_RUN,
-            Some(entry) => {
-                *entry = Entry::Each;
-                EACH
-            }
-            None => EACH,
+    /// Adds a run of a table that is [known](Tables::knows); returns its statement in JSON.
+    pub fn add_run(&mut self, plain: &Plain, calls: Vec<String>, tables: &Tables) -> String {
+        let text = plain.merged(&calls);
+        let Some(facts) = tables.facts(plain) else { return text };
+        if !self.tables.iter().any(|(table, _)| *table == plain.table) {
+            self.tables.push((plain.table.clone(), facts.sql.clone()));
         }
+        let rowid_at = facts.rowid_alias.as_ref().and_then(|alias| {
+            let columns = plain.columns.as_ref().unwrap_or(&facts.columns);
+            let at = columns.iter().position(|it| it.eq_ignore_ascii_case(alias))?;
+            (plain.nulls & 1 << at == 0).then_some(at)
+        });
+        let (plain, has_rowid) = (plain.clone(), facts.has_rowid);
+        self.entries.push(Entry::Run(Run { plain, calls, rowid_at, has_rowid }));
+        text
     }
 
-    fn tables(&self) -> Vec<&Plain> {
-        let mut tables: Vec<&Plain> = Vec::new();
-        for entry in &self.entries {
-            if let Entry::Run(plain, _) = entry
-                && !tables.iter().any(|it| it.table == plain.table)
-            {
-                tables.push(plain);
-            }
+    /// A condition that holds if the tables of the runs are declared as they were known, and its
+    /// parameters; `None` without runs.
+    pub fn guard(&self) -> Option<(String, Vec<&str>)> {
+        let one = "(SELECT group_concat(sql,char(10)) FROM (SELECT sql FROM sqlite_schema WHERE \
+                   lower(tbl_name)=? AND sql IS NOT NULL ORDER BY name)) IS ?";
+        let all = vec![one; self.tables.len()].join(" AND ");
+        let parameters = self.tables.iter().flat_map(|(table, sql)| [&**table, &**sql]);
+        (!self.tables.is_empty()).then(|| (all, parameters.collect()))
+    }
+
+    /// Counts of each call from those of each statement; `None` if they do not fit.
+    pub fn counts(&self, of_statements: &[Counts]) -> Option<Vec<Counts>> {
+        if of_statements.len() != self.entries.len() {
+            return None;
         }
-        tables
-    }
-
-    /// SQL of all that declares the tables of the runs; `None` without runs.
-    pub fn declarations(&self) -> Option<String> {
-        let one = |plain: &&Plain| {
-            let table = plain.table.replace('\'', "''");
-            format!(
-                "'|'||(SELECT group_concat(sql, char(10)) FROM (SELECT sql FROM sqlite_schema WHERE \
-                 lower(tbl_name) = '{table}' AND sql IS NOT NULL ORDER BY name))"
-            )
-        };
-        let tables: Vec<String> = self.tables().iter().map(one).collect();
-        (!tables.is_empty()).then(|| tables.join("||"))
-    }
-
-    /// Counts of the recorded statements from the text that they left; `None` if they cannot be told.
-    pub fn counts(&self, text: &str, tables: &Tables) -> Option<Vec<Counts>> {
-        let (numbers, declarations) = text.split_once('|').unwrap_or((text, ""));
-        let known: Option<Vec<&str>> =
-            self.tables().iter().map(|it| Some(tables.facts(it)?.sql.as_str())).collect();
-        let is_as_known = known.is_some_and(|known| known.join("|") == declarations);
-        let mut numbers = numbers.split_whitespace().map(|it| it.parse::<i64>().ok());
-        let mut next = || numbers.next().flatten();
         let mut all = Vec::new();
-        for entry in &self.entries {
-            let (first, first_rowid) = (next()?, next()?);
-            let Entry::Run(plain, calls) = entry else {
-                all.push(Counts {
-                    rows_affected: first.unsigned_abs(),
-                    last_insert_id: first_rowid,
-                });
-                continue;
-            };
-            let (last, last_rowid) = (next()?, next()?);
-            // The first record has changed a row, too.
-            if !is_as_known || last - first != i64::try_from(calls.len()).ok()? {
-                return None;
+        for (entry, counts) in self.entries.iter().zip(of_statements) {
+            match entry {
+                Entry::Each => all.push(*counts),
+                Entry::Run(run) => {
+                    let rowids = run.rowids(*counts)?.into_iter();
+                    all.extend(rowids.map(|it| Counts { rows_affected: 1, last_insert_id: it }));
+                }
             }
-            let facts = tables.facts(plain)?;
-            let rowids = rowids(plain, facts, calls, first_rowid, last_rowid)?;
-            all.extend(
-                rowids.into_iter().map(|it| Counts { rows_affected: 1, last_insert_id: it }),
-            );
         }
         Some(all)
     }
 }
 
-/// The rowid of each call of a run.
-fn rowids(
-    plain: &Plain,
-    facts: &Facts,
-    calls: &[String],
-    first: i64,
-    last: i64,
-) -> Option<Vec<i64>> {
-    if !facts.has_rowid {
-        return Some(vec![last; calls.len()]);
-    }
-    let given = facts.rowid_alias.as_ref().and_then(|alias| {
-        let columns = plain.columns.as_ref().unwrap_or(&facts.columns);
-        let at = columns.iter().position(|it| it.eq_ignore_ascii_case(alias))?;
-        (plain.nulls & 1 << at == 0).then_some(at)
-    });
-    match given {
-        Some(at) => {
-            let memory = Connection::open_in_memory().ok()?;
-            calls.iter().map(|call| given_rowid(&memory, call, at)).collect()
+impl Run {
+    /// The rowid of each call.
+    fn rowids(&self, counts: Counts) -> Option<Vec<i64>> {
+        let (calls, last) = (self.calls.len(), counts.last_insert_id);
+        if counts.rows_affected != calls as u64 {
+            return None;
         }
-        // Each is one more than the largest rowid, unless that is the largest number of all.
-        None if last - first == calls.len() as i64 - 1 => Some((first..=last).collect()),
-        None => None,
+        match self.rowid_at {
+            _ if !self.has_rowid => Some(vec![last; calls]),
+            Some(at) => {
+                let memory = Connection::open_in_memory().ok()?;
+                let text = |call: &String| self.plain.rowid_of(call, at, &memory);
+                self.calls.iter().map(text).collect()
+            }
+            // Each is one more than the largest rowid. The largest number of all has no next one:
+            // nodes would choose at random, each another one.
+            None => Some((last - calls as i64 + 1..=last).collect()),
+        }
     }
 }
 
-/// A rowid that the caller gave, as SQLite takes it: a text or a real number that is an integer too.
-fn given_rowid(memory: &Connection, call: &str, at: usize) -> Option<i64> {
-    let call: Json = serde_json::from_str(call).ok()?;
-    match call.get(at + 1)? {
-        Json::Number(number) if number.is_i64() => number.as_i64(),
-        other => {
-            let text = other.as_str().map_or_else(|| other.to_string(), str::to_owned);
-            let sql = "SELECT CAST(CAST(?1 AS NUMERIC) AS INTEGER)";
-            memory.query_row(sql, [text], |row| row.get(0)).ok()
+impl Plain {
+    /// A rowid that the caller gave, as SQLite takes it: a text or a real number that is an integer too.
+    fn rowid_of(&self, call: &str, at: usize, memory: &Connection) -> Option<i64> {
+        let parameters = format!("[{}", &call[self.head_bytes + 1..]);
+        let parameters: Vec<Json> = serde_json::from_str(&parameters).ok()?;
+        match parameters.get(at)? {
+            Json::Number(number) if number.is_i64() => number.as_i64(),
+            other => {
+                let text = other.as_str().map_or_else(|| other.to_string(), str::to_owned);
+                let sql = "SELECT CAST(CAST(?1 AS NUMERIC) AS INTEGER)";
+                memory.query_row(sql, [text], |row| row.get(0)).ok()
+            }
         }
     }
 }
@@ -367,7 +367,36 @@ mod tests {
     }
 
     #[test]
-    fn tables_whose_rows_may_be_passed_over_are_not_known() {
+    fn calls_become_one_statement_and_each_has_its_rowid() {
+        let plain = Plain::of(
+            "INSERT INTO t(b, a) VALUES (?1, ?2)",
+            &[Value::Null, Value::Text("7".to_owned())],
+        )
+        .unwrap();
+        let call = |a: &str| format!("[\"INSERT INTO t(b, a) VALUES (?1, ?2)\",null,{a}]");
+        let calls = vec![call("\"7\""), call("5.0"), call("-3")];
+        let row = |create: &str| [serde_json::json!(["table", "t", create])];
+        let mut tables = Tables::default();
+        let mut told = |create: &str| {
+            tables.known.insert("t".to_owned(), facts(&row(create)));
+            let mut plan = Plan::default();
+            let text = plan.add_run(&plain, calls.clone(), &tables);
+            assert_eq!(
+                text,
+                "[\"INSERT INTO \\\"t\\\"(\\\"b\\\",\\\"a\\\") VALUES (?,?),(?,?),(?,?)\",null,\"7\",null,5.0,null,-3]"
+            );
+            assert_eq!(plan.guard().unwrap().1, ["t", create]);
+            assert!(plan.counts(&[Counts { rows_affected: 2, last_insert_id: 9 }]).is_none());
+            let counts = plan.counts(&[Counts { rows_affected: 3, last_insert_id: 9 }]).unwrap();
+            counts.into_iter().map(|it| it.last_insert_id).collect::<Vec<_>>()
+        };
+        assert_eq!(told("CREATE TABLE t(a INTEGER PRIMARY KEY, b)"), [7, 5, -3]);
+        assert_eq!(told("CREATE TABLE t(a, b INTEGER PRIMARY KEY)"), [7, 8, 9]);
+        assert_eq!(told("CREATE TABLE t(a, b)"), [7, 8, 9]);
+    }
+
+    #[test]
+    fn tables_whose_rows_depend_on_one_another_are_not_known() {
         let row = |kind: &str, sql: &str| serde_json::json!([kind, "t", sql]);
         let table = row("table", "CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
         let known = facts(std::slice::from_ref(&table)).unwrap();
@@ -376,6 +405,7 @@ mod tests {
         assert!(facts(&[table, trigger]).is_none());
         assert!(facts(&[row("table", "CREATE TABLE t(a UNIQUE ON CONFLICT IGNORE)")]).is_none());
         assert!(facts(&[row("view", "CREATE VIEW t AS SELECT 1")]).is_none());
+        assert!(facts(&[row("table", "CREATE TABLE t(a REFERENCES t(b))")]).is_none());
         assert!(facts(&[]).is_none());
     }
 }
