@@ -16,6 +16,8 @@
 //! | `client` | requests over HTTP, to one node after the other |
 //! | `answer` | the meaning of an answer |
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
+//! | `limits` | limits of what is sent |
+//! | `declared` | a table that is on the cluster |
 //! | `runs` | calls of one INSERT as one statement, with the counts of each |
 //! | `target` | groups, each applied once |
 //! | `node` | questions to one node |
@@ -34,6 +36,8 @@ mod address;
 mod answer;
 mod boot;
 mod client;
+mod declared;
+mod limits;
 pub mod load;
 mod node;
 mod runs;

@@ -20,8 +20,8 @@ use serde_json::Value as Json;
 
 use crate::answer::Counts;
 use crate::client::Client;
-use crate::load::declared::Declared;
-use crate::target::{PARAMETERS_MAX, ROWS_MAX};
+use crate::declared::Declared;
+use crate::limits::{PARAMETERS_MAX, ROWS_MAX};
 
 /// Columns beyond these have no bit in [`Plain::nulls`].
 const COLUMNS_MAX: usize = 128;

@@ -24,17 +24,10 @@ use serde_json::{Value, json};
 use crate::address::Address;
 use crate::answer::{Counts, Fate};
 use crate::client::{Client, Unread};
+use crate::limits::{CALL_BYTES_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX};
 use crate::runs::{Plain, Plan, Tables};
 use crate::statement::{Prepared, prepare};
 
-/// A request of 256 MB stopped a cluster of three nodes.
-const GROUP_BYTES_MAX: usize = 4 << 20;
-pub const CALL_BYTES_MAX: usize = 16 << 20;
-/// SQLite takes 32,766 parameters in a statement.
-pub const PARAMETERS_MAX: usize = 30_000;
-pub const ROWS_MAX: usize = 500;
-/// Rows of old groups stay so long: no request can arrive later than that.
-pub const KEPT: Duration = Duration::from_secs(15 * 60);
 /// Each such group deletes old rows, at most [`DELETED_MAX`]: more than are made meanwhile.
 const DELETE_EVERY: u64 = 64;
 const DELETED_MAX: u32 = 1_000;

@@ -15,7 +15,6 @@
 //!
 //! Must never: drop a staging table whose load may be going on, or change a value on its way.
 
-pub(crate) mod declared;
 mod rows;
 
 use std::path::Path;
@@ -27,29 +26,17 @@ use serde_json::Value;
 
 use crate::address::Address;
 use crate::boot::TABLES;
+pub use crate::declared::Mode;
+use crate::declared::{Declared, REFERRING, SCHEMA};
+use crate::limits::KEPT;
 use crate::node::{Node, Peer};
 use crate::statement::{Prepared, check_declaration};
-use crate::target::{KEPT, RqliteTarget};
-
-use self::declared::Declared;
+use crate::target::RqliteTarget;
 
 /// The beginning of the name of a staging table; the session of the load follows.
 const STAGE: &str = "_leafpress_load_";
 /// Nodes carry the last transaction out for longer than a group: they build the table's indexes in it.
 const LAST_MAX: Duration = Duration::from_secs(30 * 60);
-
-/// Treatment of the rows of a table that is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// All new rows are added; one with a key that is there ends the load.
-    Append,
-    /// The new rows take the place of all that are there.
-    Replace,
-    /// New rows with a key that is there are left out.
-    Ignore,
-    /// New rows with a key that is there give the old row their values.
-    Upsert,
-}
 
 /// Progress of a load: rows sent, and all rows.
 pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<()>;
@@ -110,7 +97,11 @@ impl Destination {
         let mut target = RqliteTarget::new(address.clone());
         let tables = target.read(TABLES, &[])?;
         let declared = match (table, mode) {
-            (Some(table), Some(mode)) => Declared::read(&mut target, table, mode)?,
+            (Some(table), Some(mode)) => {
+                let schema = target.read(SCHEMA, &[table])?;
+                let referring = target.read(REFERRING, &[table])?;
+                Declared::read(table, mode, &schema, &referring)?
+            }
             _ => None,
         };
         if let (None, Some(table), Some(_), false) = (&declared, table, mode, makes_missing) {

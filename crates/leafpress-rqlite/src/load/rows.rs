@@ -16,8 +16,8 @@ use leafpress::{Error, Result, quote_identifier};
 use serde_json::json;
 
 use super::open;
+use crate::limits::{CALL_BYTES_MAX, PARAMETERS_MAX, ROWS_MAX};
 use crate::statement::Prepared;
-use crate::target::{CALL_BYTES_MAX, PARAMETERS_MAX, ROWS_MAX};
 
 /// A group waits for no other one that long, and the writes of other programs go between two groups.
 const GROUP_BYTES: usize = 1 << 20;

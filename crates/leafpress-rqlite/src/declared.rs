@@ -7,17 +7,29 @@
 use leafpress::rusqlite::{self, Connection};
 use leafpress::{Error, Result, quote_identifier};
 
-use super::Mode;
-use crate::target::RqliteTarget;
+use serde_json::Value;
 
 /// Rows of the schema that belong to a table.
-const SCHEMA: &str = "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE \
+pub const SCHEMA: &str = "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE \
      tbl_name = ?1 COLLATE NOCASE AND substr(name, 1, 7) <> 'sqlite_'";
 /// Tables whose foreign keys refer to a table by a rule that would touch their rows, if foreign keys hold.
-const REFERRING: &str = "SELECT DISTINCT t.name, f.on_delete FROM sqlite_schema AS t, \
+pub const REFERRING: &str = "SELECT DISTINCT t.name, f.on_delete FROM sqlite_schema AS t, \
      pragma_foreign_key_list(t.name) AS f, pragma_foreign_keys AS k WHERE t.type = 'table' AND \
      k.foreign_keys = 1 AND f.\"table\" = ?1 COLLATE NOCASE AND t.name <> ?1 COLLATE NOCASE \
      AND f.on_delete <> 'NO ACTION'";
+
+/// Treatment of the rows of a table that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// All new rows are added; one with a key that is there ends the load.
+    Append,
+    /// The new rows take the place of all that are there.
+    Replace,
+    /// New rows with a key that is there are left out.
+    Ignore,
+    /// New rows with a key that is there give the old row their values.
+    Upsert,
+}
 
 /// A table, as far as a load has to know it.
 #[derive(Debug)]
@@ -47,14 +59,18 @@ struct Column {
 }
 
 impl Declared {
-    /// Reads the table; `None` if it is not there.
+    /// Reads the table from the rows of [`SCHEMA`] and of [`REFERRING`]; `None` if it is not there.
     ///
     /// # Errors
     /// It is a view or a virtual table, or the mode cannot be kept.
-    pub fn read(target: &mut RqliteTarget, table: &str, mode: Mode) -> Result<Option<Self>> {
-        let schema = target.read(SCHEMA, &[table])?;
+    pub fn read(
+        table: &str,
+        mode: Mode,
+        schema: &[Value],
+        referring: &[Value],
+    ) -> Result<Option<Self>> {
         let texts = |kind: &str| -> Vec<(String, String)> {
-            let row = |row: &serde_json::Value| {
+            let row = |row: &Value| {
                 let text = |at: usize| row.get(at)?.as_str();
                 (text(0)? == kind).then(|| Some((text(1)?.to_owned(), text(2)?.to_owned())))?
             };
@@ -73,7 +89,6 @@ impl Declared {
         let read = Self::of_sql(name, &create, &indexes, !triggers.is_empty());
         let declared = read
             .map_err(|error| refused(table, &format!("its declaration cannot be read: {error}")))?;
-        let referring = target.read(REFERRING, &[table])?;
         if let (Mode::Replace, Some(row)) = (mode, referring.first()) {
             return Err(refused(
                 table,
