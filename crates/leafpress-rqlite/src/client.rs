@@ -70,15 +70,20 @@ impl Client {
     /// The rows of a query that sees all that was committed before it; `None` if it cannot be
     /// answered now.
     pub fn query(&mut self, sql: &str, parameters: &[&str]) -> Option<Vec<Value>> {
-        self.rows(sql, parameters).ok()
+        self.rows(sql, parameters, REQUEST_MAX).ok()
     }
 
-    /// The rows of a query that sees all that was committed before it.
-    pub fn rows(&mut self, sql: &str, parameters: &[&str]) -> Result<Vec<Value>, Unread> {
+    /// As [`query`](Self::query), with the longest time for an answer, and the reason if there is none.
+    pub fn rows(
+        &mut self,
+        sql: &str,
+        parameters: &[&str],
+        limit: Duration,
+    ) -> Result<Vec<Value>, Unread> {
         let mut statement = vec![json!(sql)];
         statement.extend(parameters.iter().map(|it| json!(it)));
         let body = json!([statement]).to_string();
-        let rows = match self.post("/db/query?level=strong", &body, REQUEST_MAX) {
+        let rows = match self.post("/db/query?level=strong", &body, limit) {
             Ok((status, body)) => rows(status, &body),
             Err(fate) => Err(Unread::Unanswered(fate.reason())),
         };

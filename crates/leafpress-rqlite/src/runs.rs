@@ -21,7 +21,7 @@ use serde_json::Value as Json;
 use crate::answer::Counts;
 use crate::client::Client;
 use crate::declared::Declared;
-use crate::limits::{PARAMETERS_MAX, ROWS_MAX};
+use crate::limits::{PARAMETERS_MAX, PATIENCE, ROWS_MAX};
 
 /// Columns beyond these have no bit in [`Plain::nulls`].
 const COLUMNS_MAX: usize = 128;
@@ -173,7 +173,7 @@ impl Tables {
         if self.known.len() >= TABLES_MAX {
             self.forget();
         }
-        if let Ok(rows) = client.rows(SCHEMA, &[&plain.table]) {
+        if let Ok(rows) = client.rows(SCHEMA, &[&plain.table], PATIENCE) {
             self.known.insert(plain.table.clone(), facts(&rows));
         }
     }

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::address::Address;
 use crate::answer::{Counts, Fate};
 use crate::client::{Client, Unread};
-use crate::limits::{CALL_BYTES_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX};
+use crate::limits::{CALL_BYTES_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, PATIENCE, ROWS_MAX};
 use crate::runs::{Plain, Plan, Tables};
 use crate::statement::{Prepared, prepare};
 
@@ -32,9 +32,7 @@ use crate::statement::{Prepared, prepare};
 const DELETE_EVERY: u64 = 64;
 const DELETED_MAX: u32 = 1_000;
 
-/// Time for the first answer to a group; each further one has twice as much. A node that is cut off
-/// does not say so, and the next one may lead.
-const PATIENCE: Duration = Duration::from_millis(2_500);
+/// The longest time for an answer to a request that is sent again.
 const REQUEST_MAX: Duration = Duration::from_secs(20);
 
 /// An election takes less.
@@ -183,7 +181,7 @@ impl RqliteTarget {
     pub(crate) fn read(&mut self, sql: &str, parameters: &[&str]) -> Result<Vec<Value>> {
         let end = Instant::now() + ELECTION_MAX;
         loop {
-            match self.client.rows(sql, parameters) {
+            match self.client.rows(sql, parameters, REQUEST_MAX) {
                 Ok(rows) => return Ok(rows),
                 Err(Unread::Refused(reason)) => return Err(of_sqlite(&reason)),
                 Err(Unread::Unanswered(reason)) if Instant::now() > end => {
@@ -394,7 +392,7 @@ impl RqliteTarget {
         let sql = "SELECT attempt, counts FROM _leafpress_applied WHERE session=? AND number=?+0";
         let (session, number) = (self.session.clone(), self.number.to_string());
         loop {
-            if let Some(rows) = self.client.query(sql, &[&session, &number]) {
+            if let Ok(rows) = self.client.rows(sql, &[&session, &number], PATIENCE) {
                 let row = rows.first();
                 let attempt = row.and_then(|row| Some(row.get(0)?.as_u64()? as usize));
                 let text = row.and_then(|row| row.get(1)?.as_str());

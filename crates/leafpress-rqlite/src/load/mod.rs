@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leafpress::rusqlite::{self, Connection, OpenFlags};
-use leafpress::{Error, ErrorKind, Result, quote_identifier};
+use leafpress::{Error, Result, quote_identifier};
 use serde_json::Value;
 
 use crate::address::Address;
@@ -31,7 +31,7 @@ use crate::declared::{Declared, REFERRING, SCHEMA};
 use crate::limits::KEPT;
 use crate::node::{Node, Peer};
 use crate::statement::{Prepared, check_declaration};
-use crate::target::RqliteTarget;
+use crate::target::{RqliteTarget, not_taken};
 
 /// The beginning of the name of a staging table; the session of the load follows.
 const STAGE: &str = "_leafpress_load_";
@@ -148,7 +148,7 @@ impl Destination {
     ///
     /// # Errors
     /// Those of SQLite on the cluster, such as a key that is there; no node answers; `on_progress` ends the
-    /// load: then the tables are as they were. [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if the
+    /// load: then the tables are as they were. [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown) if the
     /// last transaction was not answered.
     pub fn load(
         &self,
@@ -168,12 +168,18 @@ impl Destination {
         }
         let left_over = drop_left_over(&mut target)?;
         let mut load = Load { target, stage, source: &source, table };
-        let sent = load.send(pressed, on_progress).and_then(|sent| {
-            let (last, parts) =
-                load.last(self.declared.as_ref().zip(self.mode), analyze, &source)?;
-            Ok(Sent { left_over, ..parts.into_sent(sent, last) })
-        });
-        sent.map_err(|error| load.give_up(error))
+        let sent = match load.send(pressed, on_progress) {
+            Ok(sent) => sent,
+            // A group that may arrive later finds no table.
+            Err(error) if error.is_outcome_unknown() => {
+                return Err(load.give_up(not_taken(&error.to_string())));
+            }
+            Err(error) => return Err(load.give_up(error)),
+        };
+        let into = self.declared.as_ref().zip(self.mode);
+        let (last, counts) =
+            load.last(into, analyze, &source).map_err(|error| load.give_up(error))?;
+        Ok(Sent { left_over, ..counts.into_sent(sent, last) })
     }
 }
 
@@ -425,7 +431,7 @@ impl Load<'_> {
         let drop = format!("DROP TABLE IF EXISTS {}", quote_identifier(&self.stage));
         self.target.set_time_limit(Duration::from_secs(10));
         let is_dropped = self.target.apply_once(vec![own(&drop)]).is_ok();
-        if let ErrorKind::OutcomeUnknown { .. } = error.kind() {
+        if error.is_outcome_unknown() {
             return error.to_do(format!(
                 "look whether the rows are in {}: all of them are, or none; then load again if need be",
                 self.table
