@@ -67,13 +67,7 @@ impl Client {
         fate
     }
 
-    /// The rows of a query that sees all that was committed before it; `None` if it cannot be
-    /// answered now.
-    pub fn query(&mut self, sql: &str, parameters: &[&str]) -> Option<Vec<Value>> {
-        self.rows(sql, parameters, REQUEST_MAX).ok()
-    }
-
-    /// As [`query`](Self::query), with the longest time for an answer, and the reason if there is none.
+    /// The rows of a query that sees all that was committed before it, or the reason why there are none.
     pub fn rows(
         &mut self,
         sql: &str,
