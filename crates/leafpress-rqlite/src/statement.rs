@@ -10,6 +10,8 @@ use leafpress::writer::{Parameters, Statement};
 use leafpress::{Error, Result, SqlWord, script, sql_words};
 use serde_json::{Map, Value as Json, json};
 
+use crate::runs::Plain;
+
 /// Statements that would end or leave the transaction of the group, or belong to a connection.
 const CONTROL: [&str; 12] = [
     "ATTACH",
@@ -27,6 +29,8 @@ const CONTROL: [&str; 12] = [
 ];
 /// Statements whose count of rows means something.
 const COUNTED: [&str; 5] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"];
+/// Statements that change the schema.
+const SCHEMA: [&str; 3] = ["CREATE", "ALTER", "DROP"];
 /// Words that give another value on each node or at each time.
 const RANDOM: [&str; 2] = ["RANDOM", "RANDOMBLOB"];
 const CLOCK_WORDS: [&str; 3] = ["CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"];
@@ -37,11 +41,21 @@ const OF_CONNECTION: [&str; 3] = ["CHANGES", "TOTAL_CHANGES", "LAST_INSERT_ROWID
 /// A statement in rqlite's form.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    /// The SQL and its values.
-    pub json: Json,
+    /// The SQL and its values, as JSON.
+    pub text: String,
     /// The number of rows that it changes is of interest.
     pub is_counted: bool,
-    pub bytes: usize,
+    /// It changes the schema.
+    pub is_schema: bool,
+    /// The INSERT, if it is a plain one.
+    pub plain: Option<Plain>,
+}
+
+impl Prepared {
+    /// A statement of Leafpress itself, in JSON.
+    pub fn own(text: String, is_counted: bool) -> Self {
+        Self { text, is_counted, is_schema: false, plain: None }
+    }
 }
 
 /// Checks a statement and puts it into rqlite's form.
@@ -75,9 +89,21 @@ pub fn prepare(statement: &Statement) -> Result<Prepared> {
         _ => return Err(Error::unsupported("parameters of this kind cannot be sent to rqlite")),
     }
     let is_counted = matches!(words.first(), Some(Token::Word(word)) if COUNTED.contains(&&**word));
-    let json = Json::Array(array);
-    let bytes = json.to_string().len();
-    Ok(Prepared { json, is_counted, bytes })
+    let is_schema = matches!(words.first(), Some(Token::Word(word)) if SCHEMA.contains(&&**word));
+    let plain = match &statement.parameters {
+        Parameters::Positional(values) => Plain::of(&statement.sql, values),
+        _ => None,
+    };
+    Ok(Prepared { text: Json::Array(array).to_string(), is_counted, is_schema, plain })
+}
+
+/// Refuses a declaration that would give another value on each node.
+///
+/// # Errors
+/// As those of [`prepare`], but for tables of Leafpress.
+pub fn check_declaration(sql: &str) -> Result<()> {
+    let tokens: Vec<Token> = tokens(sql).into_iter().filter(|it| !it.is_own_table()).collect();
+    check(&tokens, &Parameters::Positional(Vec::new()))
 }
 
 /// A value as JSON.
@@ -233,7 +259,7 @@ mod tests {
         ];
         let prepared = of("INSERT INTO t VALUES (?,?,?,?,?)", values).unwrap();
         assert_eq!(
-            prepared.json.to_string(),
+            prepared.text,
             r#"["INSERT INTO t VALUES (?,?,?,?,?)",-9223372036854775808,1.0,null,null,"a\u0000ü"]"#
         );
         assert!(prepared.is_counted && !of("CREATE TABLE t(a)", vec![]).unwrap().is_counted);

@@ -23,20 +23,23 @@ use serde_json::{Value, json};
 
 use crate::address::Address;
 use crate::answer::{Counts, Fate};
-use crate::client::Client;
+use crate::client::{Client, Unread};
+use crate::limits::{CALL_BYTES_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, PATIENCE, ROWS_MAX};
+use crate::runs::{Plain, Plan, Tables};
 use crate::statement::{Prepared, prepare};
 
-/// A request of 256 MB stopped a cluster of three nodes.
-const GROUP_BYTES_MAX: usize = 4 << 20;
-const CALL_BYTES_MAX: usize = 16 << 20;
-/// SQLite takes 32,766 parameters in a statement.
-const PARAMETERS_MAX: usize = 30_000;
-const ROWS_MAX: usize = 500;
-/// Rows of old groups stay so long: no request can arrive later than that.
-const KEPT: Duration = Duration::from_secs(15 * 60);
 /// Each such group deletes old rows, at most [`DELETED_MAX`]: more than are made meanwhile.
 const DELETE_EVERY: u64 = 64;
 const DELETED_MAX: u32 = 1_000;
+
+/// The longest time for an answer to a request that is sent again.
+const REQUEST_MAX: Duration = Duration::from_secs(20);
+
+/// An election takes less.
+const ELECTION_MAX: Duration = Duration::from_secs(10);
+
+/// The error of a group whose tables are declared in another way than they were known.
+const GUARD_FAILED: &str = "NOT NULL constraint failed: _leafpress_applied.attempt";
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS _leafpress_applied(session TEXT, number INTEGER, \
      attempt INTEGER NOT NULL, at INTEGER NOT NULL, counts TEXT NOT NULL, \
@@ -57,6 +60,7 @@ pub struct RqliteTarget {
     has_table: bool,
     time_limit: Duration,
     has_dedupe: bool,
+    tables: Tables,
 }
 
 /// A call on its way: its place in the group and its statements.
@@ -65,6 +69,13 @@ struct Member {
     kind: Kind,
     statements: Vec<Prepared>,
     bytes: usize,
+}
+
+impl Member {
+    fn new(index: usize, kind: Kind, statements: Vec<Prepared>) -> Self {
+        let bytes = statements.iter().map(|it| it.text.len() + 200).sum();
+        Self { index, kind, statements, bytes }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -79,6 +90,10 @@ enum Kind {
 struct Slot {
     /// For each request, the calls in it by their places in `members`.
     attempts: Vec<Vec<usize>>,
+    /// For each request, the records of its counts.
+    plans: Vec<Plan>,
+    /// A run was refused, by one of its calls: each call is a statement now.
+    is_split: bool,
     /// Answers to calls that were refused and taken out.
     refused: Vec<(usize, String)>,
     /// A request may be applied later, or has been.
@@ -109,6 +124,7 @@ impl RqliteTarget {
             has_table: false,
             time_limit,
             has_dedupe: true,
+            tables: Tables::default(),
         }
     }
 
@@ -127,12 +143,64 @@ impl RqliteTarget {
         self
     }
 
+    /// Sends statements of Leafpress itself as one transaction, applied once; returns the number of
+    /// rows that each counted one changed.
+    ///
+    /// # Errors
+    /// SQLite refuses a statement, or no node was reached: then nothing of it is or will be applied;
+    /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown).
+    pub(crate) fn apply_once(&mut self, statements: Vec<Prepared>) -> Result<Vec<u64>> {
+        self.number += 1;
+        let members = [Member::new(0, Kind::InsertMany, statements)];
+        let mut slot = Slot::default();
+        let end = self.run(&members, &mut slot);
+        match (end, slot.refused.pop()) {
+            (End::Unknown(reason), _) => Err(Error::unknown_outcome(reason)),
+            (_, Some((_, reason))) => Err(of_sqlite(&reason)),
+            (End::NotTaken(reason), None) => Err(not_taken(&reason)),
+            (End::Applied(_, counts), None) => {
+                Ok(counts.into_iter().map(|it| it.rows_affected).collect())
+            }
+            (End::Empty, None) => Err(Error::bug("a group ended without an answer")),
+        }
+    }
+
+    pub(crate) fn set_time_limit(&mut self, limit: Duration) {
+        self.time_limit = limit;
+    }
+
+    /// The name of this writer in the rows of its groups.
+    pub(crate) fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Asks the cluster, and asks again for some seconds while no node answers.
+    ///
+    /// # Errors
+    /// SQLite refuses the query, or no node answers.
+    pub(crate) fn read(&mut self, sql: &str, parameters: &[&str]) -> Result<Vec<Value>> {
+        let end = Instant::now() + ELECTION_MAX;
+        loop {
+            match self.client.rows(sql, parameters, REQUEST_MAX) {
+                Ok(rows) => return Ok(rows),
+                Err(Unread::Refused(reason)) => return Err(of_sqlite(&reason)),
+                Err(Unread::Unanswered(reason)) if Instant::now() > end => {
+                    return Err(not_taken(&reason));
+                }
+                Err(Unread::Unanswered(_)) => sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+
     /// Commits these calls under one number, or those of them that fit, and answers them. Returns
     /// the calls that remain.
     fn commit_slot(&mut self, group: &mut Group<'_>, mut members: Vec<Member>) -> Vec<Member> {
         self.number += 1;
         let mut slot = Slot::default();
         let end = self.run(&members, &mut slot);
+        if let End::Applied(..) = end {
+            self.learn(&members);
+        }
         let mut is_done = vec![false; members.len()];
         for (at, reason) in &slot.refused {
             is_done[*at] = true;
@@ -172,22 +240,26 @@ impl RqliteTarget {
         loop {
             slot.attempts.push(list.clone());
             let (statements, owners) = self.request(members, slot);
+            let is_run = |at: usize| owners.get(at).is_some_and(|it| it.0.is_none() && it.1);
             match self.send(&statements, begun, slot) {
                 Ok(Fate::Applied(counts)) => {
                     let own = counts.into_iter().zip(&owners).filter(|(_, it)| it.1);
-                    return End::Applied(slot.attempts.len() - 1, own.map(|(it, _)| it).collect());
+                    let own: Vec<Counts> = own.map(|(it, _)| it).collect();
+                    return of_applied(slot, slot.attempts.len() - 1, &own);
                 }
+                Ok(Fate::Rejected(Some(0), reason)) if reason.contains(GUARD_FAILED) => {
+                    self.tables.forget();
+                }
+                Ok(Fate::Rejected(Some(at), _)) if is_run(at) => slot.is_split = true,
                 Ok(Fate::Rejected(at, reason)) => {
                     if at == Some(0) && reason.contains("_leafpress_applied.") {
-                        match self.applied(begun) {
-                            Some((attempt, counts)) => return End::Applied(attempt, counts),
-                            None => return End::Unknown(reason),
-                        }
+                        return self.applied(begun, slot, reason);
                     }
                     if at == Some(0) && reason.contains("no such table: _leafpress_applied") {
                         // The database was replaced by another one.
                         self.has_table = false;
                         slot.attempts.pop();
+                        slot.plans.pop();
                         continue;
                     }
                     let culprit = at.and_then(|at| owners.get(at)?.0);
@@ -218,14 +290,15 @@ impl RqliteTarget {
     /// The table of Leafpress could not be made.
     fn send(
         &mut self,
-        statements: &[Value],
+        statements: &[String],
         begun: Instant,
         slot: &mut Slot,
     ) -> Result<Fate, String> {
         let mut pause = Duration::from_millis(5);
+        let mut patience = PATIENCE;
         loop {
             let fate = if self.has_table {
-                self.client.execute(statements)
+                self.client.execute_texts(statements, patience)
             } else {
                 match self.client.execute(&[json!(TABLE), json!(INDEX)]) {
                     Fate::Applied(_) => {
@@ -240,10 +313,7 @@ impl RqliteTarget {
             slot.may_be_applied |= matches!(fate, Fate::Unknown(_));
             let limit = match &fate {
                 Fate::Applied(_) | Fate::Rejected(..) | Fate::Denied(_) => return Ok(fate),
-                // An election takes less.
-                Fate::NotTaken(_) if !slot.may_be_applied => {
-                    self.time_limit.min(Duration::from_secs(10))
-                }
+                Fate::NotTaken(_) if !slot.may_be_applied => self.time_limit.min(ELECTION_MAX),
                 Fate::Unknown(_) | Fate::NotTaken(_) => self.time_limit,
             };
             if begun.elapsed() >= limit {
@@ -251,69 +321,184 @@ impl RqliteTarget {
             }
             sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(250));
+            patience = (patience * 2).min(REQUEST_MAX);
         }
     }
 
     /// The statements of the last attempt; for each its call, and whether its counts are of use.
-    fn request(&self, members: &[Member], slot: &Slot) -> (Vec<Value>, Vec<(Option<usize>, bool)>) {
+    fn request(&self, members: &[Member], slot: &mut Slot) -> (Vec<String>, Vec<Owner>) {
         let (session, number) = (&self.session, self.number);
+        let mut records = Records {
+            record: format!(
+                "UPDATE _leafpress_applied SET counts=counts||changes()||' '||last_insert_rowid()||' ' \
+                 WHERE session='{session}' AND number={number}"
+            ),
+            is_wanted: self.has_dedupe,
+            tables: &self.tables,
+            statements: Vec::new(),
+            owners: Vec::new(),
+            plan: Plan::default(),
+            run: None,
+        };
+        let list = &slot.attempts[slot.attempts.len() - 1];
+        let parts =
+            list.iter().flat_map(|&at| members[at].statements.iter().map(move |it| (at, it)));
+        // Within the group a table may become another one.
+        let has_runs =
+            self.has_dedupe && !slot.is_split && !parts.clone().any(|(_, it)| it.is_schema);
+        for (at, prepared) in parts {
+            let is_recorded = prepared.is_counted && !matches!(members[at].kind, Kind::Batch);
+            let plain = prepared.plain.as_ref();
+            let plain = plain.filter(|it| has_runs && is_recorded && self.tables.knows(it));
+            records.add(at, prepared, is_recorded, plain);
+        }
+        records.end_run();
         let (mut statements, mut owners) = (Vec::new(), Vec::new());
-        let attempt = slot.attempts.len() - 1;
         if self.has_dedupe {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-            let insert = "INSERT INTO _leafpress_applied VALUES(?,?,?,?,'')";
-            statements.push(json!([insert, session, number, attempt, now]));
-            let clear = "UPDATE _leafpress_applied SET counts='' WHERE session=? AND number=?";
-            statements.push(json!([clear, session, number - 1]));
-            if number.is_multiple_of(DELETE_EVERY) {
-                let delete = format!(
-                    "DELETE FROM _leafpress_applied WHERE (session, number) IN (SELECT session, \
-                     number FROM _leafpress_applied WHERE at < ? ORDER BY at LIMIT {DELETED_MAX})"
-                );
-                statements.push(json!([delete, now.saturating_sub(KEPT.as_secs())]));
-            }
+            statements = self.first_statements(slot.attempts.len() - 1, &records.plan);
+            owners.resize(statements.len(), (None, false));
         }
-        owners.resize(statements.len(), (None, false));
-        let record = format!(
-            "UPDATE _leafpress_applied SET counts=counts||changes()||' '||last_insert_rowid()||' ' \
-             WHERE session='{session}' AND number={number}"
-        );
-        for &at in &slot.attempts[attempt] {
-            for prepared in &members[at].statements {
-                statements.push(prepared.json.clone());
-                let is_recorded = prepared.is_counted && !matches!(members[at].kind, Kind::Batch);
-                owners.push((Some(at), is_recorded));
-                if is_recorded && self.has_dedupe {
-                    statements.push(json!([record]));
-                    owners.push((None, false));
-                }
-            }
-        }
+        statements.append(&mut records.statements);
+        owners.append(&mut records.owners);
+        slot.plans.push(records.plan);
         (statements, owners)
     }
 
+    /// The statements that let a group be applied once, and tidy up.
+    fn first_statements(&self, attempt: usize, plan: &Plan) -> Vec<String> {
+        let (session, number) = (&self.session, self.number);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (guard, parameters) = plan.guard().unwrap_or(("true".to_owned(), Vec::new()));
+        let insert =
+            format!("INSERT INTO _leafpress_applied SELECT ?,?,CASE WHEN {guard} THEN ? END,?,''");
+        let mut first = vec![json!(insert), json!(session), json!(number)];
+        first.extend(parameters.into_iter().map(|it| json!(it)));
+        first.extend([json!(attempt), json!(now)]);
+        let clear = "UPDATE _leafpress_applied SET counts='' WHERE session=? AND number=?";
+        let mut statements =
+            vec![json!(first).to_string(), json!([clear, session, number - 1]).to_string()];
+        if number.is_multiple_of(DELETE_EVERY) {
+            let delete = format!(
+                "DELETE FROM _leafpress_applied WHERE (session, number) IN (SELECT session, \
+                 number FROM _leafpress_applied WHERE at < ? ORDER BY at LIMIT {DELETED_MAX})"
+            );
+            statements.push(json!([delete, now.saturating_sub(KEPT.as_secs())]).to_string());
+        }
+        statements
+    }
+
     /// The request that was applied under this number, and its counts.
-    fn applied(&mut self, begun: Instant) -> Option<(usize, Vec<Counts>)> {
+    fn applied(&mut self, begun: Instant, slot: &Slot, reason: String) -> End {
         let sql = "SELECT attempt, counts FROM _leafpress_applied WHERE session=? AND number=?+0";
         let (session, number) = (self.session.clone(), self.number.to_string());
         loop {
-            if let Some(rows) = self.client.query(sql, &[&session, &number]) {
-                let row = rows.first()?;
-                let attempt = row.get(0)?.as_u64()? as usize;
-                let counts = row.get(1)?.as_str()?.split_whitespace().collect::<Vec<_>>();
-                let counts = counts.chunks_exact(2).map(|two| {
-                    Some(Counts {
-                        rows_affected: two[0].parse().ok()?,
-                        last_insert_id: two[1].parse().ok()?,
-                    })
-                });
-                return Some((attempt, counts.collect::<Option<_>>()?));
+            if let Ok(rows) = self.client.rows(sql, &[&session, &number], PATIENCE) {
+                let row = rows.first();
+                let attempt = row.and_then(|row| Some(row.get(0)?.as_u64()? as usize));
+                let text = row.and_then(|row| row.get(1)?.as_str());
+                let (Some(attempt), Some(text)) = (attempt, text) else {
+                    return End::Unknown(reason);
+                };
+                let numbers: Vec<i64> =
+                    text.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+                let counts = |two: &[i64]| Counts {
+                    rows_affected: two[0].unsigned_abs(),
+                    last_insert_id: two[1],
+                };
+                let counts: Vec<Counts> = numbers.chunks_exact(2).map(counts).collect();
+                return of_applied(slot, attempt, &counts);
             }
             if begun.elapsed() > self.time_limit {
-                return None;
+                return End::Unknown(reason);
             }
             sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Learns about the tables of the calls that were applied, and forgets what they changed.
+    fn learn(&mut self, members: &[Member]) {
+        let statements = || members.iter().flat_map(|it| &it.statements);
+        if statements().any(|it| it.is_schema) {
+            self.tables.forget();
+        } else {
+            for plain in statements().filter_map(|it| it.plain.as_ref()) {
+                self.tables.learn(plain, &mut self.client);
+            }
+        }
+    }
+}
+
+/// The end of a number whose request with this index was applied, with the counts of its statements.
+fn of_applied(slot: &Slot, attempt: usize, counts: &[Counts]) -> End {
+    match slot.plans.get(attempt).and_then(|plan| plan.counts(counts)) {
+        Some(counts) => End::Applied(attempt, counts),
+        None => End::Unknown(
+            "it was applied, once; its counts of rows are not those of its calls".to_owned(),
+        ),
+    }
+}
+
+/// The call of a statement, if it is one's alone, and whether its counts are of use.
+type Owner = (Option<usize>, bool);
+
+/// The statements of the calls of a request, with those that record counts.
+struct Records<'t> {
+    /// Adds the counts of the statement before it to the row of the group.
+    record: String,
+    is_wanted: bool,
+    tables: &'t Tables,
+    statements: Vec<String>,
+    owners: Vec<Owner>,
+    plan: Plan,
+    /// The run that is open: its calls, and the statement of each.
+    run: Option<(Plain, Vec<usize>, Vec<String>)>,
+}
+
+impl Records<'_> {
+    /// Adds a statement of a call: to the run that is open, or to a new one, if it is `plain`.
+    fn add(&mut self, owner: usize, prepared: &Prepared, is_recorded: bool, plain: Option<&Plain>) {
+        let Some(plain) = plain else {
+            self.end_run();
+            self.push(prepared.text.clone(), (Some(owner), is_recorded));
+            if is_recorded {
+                self.plan.add_each();
+                self.record();
+            }
+            return;
+        };
+        let fits = |(open, calls, _): &(Plain, Vec<usize>, Vec<String>)| {
+            open == plain && calls.len() < plain.rows_max()
+        };
+        if !self.run.as_ref().is_some_and(fits) {
+            self.end_run();
+        }
+        let (_, owners, calls) =
+            self.run.get_or_insert_with(|| (plain.clone(), Vec::new(), Vec::new()));
+        owners.push(owner);
+        calls.push(prepared.text.clone());
+    }
+
+    fn end_run(&mut self) {
+        let Some((plain, owners, mut calls)) = self.run.take() else { return };
+        if let ([owner], Some(call)) = (owners.as_slice(), calls.pop_if(|_| owners.len() == 1)) {
+            self.push(call, (Some(*owner), true));
+            self.plan.add_each();
+        } else {
+            let text = self.plan.add_run(&plain, calls, self.tables);
+            self.push(text, (None, true));
+        }
+        self.record();
+    }
+
+    fn record(&mut self) {
+        if self.is_wanted {
+            self.push(json!([self.record]).to_string(), (None, false));
+        }
+    }
+
+    fn push(&mut self, statement: String, owner: Owner) {
+        self.statements.push(statement);
+        self.owners.push(owner);
     }
 }
 
@@ -360,13 +545,15 @@ fn member(index: usize, call: &Call<'_>) -> Result<Member> {
             .to_do("put the condition into the statement, as UPDATE … WHERE, and look at rows_changed"));
         }
     };
-    let bytes = statements.iter().map(|it: &Prepared| it.bytes + 200).sum();
-    if bytes > CALL_BYTES_MAX {
-        let reason =
-            format!("a call of {bytes} bytes would stop the cluster: {CALL_BYTES_MAX} are allowed");
+    let member = Member::new(index, kind, statements);
+    if member.bytes > CALL_BYTES_MAX {
+        let reason = format!(
+            "a call of {} bytes would stop the cluster: {CALL_BYTES_MAX} are allowed",
+            member.bytes
+        );
         return Err(Error::unsupported(reason).to_do("divide it into several calls"));
     }
-    Ok(Member { index, kind, statements, bytes })
+    Ok(member)
 }
 
 /// Statements of many rows each.
@@ -400,7 +587,7 @@ fn answer(member: &Member, counts: &mut impl Iterator<Item = Counts>) -> Answer 
 }
 
 /// The error of a statement, in SQLite's words.
-fn of_sqlite(reason: &str) -> Error {
+pub fn of_sqlite(reason: &str) -> Error {
     if reason.contains("constraint failed") {
         return Error::constraint(reason);
     }
@@ -409,7 +596,7 @@ fn of_sqlite(reason: &str) -> Error {
     Error::sqlite("carry out the statement", source).on_disk("nothing of this call")
 }
 
-fn not_taken(reason: &str) -> Error {
+pub fn not_taken(reason: &str) -> Error {
     let source = std::io::Error::other(reason.to_owned());
     Error::io("reach", std::path::Path::new("the cluster of rqlite"), source)
         .on_disk("nothing of this call")

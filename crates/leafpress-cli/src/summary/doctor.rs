@@ -3,7 +3,7 @@
 //! Must never: judge; the checks do.
 
 use super::{INDENT, WIDTH, notes};
-use crate::commands::doctor::{DoctorReport, Finding, Verdict};
+use crate::commands::doctor::{Finding, Verdict};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled, verdict};
 
@@ -11,10 +11,9 @@ use crate::output::{FAINT, STRONG, styled, verdict};
 const TEXT_INDENT: usize = 5;
 const LABEL_WIDTH: usize = 6;
 
-/// The doctor's report.
-pub fn of_doctor(report: &DoctorReport) -> String {
-    let with = |wanted: Verdict| report.checks.iter().filter(move |it| it.verdict == wanted);
-    let database = human::path(&report.database);
+/// The doctor's report about a database, shown by this name.
+pub fn of_doctor(database: &str, checks: &[Finding], said: &[String]) -> String {
+    let with = |wanted: Verdict| checks.iter().filter(move |it| it.verdict == wanted);
     let care = with(Verdict::Care).count() as u64;
     let says = match care {
         0 => verdict(true, "nothing needs care"),
@@ -34,7 +33,7 @@ pub fn of_doctor(report: &DoctorReport) -> String {
     }
     // Behind "note: ".
     let wrap = |note: &String| human::wrapped(&human::printable(note), WIDTH - 6, 6);
-    text += &notes(&report.notes.iter().map(wrap).collect::<Vec<_>>());
+    text += &notes(&said.iter().map(wrap).collect::<Vec<_>>());
     text
 }
 

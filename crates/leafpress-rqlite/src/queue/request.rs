@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::answer::{Fate, fate};
-use crate::client::Client;
+use crate::client::{Client, REQUEST_MAX};
 
 /// The meaning of the answer to a transaction.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub enum Reply {
 /// Sends `writes` and then `queries` as one transaction.
 pub fn transact(client: &mut Client, writes: &[Value], queries: &[Value]) -> Reply {
     let all: Vec<&Value> = writes.iter().chain(queries).collect();
-    let posted = client.post("/db/request?transaction", &json!(all));
+    let posted = client.post("/db/request?transaction", &json!(all).to_string(), REQUEST_MAX);
     let fate = match &posted {
         Ok((status, body)) => fate(*status, body, all.len()),
         Err(fate) => fate.clone(),
@@ -71,7 +71,7 @@ pub fn read(
         Level::Strong => "/db/query?level=strong",
         Level::Weak => "/db/query?level=weak",
     };
-    let answer = client.post(path, &json!(queries));
+    let answer = client.post(path, &json!(queries).to_string(), REQUEST_MAX);
     let (status, body) = match answer {
         Ok(answer) => answer,
         Err(Fate::Unknown(reason) | Fate::NotTaken(reason)) => {

@@ -76,7 +76,8 @@ impl Error {
     }
 
     /// A thread that the system does not start. `purpose`: such as "for the writer".
-    pub(crate) fn no_thread(purpose: &'static str, source: io::Error) -> Self {
+    #[doc(hidden)]
+    pub fn no_thread(purpose: &'static str, source: io::Error) -> Self {
         Self::from(ErrorKind::Thread { purpose, source })
             .to_do("end some threads or processes, or allow this process more of them")
     }
@@ -97,7 +98,8 @@ impl Error {
     }
 
     /// A state that should be impossible.
-    pub(crate) fn bug(state: impl Into<String>) -> Self {
+    #[doc(hidden)]
+    pub fn bug(state: impl Into<String>) -> Self {
         Self::from(ErrorKind::Bug(state.into()))
             .to_do("please report it, with this message and with the call or command that met it")
     }

@@ -531,6 +531,7 @@ impl Flow<'_> {
             elapsed: started.elapsed(),
             stages: stages(self.feed.state().clock, &built, published.elapsed),
             columns: self.feed.columns(),
+            given_columns: self.feed.state().plan.given_names(),
             notes,
             path: path(&shape, order, published.path.as_deref()),
         }

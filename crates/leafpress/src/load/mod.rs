@@ -100,6 +100,15 @@ impl Loader {
         self
     }
 
+    /// Name of the table that a load of the input with this name fills, unless a
+    /// [declaration](Self::declaration) or a table of another database names it.
+    ///
+    /// # Errors
+    /// No name was given, and the input's name gives none.
+    pub fn table_name_for(&self, input: &str) -> Result<String> {
+        table_name(&self.options, input)
+    }
+
     /// Page size in bytes, a power of two from 512 to 65536; 4096 by default.
     pub fn page_size(mut self, bytes: u32) -> Self {
         self.options.page_bytes = bytes;

@@ -46,6 +46,9 @@ pub struct Report {
     pub stages: Vec<Stage>,
     /// Columns, with the reasons for their types.
     pub columns: Vec<ColumnReport>,
+    /// Names of the columns that the input has; the others took their defaults.
+    #[serde(skip)]
+    pub given_columns: Vec<String>,
     /// Notes for the report, such as renamed columns.
     pub notes: Vec<String>,
     /// Way in which the rows went in: "pressed" and additional work, or "SQL: " and the reason.

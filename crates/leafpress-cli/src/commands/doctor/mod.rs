@@ -16,6 +16,7 @@
 //! Must never: change the database, or say that something is fine that could not be
 //! looked at.
 
+mod cluster;
 mod evidence;
 mod finding;
 mod folder;
@@ -36,10 +37,11 @@ use serde::Serialize;
 pub use self::finding::{Finding, Verdict};
 
 use self::evidence::Evidence;
+use crate::commands::load::url_of;
 use crate::exit::Status;
 use crate::flags::DoctorFlags;
 use crate::progress::{self, Spinner};
-use crate::{output, summary};
+use crate::{human, output, summary};
 
 /// All checks, in the order of their numbers.
 const CHECKS: [fn(&Evidence) -> Finding; 16] = [
@@ -79,8 +81,11 @@ pub struct DoctorReport {
     pub elapsed_s: f64,
 }
 
-/// Looks at one database.
+/// Looks at one database, or at the nodes of a cluster.
 pub fn run(flags: &DoctorFlags) -> Status {
+    if let Some(url) = url_of(&flags.database) {
+        return cluster::run(url, flags);
+    }
     let started = Instant::now();
     let doing = format!("looking at {}", path_text(&flags.database));
     let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
@@ -103,7 +108,11 @@ pub fn run(flags: &DoctorFlags) -> Status {
     if flags.json {
         output::print_json(&report);
     } else {
-        output::print_report(&summary::of_doctor(&report));
+        output::print_report(&summary::of_doctor(
+            &human::path(&report.database),
+            &report.checks,
+            &report.notes,
+        ));
     }
     if report.healthy { Status::Done } else { Status::DoneWithProblems }
 }

@@ -23,7 +23,7 @@ const OTHER_ENDINGS: [&str; 7] =
 /// # Errors
 /// The contradiction, in words.
 pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
-    check_cluster(flags)?;
+    check_cluster(flags, inputs)?;
     check_files(flags, inputs)?;
     check_bytes(flags)?;
     check_format(flags, inputs)?;
@@ -33,14 +33,23 @@ pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     check_bad_rows(flags)
 }
 
-/// A cluster is given a whole database, which has nothing yet.
-fn check_cluster(flags: &LoadFlags) -> Result<(), String> {
-    match (url_of(&flags.database), flags.existing.way()) {
-        (Some(_), Some((_, way))) => Err(format!(
-            "{way} is for a database: of rqlite only a new cluster is loaded, whose node has no tables"
-        )),
-        _ => Ok(()),
+/// Rows for a table of a cluster get into a file first, in which that table has no row.
+fn check_cluster(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
+    let (Some(_), Some((_, way))) = (url_of(&flags.database), flags.existing.way()) else {
+        return Ok(());
+    };
+    if flags.keys.on_conflict.is_some() {
+        return Err(format!(
+            "--on-conflict with {way} is for a database in a file: on a cluster {way} alone decides about \
+             rows that share a key"
+        ));
     }
+    let is_named = flags.table.table.is_some();
+    let needs_name = flags.table.create.is_some() || flags.table.schema.is_some();
+    if !is_named && (needs_name || inputs.iter().any(|input| is_table(input))) {
+        return Err(format!("{way} needs the name of the table of the cluster: add --table"));
+    }
+    Ok(())
 }
 
 fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
@@ -81,7 +90,7 @@ fn has_ending(path: &Path, endings: &[&str]) -> bool {
 }
 
 /// Returns true if an input is a table of another database.
-fn is_table(path: &Path) -> bool {
+pub fn is_table(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("::"))
 }
 

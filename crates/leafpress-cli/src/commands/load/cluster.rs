@@ -1,10 +1,14 @@
-//! A new cluster of rqlite in place of a database: a file is pressed, and given to the lone node.
+//! A cluster of rqlite in place of a database: a file is pressed, and the cluster gets the file or its rows.
+//!
+//! Must never: choose the way of the rows without a note that says which and why.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use leafpress::Error;
+use leafpress::load::CancelToken;
 
 use super::Outcome;
+use crate::flags::LoadFlags;
 
 /// The URL of a cluster that stands where a database does.
 pub fn url_of(database: &Path) -> Option<&str> {
@@ -12,48 +16,173 @@ pub fn url_of(database: &Path) -> Option<&str> {
     ["rqlite://", "rqlites://"].iter().any(|scheme| text.starts_with(scheme)).then_some(text)
 }
 
-/// Does the work for a temporary file, and gives that to the cluster unless it was a dry run.
-///
-/// # Errors
-/// Those of the work: then nothing was sent; those of [`boot`](leafpress_rqlite::boot).
+/// The URL without credentials.
 #[cfg(feature = "rqlite")]
-pub fn load(
-    url: &str,
-    tmpdir: Option<&Path>,
-    work: impl FnOnce(&Path) -> Result<Outcome, Error>,
-) -> Result<Outcome, Error> {
-    let address: leafpress_rqlite::Address = url.parse()?;
-    let parent = tmpdir.map_or_else(std::env::temp_dir, Path::to_owned);
-    let failed = |source| Error::io("make a folder in", &parent, source);
-    #[expect(clippy::disallowed_methods, reason = "the folder is its owner's alone")]
-    let folder =
-        tempfile::Builder::new().prefix("leafpress-").tempdir_in(&parent).map_err(failed)?;
-    let file = folder.path().join("pressed.db");
-    let mut outcome = work(&file)?;
-    if let Outcome::Loaded(report) = &mut outcome {
-        let booted = leafpress_rqlite::boot(&address, &file)?;
-        report.elapsed += booted.elapsed;
-        report.notes.push(format!(
-            "the node took {} bytes by /boot, and counts {} rows; let other nodes join it now",
-            booted.bytes,
-            booted.tables.iter().map(|(_, rows)| rows).sum::<u64>()
-        ));
-        report.database = booted.node.into();
-    }
-    Ok(outcome)
+pub fn shown(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("rqlite", url));
+    let place = rest.split('?').next().unwrap_or_default();
+    format!("{scheme}://{}", place.rsplit('@').next().unwrap_or_default())
 }
 
-/// Says that this build knows no clusters.
-///
-/// # Errors
-/// Always.
+/// A load into a cluster.
+#[cfg_attr(not(feature = "rqlite"), expect(dead_code, reason = "this build reaches no cluster"))]
+pub struct Load<'a> {
+    pub url: &'a str,
+    pub flags: &'a LoadFlags,
+    pub inputs: &'a [PathBuf],
+    pub token: &'a CancelToken,
+    /// Shows rows sent, and all rows.
+    pub show: &'a dyn Fn(u64, u64),
+}
+
+#[cfg(feature = "rqlite")]
+mod with_rqlite {
+    use std::time::Instant;
+
+    use leafpress::ErrorKind;
+    use leafpress::load::{IntoTable, Report};
+    use leafpress_rqlite::load::{Destination, Mode, Way};
+    use leafpress_rqlite::{Address, boot};
+
+    use super::{CancelToken, Error, Load, Outcome, Path, shown};
+    use crate::commands::load::check::is_table;
+    use crate::human;
+    use crate::loading::is_stdin;
+
+    impl Load<'_> {
+        /// Does the work for a temporary file, by the declaration of a table that is there, and gives
+        /// the file or its rows to the cluster, unless it was a dry run.
+        ///
+        /// # Errors
+        /// Those of the work: then nothing was sent; those of the cluster, which say what it has then.
+        pub fn run(
+            &self,
+            work: impl FnOnce(&Path, Option<&str>) -> Result<Outcome, Error>,
+        ) -> Result<Outcome, Error> {
+            let address: Address = self.url.parse()?;
+            let way = self.flags.existing.way().map(|(into, _)| into);
+            let table = self.table_name()?;
+            let makes_missing = matches!(way, Some(IntoTable::Append | IntoTable::Replace));
+            let to =
+                Destination::look(&address, table.as_deref(), way.and_then(mode), makes_missing)?;
+            let parent = self.flags.run.tmpdir.clone().unwrap_or_else(std::env::temp_dir);
+            let failed = |source| Error::io("make a folder in", &parent, source);
+            #[expect(clippy::disallowed_methods, reason = "the folder is its owner's alone")]
+            let folder = tempfile::Builder::new()
+                .prefix("leafpress-")
+                .tempdir_in(&parent)
+                .map_err(failed)?;
+            let file = folder.path().join("pressed.db");
+            let outcome = work(&file, to.declaration());
+            let mut outcome =
+                outcome.map_err(|error| error.on_disk("nothing was sent to the cluster"))?;
+            if let Outcome::Loaded(report) = &mut outcome {
+                let began = Instant::now();
+                match to.way() {
+                    Way::Boot => self.boot(&address, &file, report)?,
+                    Way::Groups(why) => self.send(&to, &file, report, why)?,
+                    _ => return Err(Error::bug("an unknown way into a cluster")),
+                }
+                report.elapsed += began.elapsed();
+                report.database = shown(self.url).into();
+            }
+            Ok(outcome)
+        }
+
+        /// The name of the table, if it can be told before the work.
+        fn table_name(&self) -> Result<Option<String>, Error> {
+            let table = &self.flags.table;
+            match (&table.table, self.inputs.first()) {
+                (Some(name), _) => Ok(Some(name.clone())),
+                _ if table.create.is_some() || table.schema.is_some() => Ok(None),
+                (None, Some(input)) if is_stdin(input) => Ok(Some("stdin".to_owned())),
+                (None, Some(input)) if !is_table(input) => {
+                    let name = leafpress::path_text(input);
+                    leafpress::Loader::new("").table_name_for(&name).map(Some)
+                }
+                _ => Ok(None),
+            }
+        }
+
+        fn boot(&self, address: &Address, file: &Path, report: &mut Report) -> Result<(), Error> {
+            let booted = boot(address, file)?;
+            report.notes.push(format!(
+                "the node is new and alone, so it took the file whole, {} by /boot, and counts {} rows; \
+                 let other nodes join it now",
+                human::bytes(booted.bytes),
+                booted.tables.iter().map(|(_, rows)| rows).sum::<u64>()
+            ));
+            Ok(())
+        }
+
+        fn send(
+            &self,
+            to: &Destination,
+            file: &Path,
+            report: &mut Report,
+            why: &str,
+        ) -> Result<(), Error> {
+            let token: &CancelToken = self.token;
+            let mut on_progress = |rows, all| {
+                (self.show)(rows, all);
+                if token.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
+            };
+            let analyze = self.flags.keys.analyze;
+            let sent =
+                to.load(file, &report.table, &report.given_columns, analyze, &mut on_progress)?;
+            report.notes.push(format!(
+                "{why}: so the rows went in {} of {} to a staging table, and became visible in one last \
+                 transaction, which took {}",
+                human::counted(sent.groups, "group", "groups"),
+                human::bytes(sent.bytes),
+                human::duration(sent.last)
+            ));
+            if to.declaration().is_some() {
+                report.rows_ignored += sent.rows - sent.rows_changed;
+                report.rows_loaded = sent.rows_changed;
+                report.path = "SQL: INSERT … SELECT of pressed rows, one transaction".to_owned();
+            }
+            if sent.rows_removed > 0 {
+                let rows = human::counted(sent.rows_removed, "row that was", "rows that were");
+                report.notes.push(format!("the {rows} there went"));
+            }
+            if sent.left_over > 0 {
+                let tables = human::counted(sent.left_over, "staging table", "staging tables");
+                report.notes.push(format!("{tables} of loads that were cut off went"));
+            }
+            Ok(())
+        }
+    }
+
+    fn mode(into: IntoTable) -> Option<Mode> {
+        match into {
+            IntoTable::Append => Some(Mode::Append),
+            IntoTable::Replace => Some(Mode::Replace),
+            IntoTable::Ignore => Some(Mode::Ignore),
+            IntoTable::Upsert => Some(Mode::Upsert),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(not(feature = "rqlite"))]
-pub fn load(
-    url: &str,
-    _: Option<&Path>,
-    _: impl FnOnce(&Path) -> Result<Outcome, Error>,
-) -> Result<Outcome, Error> {
+impl Load<'_> {
+    /// Says that this build knows no clusters.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn run(
+        &self,
+        _: impl FnOnce(&Path, Option<&str>) -> Result<Outcome, Error>,
+    ) -> Result<Outcome, Error> {
+        Err(not_built(self.url))
+    }
+}
+
+/// The error of a build that knows no clusters.
+#[cfg(not(feature = "rqlite"))]
+pub fn not_built(url: &str) -> Error {
     let scheme = url.split("://").next().unwrap_or_default();
-    Err(Error::misuse(format!("{scheme}:// is a cluster of rqlite, which this build cannot reach"))
-        .to_do("install it so: cargo install --path crates/leafpress-cli --features rqlite"))
+    Error::misuse(format!("{scheme}:// is a cluster of rqlite, which this build cannot reach"))
+        .to_do("install it so: cargo install --path crates/leafpress-cli --features rqlite")
 }

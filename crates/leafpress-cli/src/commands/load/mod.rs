@@ -22,6 +22,12 @@ use crate::{interrupt, output, summary};
 mod check;
 mod cluster;
 
+#[cfg(not(feature = "rqlite"))]
+pub use self::cluster::not_built;
+#[cfg(feature = "rqlite")]
+pub use self::cluster::shown;
+pub use self::cluster::url_of;
+
 /// Loads the inputs into one table.
 ///
 /// # Errors
@@ -36,17 +42,27 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     interrupt::on_interrupt(move || stop.cancel());
 
     let bar = Arc::new(LoadBar::new());
-    let work = |database: &Path| {
-        let loader = loader(flags, database, &inputs, &token, &bar)?;
+    let work = |database: &Path, declaration: Option<&str>| {
+        let mut loader = loader(flags, database, &inputs, &token, &bar)?;
+        if let Some(sql) = declaration {
+            loader = loader.declaration(sql);
+        } else if let (None, Some((into, _))) = (url_of(&flags.database), flags.existing.way()) {
+            let makes_missing = matches!(into, IntoTable::Append | IntoTable::Replace);
+            loader = loader.into_table(into).create_missing(makes_missing);
+        }
         if flags.run.dry_run {
             dry_run(loader, &inputs, &token).map(Outcome::Dry)
         } else {
             load(loader, &inputs, &token).map(Outcome::Loaded)
         }
     };
-    let outcome = match cluster::url_of(&flags.database) {
-        Some(url) => cluster::load(url, flags.run.tmpdir.as_deref(), work),
-        None => work(&flags.database),
+    let outcome = match url_of(&flags.database) {
+        Some(url) => {
+            let show = |rows, all| bar.send(rows, all, is_silent(flags));
+            let cluster = cluster::Load { url, flags, inputs: &inputs, token: &token, show: &show };
+            cluster.run(work)
+        }
+        None => work(&flags.database, None),
     };
     bar.clear();
     Ok(match outcome {
@@ -83,10 +99,6 @@ fn loader(
     loader = with_columns(loader, &flags.columns);
     loader = with_keys(loader, flags);
     loader = with_input(loader, &flags.input);
-    if let Some((into, _)) = flags.existing.way() {
-        let makes_missing = matches!(into, IntoTable::Append | IntoTable::Replace);
-        loader = loader.into_table(into).create_missing(makes_missing);
-    }
     if let Some(threads) = flags.run.threads {
         loader = loader.threads(threads);
     }
@@ -96,12 +108,15 @@ fn loader(
     if let Some(folder) = &flags.run.tmpdir {
         loader = loader.tmpdir(folder);
     }
-    let is_silent = flags.run.quiet || flags.run.json || flags.run.no_progress;
-    if progress::is_wanted(is_silent) {
+    if progress::is_wanted(is_silent(flags)) {
         let bar = Arc::clone(bar);
         loader = loader.progress(move |progress| bar.update(progress));
     }
     Ok(loader)
+}
+
+fn is_silent(flags: &LoadFlags) -> bool {
+    flags.run.quiet || flags.run.json || flags.run.no_progress
 }
 
 fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Result<Loader, Error> {

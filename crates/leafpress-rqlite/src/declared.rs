@@ -1,0 +1,342 @@
+//! A table that is on the cluster: its declaration, and the statements that bring rows into it.
+//!
+//! The cluster's SQL is carried out on an empty database in memory, and SQLite says what it declares.
+//!
+//! Must never: insert a row under another rule than the one that was asked for.
+
+use leafpress::rusqlite::{self, Connection};
+use leafpress::{Error, Result, quote_identifier};
+
+use serde_json::Value;
+
+/// Rows of the schema that belong to a table.
+pub const SCHEMA: &str = "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE \
+     tbl_name = ?1 COLLATE NOCASE AND substr(name, 1, 7) <> 'sqlite_'";
+/// Tables whose foreign keys refer to a table by a rule that would touch their rows, if foreign keys hold.
+pub const REFERRING: &str = "SELECT DISTINCT t.name, f.on_delete FROM sqlite_schema AS t, \
+     pragma_foreign_key_list(t.name) AS f, pragma_foreign_keys AS k WHERE t.type = 'table' AND \
+     k.foreign_keys = 1 AND f.\"table\" = ?1 COLLATE NOCASE AND t.name <> ?1 COLLATE NOCASE \
+     AND f.on_delete <> 'NO ACTION'";
+
+/// Treatment of the rows of a table that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// All new rows are added; one with a key that is there ends the load.
+    Append,
+    /// The new rows take the place of all that are there.
+    Replace,
+    /// New rows with a key that is there are left out.
+    Ignore,
+    /// New rows with a key that is there give the old row their values.
+    Upsert,
+}
+
+/// A table, as far as a load has to know it.
+#[derive(Debug)]
+pub struct Declared {
+    name: String,
+    /// A table of the same columns, without keys and rules between columns.
+    pub staging_sql: String,
+    columns: Vec<Column>,
+    /// The column that is the rowid.
+    pub rowid_alias: Option<String>,
+    pub without_rowid: bool,
+    /// Columns of the primary key.
+    primary_key: Vec<String>,
+    /// Unique keys that hold for all rows: their columns; `None` if one is an expression.
+    unique: Vec<Option<Vec<String>>>,
+    /// Number of unique indexes that hold for some of the rows.
+    partial: usize,
+    has_triggers: bool,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    declared_type: String,
+    not_null: bool,
+    default: Option<String>,
+}
+
+impl Declared {
+    /// Reads the table from the rows of [`SCHEMA`] and of [`REFERRING`]; `None` if it is not there.
+    ///
+    /// # Errors
+    /// It is a view or a virtual table, or the mode cannot be kept.
+    pub fn read(
+        table: &str,
+        mode: Mode,
+        schema: &[Value],
+        referring: &[Value],
+    ) -> Result<Option<Self>> {
+        let texts = |kind: &str| -> Vec<(String, String)> {
+            let row = |row: &Value| {
+                let text = |at: usize| row.get(at)?.as_str();
+                (text(0)? == kind).then(|| Some((text(1)?.to_owned(), text(2)?.to_owned())))?
+            };
+            schema.iter().filter_map(row).collect()
+        };
+        if !texts("view").is_empty() {
+            return Err(refused(table, "it is a view, and rows go into tables"));
+        }
+        let Some((name, create)) = texts("table").pop() else { return Ok(None) };
+        let head: String = create.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+        if head.eq_ignore_ascii_case("CREATE VIRTUAL") {
+            return Err(refused(table, "it is a virtual table"));
+        }
+        let indexes: Vec<String> = texts("index").into_iter().map(|(_, sql)| sql).collect();
+        let triggers = texts("trigger");
+        let read = Self::of_sql(name, &create, &indexes, !triggers.is_empty());
+        let declared = read
+            .map_err(|error| refused(table, &format!("its declaration cannot be read: {error}")))?;
+        if let (Mode::Replace, Some(row)) = (mode, referring.first()) {
+            return Err(refused(
+                table,
+                &format!(
+                    "replacing its rows would touch those of a table that refers to it: {row}"
+                ),
+            )
+            .to_do("load with ⟦upsert⟧, which leaves rows where they are"));
+        }
+        declared.check(mode, &create)?;
+        Ok(Some(declared))
+    }
+
+    /// Reads a declaration by its SQL.
+    ///
+    /// # Errors
+    /// SQLite refuses it here, such as for a collation of a program's own.
+    pub fn of_sql(
+        name: String,
+        create: &str,
+        indexes: &[String],
+        has_triggers: bool,
+    ) -> rusqlite::Result<Self> {
+        let memory = Connection::open_in_memory()?;
+        memory.execute_batch(create)?;
+        indexes.iter().try_for_each(|sql| memory.execute_batch(sql))?;
+        let is_of_table = |option: &str| -> rusqlite::Result<bool> {
+            let sql = format!("SELECT {option} FROM pragma_table_list(?1)");
+            memory.query_row(&sql, [&name], |row| row.get(0))
+        };
+        let (without_rowid, strict) = (is_of_table("wr")?, is_of_table("strict")?);
+        let mut columns = Vec::new();
+        let mut key = Vec::new();
+        let mut statement = memory.prepare(
+            "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_xinfo(?1) WHERE hidden = 0",
+        )?;
+        let mut rows = statement.query([&name])?;
+        while let Some(row) = rows.next()? {
+            let column = Column {
+                name: row.get(0)?,
+                declared_type: row.get(1)?,
+                not_null: row.get(2)?,
+                default: row.get(3)?,
+            };
+            let place: i64 = row.get(4)?;
+            if place > 0 {
+                key.push((place, column.name.clone()));
+            }
+            columns.push(column);
+        }
+        key.sort();
+        let primary_key: Vec<String> = key.into_iter().map(|(_, name)| name).collect();
+        let mut declared = Self {
+            staging_sql: staging_sql(&name, &columns, strict),
+            name,
+            columns,
+            rowid_alias: None,
+            without_rowid,
+            primary_key,
+            unique: Vec::new(),
+            partial: 0,
+            has_triggers,
+        };
+        let has_key_index = declared.read_indexes(&memory)?;
+        if !has_key_index && !without_rowid {
+            declared.rowid_alias = declared.primary_key.first().cloned();
+        }
+        if let Some(alias) = &declared.rowid_alias {
+            declared.unique.push(Some(vec![alias.clone()]));
+        }
+        Ok(declared)
+    }
+
+    /// Names of the columns that take values.
+    pub fn column_names(&self) -> Vec<String> {
+        self.columns.iter().map(|it| it.name.clone()).collect()
+    }
+
+    /// Reads the unique indexes; returns true if one of them is that of the primary key.
+    fn read_indexes(&mut self, memory: &Connection) -> rusqlite::Result<bool> {
+        let mut has_key_index = false;
+        let sql = "SELECT name, origin, partial FROM pragma_index_list(?1) WHERE \"unique\"";
+        let mut indexes = memory.prepare(sql)?;
+        let mut rows = indexes.query([&self.name])?;
+        while let Some(row) = rows.next()? {
+            let (index, origin, is_partial): (String, String, bool) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            has_key_index |= origin == "pk";
+            if is_partial {
+                self.partial += 1;
+                continue;
+            }
+            let sql = "SELECT name FROM pragma_index_info(?1) ORDER BY seqno";
+            let mut statement = memory.prepare(sql)?;
+            let names = statement.query_map([&index], |row| row.get::<_, Option<String>>(0))?;
+            self.unique.push(names.collect::<rusqlite::Result<Option<Vec<String>>>>()?);
+        }
+        Ok(has_key_index)
+    }
+
+    /// Refuses what would not be right.
+    fn check(&self, mode: Mode, create: &str) -> Result<()> {
+        let mut words = leafpress::sql_words(create).into_iter().filter_map(|word| match word {
+            leafpress::SqlWord::Bare(word) => Some(word.to_ascii_uppercase()),
+            _ => None,
+        });
+        let declares_conflicts = words.any(|word| word == "CONFLICT");
+        if declares_conflicts && self.has_triggers {
+            return Err(refused(
+                &self.name,
+                "its declaration has ON CONFLICT, and triggers, which would obey another rule",
+            ));
+        }
+        if mode == Mode::Upsert { self.upsert_key().map(|_| ()) } else { Ok(()) }
+    }
+
+    /// The columns that say which rows are the same.
+    fn upsert_key(&self) -> Result<&[String]> {
+        if !self.primary_key.is_empty() {
+            return Ok(&self.primary_key);
+        }
+        match self.unique.as_slice() {
+            [Some(columns)] => Ok(columns),
+            _ => Err(refused(
+                &self.name,
+                "it has no primary key, and not just one unique index of columns, so it is open which rows are the same",
+            )),
+        }
+    }
+
+    /// Checks that the rows can go in, by the columns that they have.
+    ///
+    /// # Errors
+    /// There is no column, or columns of the key are missing in an upsert.
+    pub fn check_columns(&self, mode: Mode, columns: &[String]) -> Result<()> {
+        let is_given = |name: &String| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
+        if columns.is_empty() {
+            return Err(refused(&self.name, "the input has no column of it"));
+        }
+        if mode != Mode::Upsert {
+            return Ok(());
+        }
+        match self.upsert_key()?.iter().find(|it| !is_given(it)) {
+            Some(missing) => Err(refused(
+                &self.name,
+                &format!("the input has no column {missing}, which is part of its key"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Statements that bring the rows of the table `stage`, a name in quotes, into this one.
+    pub fn inserts(&self, mode: Mode, stage: &str, columns: &[String]) -> Vec<String> {
+        let table = quote_identifier(&self.name);
+        let mut statements = Vec::new();
+        if mode == Mode::Replace {
+            statements.push(format!("DELETE FROM {table}"));
+        }
+        let list: Vec<String> = columns.iter().map(|it| quote_identifier(it)).collect();
+        let list = list.join(",");
+        // Triggers would inherit the ABORT, so with them it is left to be the default.
+        let verb = if self.has_triggers { "INSERT" } else { "INSERT OR ABORT" };
+        let (order, on_conflict) = (self.order(mode, columns), self.on_conflict(mode, columns));
+        let insert = |filter: &str| {
+            format!(
+                "{verb} INTO {table}({list}) SELECT {list} FROM {stage} WHERE {filter}{order}{on_conflict}"
+            )
+        };
+        let alias = self
+            .rowid_alias
+            .as_ref()
+            .filter(|alias| columns.iter().any(|it| it.eq_ignore_ascii_case(alias)));
+        match alias.map(|it| quote_identifier(it)) {
+            // SQLite could give the others rowids that these rows bring.
+            Some(alias) => {
+                statements.push(insert(&format!("{alias} IS NOT NULL")));
+                statements.push(insert(&format!("{alias} IS NULL")));
+            }
+            None => statements.push(insert("true")),
+        }
+        statements
+    }
+
+    /// The order of the table's key, in which its pages are filled one after the other. Of rows that
+    /// share a key the order is that of the input.
+    fn order(&self, mode: Mode, columns: &[String]) -> String {
+        let is_given = |name: &String| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let key = if self.primary_key.is_empty() {
+            self.unique.iter().flatten().next().map_or(&[][..], Vec::as_slice)
+        } else {
+            &self.primary_key
+        };
+        // If two rows share one key, but not the other, the first of the input stays.
+        let several = mode == Mode::Ignore && self.unique.len() + self.partial > 1;
+        let mut terms: Vec<String> = Vec::new();
+        if key.iter().all(is_given) && !several {
+            terms.extend(key.iter().map(|it| quote_identifier(it)));
+        }
+        let is_free =
+            |name: &&str| !self.columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
+        terms.extend(
+            ["rowid", "_rowid_", "oid"].iter().find(|it| is_free(it)).map(|it| (*it).to_owned()),
+        );
+        if terms.is_empty() { String::new() } else { format!(" ORDER BY {}", terms.join(",")) }
+    }
+
+    fn on_conflict(&self, mode: Mode, columns: &[String]) -> String {
+        match mode {
+            Mode::Append | Mode::Replace => String::new(),
+            // Not OR IGNORE, which leaves out rows for a NULL or a CHECK, too.
+            Mode::Ignore => " ON CONFLICT DO NOTHING".to_owned(),
+            Mode::Upsert => {
+                let key = self.upsert_key().unwrap_or(&[]);
+                let is_key = |name: &str| key.iter().any(|it| it.eq_ignore_ascii_case(name));
+                let set: Vec<String> = columns
+                    .iter()
+                    .filter(|it| !is_key(it))
+                    .map(|it| format!("{0} = excluded.{0}", quote_identifier(it)))
+                    .collect();
+                let key: Vec<String> = key.iter().map(|it| quote_identifier(it)).collect();
+                let key = key.join(",");
+                if set.is_empty() {
+                    format!(" ON CONFLICT ({key}) DO NOTHING")
+                } else {
+                    format!(" ON CONFLICT ({key}) DO UPDATE SET {}", set.join(","))
+                }
+            }
+        }
+    }
+}
+
+fn staging_sql(name: &str, columns: &[Column], strict: bool) -> String {
+    let column = |column: &Column| {
+        let mut sql = format!("{} {}", quote_identifier(&column.name), column.declared_type);
+        if column.not_null {
+            sql.push_str(" NOT NULL");
+        }
+        if let Some(default) = &column.default {
+            sql.push_str(&format!(" DEFAULT ({default})"));
+        }
+        sql
+    };
+    let columns: Vec<String> = columns.iter().map(column).collect();
+    let strict = if strict { " STRICT" } else { "" };
+    format!("CREATE TABLE {}({}){strict}", quote_identifier(name), columns.join(", "))
+}
+
+fn refused(table: &str, reason: &str) -> Error {
+    Error::refused(format!("{table} cannot be loaded by groups: {reason}"))
+        .on_disk("nothing was changed")
+}

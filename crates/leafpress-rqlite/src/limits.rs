@@ -1,0 +1,15 @@
+//! Limits of what is sent to a cluster, each with the failure that it prevents.
+
+use std::time::Duration;
+
+/// A request of 256 MB stopped a cluster of three nodes.
+pub const GROUP_BYTES_MAX: usize = 4 << 20;
+pub const CALL_BYTES_MAX: usize = 16 << 20;
+/// SQLite takes 32,766 parameters in a statement.
+pub const PARAMETERS_MAX: usize = 30_000;
+pub const ROWS_MAX: usize = 500;
+/// Rows of old groups stay so long: no request can arrive later than that.
+pub const KEPT: Duration = Duration::from_secs(15 * 60);
+/// Time for the first answer to a group; each further one has twice as much. A node that is cut off
+/// does not say so, and the next one may lead.
+pub const PATIENCE: Duration = Duration::from_millis(2_500);

@@ -1,0 +1,447 @@
+//! Rows into a running cluster, all or none.
+//!
+//! ```text
+//! pressed file ─► rows ─► groups, each applied once ─► a staging table ─► one last transaction
+//! ```
+//!
+//! The last transaction renames the staging table, or inserts its rows into a table that is there and
+//! drops it. No row travels in it, so it is a small entry of the log whatever the size of the table.
+//!
+//! Invariants:
+//! 1. Until the last transaction only the staging table has changed: after an error, a kill or a
+//!    lost connection the tables of the user are as they were.
+//! 2. A staging table is dropped by its own load after an error, or by a later load once its load has
+//!    sent nothing for [`KEPT`].
+//!
+//! Must never: drop a staging table whose load may be going on, or change a value on its way.
+
+mod rows;
+
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use leafpress::rusqlite::{self, Connection, OpenFlags};
+use leafpress::{Error, Result, quote_identifier};
+use serde_json::Value;
+
+use crate::address::Address;
+use crate::boot::TABLES;
+pub use crate::declared::Mode;
+use crate::declared::{Declared, REFERRING, SCHEMA};
+use crate::limits::KEPT;
+use crate::node::{Node, Peer};
+use crate::statement::{Prepared, check_declaration};
+use crate::target::{RqliteTarget, not_taken};
+
+/// The beginning of the name of a staging table; the session of the load follows.
+const STAGE: &str = "_leafpress_load_";
+/// Nodes carry the last transaction out for longer than a group: they build the table's indexes in it.
+const LAST_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// Progress of a load: rows sent, and all rows.
+pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<()>;
+
+/// A table of a cluster, to be loaded.
+#[derive(Debug)]
+pub struct Destination {
+    address: Address,
+    mode: Option<Mode>,
+    declared: Option<Declared>,
+    way: Way,
+}
+
+/// The way of the rows, chosen by the state of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Way {
+    /// The pressed file becomes the database of a node that is new and alone: see [`boot`](crate::boot()).
+    Boot,
+    /// Groups of rows go into a staging table, for this reason.
+    Groups(String),
+}
+
+/// Result of [`Destination::load`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sent {
+    /// Rows that were sent.
+    pub rows: u64,
+    /// Rows of the table that were added or changed.
+    pub rows_changed: u64,
+    /// Rows that were there, and that `Replace` removed.
+    pub rows_removed: u64,
+    /// Groups in which the rows went.
+    pub groups: u64,
+    /// Bytes of the requests.
+    pub bytes: u64,
+    /// Duration of the last transaction.
+    pub last: Duration,
+    /// Staging tables of loads that were cut off, now dropped.
+    pub left_over: u64,
+}
+
+impl Destination {
+    /// Looks at the cluster, and chooses the way. `table` must be named for a `mode`; `makes_missing`
+    /// says that it is made if it is not there.
+    ///
+    /// # Errors
+    /// No node answers, or the table is not there, or is one that cannot be loaded by groups. Nothing was
+    /// changed.
+    pub fn look(
+        address: &Address,
+        table: Option<&str>,
+        mode: Option<Mode>,
+        makes_missing: bool,
+    ) -> Result<Self> {
+        let nodes = nodes_of(address)?;
+        let mut target = RqliteTarget::new(address.clone());
+        let tables = target.read(TABLES, &[])?;
+        let declared = match (table, mode) {
+            (Some(table), Some(mode)) => {
+                let schema = target.read(SCHEMA, &[table])?;
+                let referring = target.read(REFERRING, &[table])?;
+                Declared::read(table, mode, &schema, &referring)?
+            }
+            _ => None,
+        };
+        if let (None, Some(table), Some(_), false) = (&declared, table, mode, makes_missing) {
+            return Err(Error::destination(
+                &address.nodes[0],
+                format!("there is no table {table}"),
+            )
+            .on_disk("nothing was changed")
+            .to_do("name a table that is there"));
+        }
+        if let (Some(table), None) = (table, mode) {
+            refuse_existing(&mut target, address, table)?;
+        }
+        let is_lone = nodes.len() == 1 && nodes[0].leads && address.nodes.len() == 1;
+        let way = if tables.is_empty() && is_lone {
+            Way::Boot
+        } else if !tables.is_empty() {
+            Way::Groups("the cluster has tables, which a file would replace".to_owned())
+        } else {
+            let count = nodes.len().max(address.nodes.len());
+            Way::Groups(format!("the cluster has {count} nodes, and only a lone one takes a file"))
+        };
+        Ok(Self {
+            address: address.clone(),
+            mode: mode.filter(|_| declared.is_some()),
+            declared,
+            way,
+        })
+    }
+
+    /// The way that the rows take.
+    pub fn way(&self) -> &Way {
+        &self.way
+    }
+
+    /// For a table that is there, the declaration of a table of its columns without its keys: the file is
+    /// pressed with it, so that values are checked, and keys meet the rows that are there.
+    pub fn declaration(&self) -> Option<&str> {
+        self.declared.as_ref().map(|it| it.staging_sql.as_str())
+    }
+
+    /// Sends the rows of `table` in the file `pressed`, which this changes. Of a table that is there,
+    /// `columns` are those that the rows have. `analyze` fills the planner's statistics.
+    ///
+    /// # Errors
+    /// Those of SQLite on the cluster, such as a key that is there; no node answers; `on_progress` ends the
+    /// load: then the tables are as they were. [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown) if the
+    /// last transaction was not answered.
+    pub fn load(
+        &self,
+        pressed: &Path,
+        table: &str,
+        columns: &[String],
+        analyze: bool,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Sent> {
+        let mut target = RqliteTarget::new(self.address.clone());
+        let stage = format!("{STAGE}{}", target.session());
+        let connection = open(pressed)?;
+        let source = Source::prepare(&connection, table, &stage, columns, self.declared.is_some())?;
+        match self.declared.as_ref().zip(self.mode) {
+            Some((declared, mode)) => declared.check_columns(mode, &source.columns)?,
+            None => refuse_existing(&mut target, &self.address, table)?,
+        }
+        let left_over = drop_left_over(&mut target)?;
+        let mut load = Load { target, stage, source: &source, table };
+        let sent = match load.send(pressed, on_progress) {
+            Ok(sent) => sent,
+            // A group that may arrive later finds no table.
+            Err(error) if error.is_outcome_unknown() => {
+                return Err(load.give_up(not_taken(&error.to_string())));
+            }
+            Err(error) => return Err(load.give_up(error)),
+        };
+        let into = self.declared.as_ref().zip(self.mode);
+        let (last, counts) =
+            load.last(into, analyze, &source).map_err(|error| load.give_up(error))?;
+        Ok(Sent { left_over, ..counts.into_sent(sent, last) })
+    }
+}
+
+/// Refuses to make a table whose name is taken.
+fn refuse_existing(target: &mut RqliteTarget, address: &Address, table: &str) -> Result<()> {
+    let named = "SELECT type FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE";
+    let found = target.read(named, &[table])?;
+    let Some(kind) = found.first().and_then(|row| row.get(0)?.as_str()) else { return Ok(()) };
+    Err(Error::destination(&address.nodes[0], format!("there is a {kind} {table} already"))
+        .on_disk("nothing was changed")
+        .to_do(
+            "name another table with ⟦table⟧, or load into it with ⟦append⟧, ⟦ignore⟧, ⟦upsert⟧ or ⟦replace⟧",
+        ))
+}
+
+/// The nodes of the cluster, as the first node that answers sees them.
+fn nodes_of(address: &Address) -> Result<Vec<Peer>> {
+    let mut last = None;
+    for url in &address.nodes {
+        match Node::new(address, url).nodes() {
+            Ok(nodes) => return Ok(nodes),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| Error::bug("an address without nodes")))
+}
+
+fn open(pressed: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    #[expect(clippy::disallowed_methods, reason = "a temporary file of this load alone")]
+    Ok(Connection::open_with_flags(pressed, flags)?)
+}
+
+/// Drops staging tables whose loads have sent no group for [`KEPT`].
+fn drop_left_over(target: &mut RqliteTarget) -> Result<u64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = now.saturating_sub(KEPT).as_secs();
+    let has_groups = "SELECT 1 FROM sqlite_schema WHERE name = '_leafpress_applied'";
+    let alive = if target.read(has_groups, &[])?.is_empty() {
+        String::new()
+    } else {
+        format!(
+            " AND NOT EXISTS (SELECT 1 FROM _leafpress_applied WHERE \
+             session = substr(name, {}) AND at > {since})",
+            STAGE.len() + 1
+        )
+    };
+    let sql = format!(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, {}) = '{STAGE}'{alive}",
+        STAGE.len()
+    );
+    let names = target.read(&sql, &[])?;
+    let names: Vec<&str> = names.iter().filter_map(|row| row.get(0)?.as_str()).collect();
+    for name in &names {
+        let drop = format!("DROP TABLE IF EXISTS {}", quote_identifier(name));
+        target.apply_once(vec![own(&drop)])?;
+    }
+    Ok(names.len() as u64)
+}
+
+/// A statement of Leafpress itself, whose rows are counted if it begins with INSERT or DELETE.
+fn own(sql: &str) -> Prepared {
+    let is_counted = sql.starts_with("INSERT") || sql.starts_with("DELETE");
+    Prepared::own(Value::from(sql).to_string(), is_counted)
+}
+
+/// The pressed table, and what is made of it on the cluster.
+struct Source {
+    create: String,
+    /// Statements that make its indexes, on the staging table.
+    indexes: Vec<String>,
+    /// Statements of its triggers, on the table.
+    triggers: Vec<String>,
+    /// Rows of `sqlite_stat1` about the table.
+    statistics: Vec<(Option<String>, String)>,
+    columns: Vec<String>,
+    rows: u64,
+}
+
+impl Source {
+    /// Gives the pressed table the name of the staging table, which SQLite brings into all its statements.
+    fn prepare(
+        connection: &Connection,
+        table: &str,
+        stage: &str,
+        columns: &[String],
+        is_there: bool,
+    ) -> Result<Self> {
+        let quoted = quote_identifier(stage);
+        let texts = |sql: &str, name: &str| -> rusqlite::Result<Vec<String>> {
+            let mut statement = connection.prepare(sql)?;
+            let rows = statement.query_map([name], |row| row.get(0))?;
+            rows.collect()
+        };
+        let of_type = |kind: &str| {
+            format!(
+                "SELECT sql FROM sqlite_schema WHERE type = '{kind}' AND tbl_name = ?1 COLLATE NOCASE AND sql IS NOT NULL ORDER BY rowid"
+            )
+        };
+        let triggers = texts(&of_type("trigger"), table)?;
+        let names = texts(
+            "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE",
+            table,
+        )?;
+        for name in names {
+            connection.execute_batch(&format!("DROP TRIGGER {}", quote_identifier(&name)))?;
+        }
+        let statistics = statistics_of(connection, table)?;
+        connection.execute_batch(&format!(
+            "ALTER TABLE {} RENAME TO {quoted}",
+            quote_identifier(table)
+        ))?;
+        let create = texts(&of_type("table"), stage)?.pop();
+        let create = create.ok_or_else(|| Error::bug("the pressed table is not there"))?;
+        let indexes = texts(&of_type("index"), stage)?;
+        for sql in indexes.iter().chain(&triggers).chain([&create]) {
+            check_declaration(sql)?;
+        }
+        let stored = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid";
+        let stored = texts(stored, stage)?;
+        let is_given = |name: &String| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let columns = stored.into_iter().filter(|name| !is_there || is_given(name)).collect();
+        let count = format!("SELECT count(*) FROM {quoted}");
+        let rows = connection.query_row(&count, [], |row| row.get::<_, i64>(0))?.unsigned_abs();
+        Ok(Self { create, indexes, triggers, statistics, columns, rows })
+    }
+}
+
+/// The rows of `sqlite_stat1` about a table, if there are any.
+fn statistics_of(connection: &Connection, table: &str) -> Result<Vec<(Option<String>, String)>> {
+    if !connection.table_exists(None, "sqlite_stat1")? {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT idx, stat FROM sqlite_stat1 WHERE tbl = ?1 COLLATE NOCASE";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// One load, from its first group to its last.
+struct Load<'a> {
+    target: RqliteTarget,
+    stage: String,
+    source: &'a Source,
+    table: &'a str,
+}
+
+/// Counts of rows in the last transaction.
+#[derive(Default)]
+struct Last {
+    changed: Option<u64>,
+    removed: u64,
+}
+
+impl Last {
+    fn into_sent(self, sent: Sent, last: Duration) -> Sent {
+        let rows_changed = self.changed.unwrap_or(sent.rows);
+        Sent { rows_changed, rows_removed: self.removed, last, ..sent }
+    }
+}
+
+impl Load<'_> {
+    /// Makes the staging table, fills it and makes its indexes.
+    fn send(&mut self, pressed: &Path, on_progress: OnProgress<'_>) -> Result<Sent> {
+        self.target.apply_once(vec![own(&self.source.create)])?;
+        let mut sent = Sent {
+            rows: 0,
+            rows_changed: 0,
+            rows_removed: 0,
+            groups: 0,
+            bytes: 0,
+            last: Duration::ZERO,
+            left_over: 0,
+        };
+        on_progress(0, self.source.rows)?;
+        let target = &mut self.target;
+        rows::each_group(pressed, &self.stage, &self.source.columns, |group| {
+            sent.rows += group.rows;
+            sent.groups += 1;
+            sent.bytes += group.bytes() as u64;
+            target.apply_once(group.statements)?;
+            on_progress(sent.rows, self.source.rows)
+        })?;
+        if sent.rows != self.source.rows {
+            return Err(Error::bug("the number of rows of the pressed table changed"));
+        }
+        for sql in &self.source.indexes {
+            self.target.apply_once(vec![own(sql)])?;
+            on_progress(sent.rows, self.source.rows)?;
+        }
+        Ok(sent)
+    }
+
+    /// The last transaction: the staging table becomes the table, or its rows go into it.
+    fn last(
+        &mut self,
+        into: Option<(&Declared, Mode)>,
+        analyze: bool,
+        source: &Source,
+    ) -> Result<(Duration, Last)> {
+        let began = Instant::now();
+        let (stage, table) = (quote_identifier(&self.stage), quote_identifier(self.table));
+        let mut statements = Vec::new();
+        match into {
+            Some((declared, mode)) => {
+                statements.extend(declared.inserts(mode, &stage, &source.columns));
+                statements.push(format!("DROP TABLE {stage}"));
+                if analyze {
+                    statements.push(format!("ANALYZE {table}"));
+                }
+            }
+            None => {
+                statements.push(format!("ALTER TABLE {stage} RENAME TO {table}"));
+                statements.extend(source.triggers.iter().cloned());
+                statements.extend(self.statistics(source));
+            }
+        }
+        let own = statements
+            .iter()
+            .map(|sql| Prepared { is_counted: into.is_some() && own(sql).is_counted, ..own(sql) });
+        self.target.set_time_limit(LAST_MAX);
+        let mut counts = self.target.apply_once(own.collect())?.into_iter();
+        let mut last = Last::default();
+        if let Some((_, mode)) = into {
+            last.removed = if mode == Mode::Replace { counts.next().unwrap_or(0) } else { 0 };
+            last.changed = Some(counts.sum());
+        }
+        Ok((began.elapsed(), last))
+    }
+
+    /// Statements that bring the planner's statistics of the pressed table along.
+    fn statistics(&self, source: &Source) -> Vec<String> {
+        if source.statistics.is_empty() {
+            return Vec::new();
+        }
+        let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let row = |(index, stat): &(Option<String>, String)| {
+            let index = index.as_deref().map_or("NULL".to_owned(), text);
+            format!("({},{index},{})", text(self.table), text(stat))
+        };
+        let rows: Vec<String> = source.statistics.iter().map(row).collect();
+        // It makes the table of statistics, and reads no other one.
+        let make = "ANALYZE sqlite_schema".to_owned();
+        vec![make, format!("INSERT INTO sqlite_stat1(tbl,idx,stat) VALUES {}", rows.join(","))]
+    }
+
+    /// Drops the staging table after an error, and says in the error how the cluster is.
+    fn give_up(&mut self, error: Error) -> Error {
+        let drop = format!("DROP TABLE IF EXISTS {}", quote_identifier(&self.stage));
+        self.target.set_time_limit(Duration::from_secs(10));
+        let is_dropped = self.target.apply_once(vec![own(&drop)]).is_ok();
+        if error.is_outcome_unknown() {
+            return error.to_do(format!(
+                "look whether the rows are in {}: all of them are, or none; then load again if need be",
+                self.table
+            ));
+        }
+        error.on_disk(if is_dropped {
+            "the tables of the cluster are as they were"
+        } else {
+            "the tables of the cluster are as they were; a table beside them, whose name begins with \
+             _leafpress_load_, could not be dropped: a load 15 minutes later does that"
+        })
+    }
+}
