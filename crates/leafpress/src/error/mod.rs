@@ -76,7 +76,8 @@ impl Error {
     }
 
     /// A thread that the system does not start. `purpose`: such as "for the writer".
-    pub(crate) fn no_thread(purpose: &'static str, source: io::Error) -> Self {
+    #[doc(hidden)]
+    pub fn no_thread(purpose: &'static str, source: io::Error) -> Self {
         Self::from(ErrorKind::Thread { purpose, source })
             .to_do("end some threads or processes, or allow this process more of them")
     }
@@ -217,9 +218,15 @@ impl Error {
 
     /// It is unknown if a call was committed.
     pub fn unknown_outcome(reason: impl Into<String>) -> Self {
-        Self::from(ErrorKind::OutcomeUnknown { reason: reason.into() })
+        Self::uncertain(reason)
             .on_disk("all of this call or nothing of it")
             .to_do("open the database again and look whether the call's changes are there")
+    }
+
+    /// It is unknown if a change was made; the caller says what is on disk then.
+    #[doc(hidden)]
+    pub fn uncertain(reason: impl Into<String>) -> Self {
+        ErrorKind::OutcomeUnknown { reason: reason.into() }.into()
     }
 
     /// A copy of the error, for another caller who met it too.
