@@ -34,7 +34,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick wheel test test-rust test-python test-package test-large test-tools lint package archives deny semver ci \
-	crash neighbours shared-kills rqlite-callers test-rqlite test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
+	crash neighbours shared-kills rqlite-callers test-rqlite s3-server test-s3 test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -183,9 +183,20 @@ test-rqlite: rqlite-callers ## Kill and cut off leaders of real nodes of rqlite 
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_tls.py
 	$(RQLITE_GIVEN) $(PYTHON) tests/rqlite_running.py --kills $(RQLITE_KILLS)
 
+# A real S3 server, which Go builds from its module proxy; where there is no Go, the test says that it is skipped.
+VERSITYGW := $(abspath $(TARGET_DIR))/s3/bin/versitygw
+S3_KILLS ?= 10
+s3-server:
+	test -x $(VERSITYGW) || ! command -v go >/dev/null || \
+		GOBIN=$(dir $(VERSITYGW)) GOFLAGS=-modcacherw go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 || true
+
+test-s3: s3-server package-tested $(PACKAGE_TESTS_VENV)/installed ## Publish shards to a real S3 server, and kill, stop and damage (needs Go)
+	VERSITYGW="$(VERSITYGW)" $(PYTHON_TESTS_GIVEN) PYTHONPATH="$(abspath $(PACKAGE_TESTED))" \
+		$(PACKAGE_TESTS_VENV)/bin/python tests/shards_s3.py --kills $(S3_KILLS) --seed $(SEED)
+
 # Jobs of Spark and Ray. A run of 50 takes about ten minutes.
 CLUSTER_JOBS ?= 6
-test-cluster: package-tested $(PACKAGE_TESTS_VENV)/installed ## Kill workers of Spark and Ray that write shards (CLUSTER_JOBS=50)
+test-cluster: test-s3 package-tested $(PACKAGE_TESTS_VENV)/installed ## Kill workers of Spark and Ray that write shards (CLUSTER_JOBS=50), and test-s3
 	$(PYTHON_TESTS_GIVEN) PYTHONPATH="$(abspath $(PACKAGE_TESTED))" \
 		$(PACKAGE_TESTS_VENV)/bin/python tests/shards_cluster.py --jobs $(CLUSTER_JOBS) --seed $(SEED)
 
@@ -214,6 +225,7 @@ lint: ## Check formatting, lints and documentation
 	$(CARGO) clippy --locked -p leafpress -- -D warnings
 	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings
 	$(CARGO) clippy --locked -p leafpress-cli --features rqlite -- -D warnings
+	$(CARGO) clippy --locked -p leafpress-shards --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings --cfg fuzzing
 	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace

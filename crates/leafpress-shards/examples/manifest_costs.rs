@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = arguments.next().ok_or("name a folder that does not exist")?;
     let parts: usize = arguments.next().as_deref().unwrap_or("100000").parse()?;
     for kind in ["hash", "range"] {
-        let shards = Shards::at(format!("{folder}/{kind}"));
+        let shards = Shards::at(format!("{folder}/{kind}"))?;
         let publication = shards.begin()?;
         let routing = match kind {
             "hash" => Routing::Hash {

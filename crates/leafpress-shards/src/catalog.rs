@@ -21,6 +21,8 @@ use crate::manifest::Manifest;
 
 /// Name of the file, beside the manifest.
 pub const CATALOG: &str = "manifest.db";
+/// Bytes of a page of it.
+pub const PAGE_BYTES: usize = 4096;
 
 /// Writes the database at `path`, in place of one that an interrupted publication left.
 pub fn write(path: &Path, manifest: &Manifest) -> Result<()> {

@@ -6,7 +6,7 @@
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let (out, input) = (folder.path().join("people"), folder.path().join("people.csv"));
 //! # std::fs::write(&input, "id,name\n1,Ada\n2,Grace\n3,Joan\n").unwrap();
-//! let report = Sharder::new(&out, "hash(id)".parse::<RouteBy>()?, 2)
+//! let report = Sharder::new(Shards::at(&out)?, "hash(id)".parse::<RouteBy>()?, 2)
 //!     .with_parts(|loader| loader.primary_key("id"))
 //!     .run(|stage| stage.load_file(&input))?;
 //! assert_eq!((report.rows, report.parts), (3, 2));
@@ -18,15 +18,16 @@
 //!
 //! ```text
 //! OUT/_CURRENT                      names the run that readers take
-//! OUT/_LOCK                         held while _CURRENT changes
+//! OUT/_LOCK                         held while _CURRENT changes, in a folder
 //! OUT/runs/RUN/manifest.json        schema, routing and parts of one run; never changed
 //! OUT/runs/RUN/manifest.db          the same as a database
 //! OUT/runs/RUN/parts/00003-ATTEMPT.db
 //! ```
 //!
 //! In the order of the work: [`split`](Sharder) routes rows, [`part`](PartBuilder) presses the file of
-//! one part, [`manifest`](Manifest) says what a run is, `catalog` says it as a database, [`folder`](Shards) publishes runs and removes
-//! what no manifest names, [`reader`](Reader) reads the parts of one run.
+//! one part, [`manifest`](Manifest) says what a run is, `catalog` says it as a database, [`runs`](Shards) publishes runs and removes
+//! what no manifest names, [`reader`](Reader) reads the parts of one run. Below them, `store` is the folder or the object store
+//! that has the files, and [`cache`](Cache) has copies of parts.
 //!
 //! Invariants:
 //! 1. A reader that begins at `_CURRENT` finds a manifest whose parts are complete and synced.
@@ -37,21 +38,27 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod bounds;
+mod cache;
 mod catalog;
 mod connect;
-mod folder;
+mod content;
 mod key;
 mod manifest;
 mod part;
 mod reader;
 mod routing;
+mod runs;
+mod scratch;
 mod split;
+mod store;
 
 pub use bounds::{Sample, bounds_of};
-pub use folder::{Collected, Publication, RunSummary, Shards, Verdict};
+pub use cache::Cache;
 pub use key::Key;
 pub use manifest::{Manifest, PageRun, PartRecord, Schema};
 pub use part::PartBuilder;
 pub use reader::Reader;
 pub use routing::{HASH_FUNCTION, HASH_VERSION, RouteBy, Routing, hash_of};
+pub use runs::{Collected, Publication, RunSummary, Shards, Verdict};
+pub use scratch::{Scratch, ScratchReader};
 pub use split::{ShardReport, Sharder};

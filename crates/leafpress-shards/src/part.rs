@@ -2,50 +2,48 @@
 //!
 //! The loader makes the file: complete, synced and named, or nothing. The name holds the attempt, so
 //! that attempts of one part do not meet. Then one pass over the file gives its checksum and the
-//! places of its interior pages.
+//! places of its interior pages. For an object store the file is a temporary one, which is put up then.
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use leafpress::load::{Loader, Report};
-use leafpress::vfs::locks::FileHandle;
+use leafpress::load::{CancelToken, Loader, Report};
 use leafpress::{Error, Result, quote_identifier};
-use sha2::{Digest as _, Sha256};
 
 use crate::connect;
-use crate::key::{Key, hex, value_of};
-use crate::manifest::{PageRun, PartRecord, Schema};
-
-/// Folder of the runs.
-pub const RUNS: &str = "runs";
-/// Bytes that are read at once: pages of any size fit into it.
-const CHUNK_BYTES: usize = 1 << 20;
-/// From this number on, an overflow page may begin with the same byte as an interior page.
-const PAGES_KNOWN_MAX: u64 = 1 << 25;
-/// First byte of interior pages of indexes and of tables.
-const INTERIOR_KINDS: [u8; 2] = [2, 5];
-/// Size of the database header, behind which page 1 begins.
-const HEADER_BYTES: usize = 100;
+use crate::content::Content;
+use crate::key::{Key, value_of};
+use crate::manifest::{PartRecord, Schema};
+use crate::runs::Shards;
+use crate::store::{Store, is_name, parts_of};
 
 /// Presses one part of a run. Tasks on several machines may do that for the same run.
 ///
 /// A task that is tried again, or carried out twice, gives each attempt a name of its own: the
 /// manifest names the file of one of them, and [`gc`](crate::Shards::gc) removes the others. The same
-/// attempt, called again, finds its file and gives the same record.
+/// attempt, called again, finds its file and gives the same record; from a store it fetches it for that.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct PartBuilder {
-    root: PathBuf,
+    store: Arc<dyn Store>,
     run: String,
     part: usize,
     attempt: String,
     key: Option<String>,
+    cancel: CancelToken,
 }
 
 impl PartBuilder {
-    /// A builder of part `part` of a run in the folder of shards `root`.
-    pub fn new(root: impl Into<PathBuf>, run: impl Into<String>, part: usize) -> Self {
-        Self { root: root.into(), run: run.into(), part, attempt: "0".to_owned(), key: None }
+    /// A builder of part `part` of a run of these shards.
+    pub fn new(shards: &Shards, run: impl Into<String>, part: usize) -> Self {
+        Self {
+            store: Arc::clone(shards.store()),
+            run: run.into(),
+            part,
+            attempt: "0".to_owned(),
+            key: None,
+            cancel: CancelToken::new(),
+        }
     }
 
     /// Names the attempt: letters, digits, `-` and `_`.
@@ -60,23 +58,32 @@ impl PartBuilder {
         self
     }
 
+    /// A token by which another thread stops the way of the part into an object store.
+    pub fn cancel(mut self, token: CancelToken) -> Self {
+        self.cancel = token;
+        self
+    }
+
     /// Presses the file by `load`, which gets a loader for it, and describes it.
     ///
     /// # Errors
-    /// Those of `load`: then there is no file. [`Misuse`](leafpress::ErrorKind::Misuse) for a name
+    /// Those of `load` and of the store: then there is no file. [`Misuse`](leafpress::ErrorKind::Misuse) for a name
     /// of an attempt or run that cannot be one of a file.
     pub fn build(
         &self,
         load: impl FnOnce(Loader) -> Result<Report>,
     ) -> Result<(PartRecord, Schema)> {
         let relative = self.relative_path()?;
-        let path = self.root.join(&relative);
+        let draft = self.store.draft(&relative)?;
+        let path = draft.path();
         let mut loaded = None;
         if path.symlink_metadata().is_err() {
-            make_folder(path.parent().unwrap_or(&self.root))?;
-            loaded = Some(load(Loader::new(&path))?.rows_loaded);
+            loaded = Some(load(Loader::new(path))?.rows_loaded);
         }
-        self.describe(&path, relative, loaded)
+        let (record, schema) = self.describe(path, relative, loaded)?;
+        let sha256 = || Ok(record.sha256.clone());
+        self.store.keep(&draft, &record.path, &sha256, &|| self.cancel.is_cancelled())?;
+        Ok((record, schema))
     }
 
     /// Path of the file, from the folder of the shards.
@@ -129,17 +136,6 @@ impl PartBuilder {
     }
 }
 
-/// Returns true if a run or an attempt may be called so.
-pub fn is_name(name: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    (1..=100).contains(&name.len()) && name.bytes().all(is_plain)
-}
-
-/// Path of the folder of a run's parts, from the folder of the shards.
-pub fn parts_of(run: &str) -> String {
-    format!("{RUNS}/{run}/parts")
-}
-
 /// The one table of a part, and its statements.
 fn schema_of(connection: &rusqlite::Connection) -> rusqlite::Result<Schema> {
     let table = connection.query_row(
@@ -170,74 +166,4 @@ fn extent(
         let key = |column| row.get_ref(column).map(|value| Key::from(value_of(value)));
         Ok((key(0)?, key(1)?))
     })
-}
-
-/// Content of a part, as one pass over its bytes tells it.
-#[derive(Debug)]
-pub struct Content {
-    /// Size of the file.
-    pub bytes: u64,
-    /// SHA-256, in hexadecimal digits.
-    pub sha256: String,
-    /// Interior pages, if they are known.
-    pub interior_pages: Option<Vec<PageRun>>,
-}
-
-impl Content {
-    /// Reads the file once.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn of(path: &Path, page_bytes: usize) -> Result<Self> {
-        let failed = |source| Error::io("read", path, source);
-        let mut file = FileHandle::open(path).map_err(failed)?;
-        let (mut hash, mut chunk) = (Sha256::new(), vec![0; CHUNK_BYTES]);
-        let (mut bytes, mut runs) = (0_u64, Vec::new());
-        loop {
-            let filled = fill(&mut file, &mut chunk).map_err(failed)?;
-            hash.update(&chunk[..filled]);
-            for (index, page) in chunk[..filled].chunks(page_bytes).enumerate() {
-                let number = bytes / page_bytes as u64 + index as u64 + 1;
-                let kind = if number == 1 { page.get(HEADER_BYTES) } else { page.first() };
-                if kind.is_some_and(|kind| INTERIOR_KINDS.contains(kind)) {
-                    add_page(&mut runs, number);
-                }
-            }
-            bytes += filled as u64;
-            if filled < chunk.len() {
-                break;
-            }
-        }
-        let is_known = bytes / (page_bytes as u64) < PAGES_KNOWN_MAX;
-        let sha256 = hex(&hash.finalize());
-        Ok(Self { bytes, sha256, interior_pages: is_known.then_some(runs) })
-    }
-}
-
-/// Reads until the buffer is full or the file ends.
-fn fill(file: &mut FileHandle, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..])? {
-            0 => break,
-            read => filled += read,
-        }
-    }
-    Ok(filled)
-}
-
-fn add_page(runs: &mut Vec<PageRun>, number: u64) {
-    match runs.last_mut() {
-        Some(run) if run.first + run.pages == number => run.pages += 1,
-        _ => runs.push(PageRun { first: number, pages: 1 }),
-    }
-}
-
-/// Makes a folder for parts, and those above it.
-///
-/// # Errors
-/// The system's.
-#[expect(clippy::disallowed_methods, reason = "the folder is not beside a database")]
-pub fn make_folder(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).map_err(|source| Error::io("make the folder", path, source))
 }

@@ -1,17 +1,19 @@
 //! Reads the parts of one run: one part for a key, all of them for a scan.
 
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result, quote_identifier};
 use leafpress_format::Value;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Params, Row, Statement, ToSql, params_from_iter};
 
+use crate::cache::{Cache, Cached};
 use crate::connect;
 use crate::key::{Key, value_of};
 use crate::manifest::Manifest;
+use crate::store::Store;
 
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
@@ -31,7 +33,8 @@ type Prepare = Box<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sync
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let (out, input) = (folder.path().join("people"), folder.path().join("people.csv"));
 /// # std::fs::write(&input, "id,name\n1,Ada\n2,Grace\n3,Joan\n").unwrap();
-/// # Sharder::new(&out, "hash(id)".parse::<RouteBy>()?, 2).run(|stage| stage.load_file(&input))?;
+/// # let to = Shards::at(&out)?;
+/// # Sharder::new(to, "hash(id)".parse::<RouteBy>()?, 2).run(|stage| stage.load_file(&input))?;
 /// let reader = Shards::open(&out)?.reader()?;
 /// let sql = "SELECT name FROM people WHERE id = ?1";
 /// let names: Vec<String> = reader.query(&[Value::Integer(2)], sql, [2], |row| row.get(0))?;
@@ -41,17 +44,37 @@ type Prepare = Box<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sync
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Reader {
-    root: PathBuf,
+    store: Arc<dyn Store>,
     manifest: Manifest,
-    connections: Vec<Mutex<Option<Connection>>>,
+    parts: Vec<Slot>,
+    /// Copies of parts. Where the caller has named none and the store needs one, it is made then.
+    cache: OnceLock<Cache>,
+    /// Counts openings and uses, to close the connection that was not used for the longest time.
+    clock: AtomicU64,
     prepare: Prepare,
 }
 
+/// The connection of a part.
+#[derive(Default)]
+struct Slot {
+    open: Mutex<Option<Part>>,
+    used: AtomicU64,
+}
+
+/// A part that is open.
+struct Part {
+    connection: Connection,
+    /// The space that its copy takes.
+    _copy: Option<Cached>,
+}
+
 impl Reader {
-    /// A reader of the run of this manifest, below the folder of the shards.
-    pub(crate) fn new(root: &Path, manifest: Manifest) -> Self {
-        let connections = manifest.parts.iter().map(|_| Mutex::new(None)).collect();
-        Self { root: root.to_owned(), manifest, connections, prepare: Box::new(|_| Ok(())) }
+    /// A reader of the run of this manifest.
+    pub(crate) fn new(store: Arc<dyn Store>, manifest: Manifest, cache: Option<Cache>) -> Self {
+        let parts = manifest.parts.iter().map(|_| Slot::default()).collect();
+        let cache = cache.map_or_else(OnceLock::new, OnceLock::from);
+        let clock = AtomicU64::new(0);
+        Self { store, manifest, parts, cache, clock, prepare: Box::new(|_| Ok(())) }
     }
 
     /// Stops reads once `stop` returns true. Threads call it often, each a copy for each part.
@@ -149,7 +172,7 @@ impl Reader {
         sql: &str,
         run: impl Fn(&mut Statement<'_>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        let parts = self.connections.len();
+        let parts = self.parts.len();
         let next = AtomicUsize::new(0);
         let found: Vec<_> = (0..parts).map(|_| Mutex::new(None)).collect();
         let work = || loop {
@@ -188,34 +211,68 @@ impl Reader {
     ///
     /// # Errors
     /// Those of `run`; [`Misuse`](ErrorKind::Misuse) if there is no such part;
-    /// [`Sqlite`](ErrorKind::Sqlite) if it cannot be read, or the SQL is wrong.
+    /// [`Sqlite`](ErrorKind::Sqlite) if it cannot be read, or the SQL is wrong; those of a store.
     pub fn on_part<T>(
         &self,
         part: usize,
         sql: &str,
         run: impl FnOnce(&mut Statement<'_>) -> Result<T>,
     ) -> Result<T> {
-        let Some(slot) = self.connections.get(part) else {
-            let parts = self.connections.len();
+        let Some(slot) = self.parts.get(part) else {
+            let parts = self.parts.len();
             return Err(Error::misuse(format!(
                 "there is no part {part}, but {parts} parts from 0"
             )));
         };
-        let mut slot = match slot.lock() {
-            Ok(slot) => slot,
-            Err(poisoned) => poisoned.into_inner(),
+        let mut open = lock(&slot.open);
+        slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let part = match &mut *open {
+            Some(part) => part,
+            none => none.insert(self.open(part)?),
         };
-        let connection = match &mut *slot {
-            Some(connection) => connection,
-            none => {
-                let path = self.root.join(&self.manifest.parts[part].path);
-                let mut connection = connect::read_only(&path)?;
-                (self.prepare)(&mut connection).map_err(failed)?;
-                none.insert(connection)
-            }
-        };
-        let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+        let mut statement = part.connection.prepare_cached(sql).map_err(failed)?;
         run(&mut statement)
+    }
+
+    /// Opens a part: the one place that knows how parts are reached.
+    fn open(&self, part: usize) -> Result<Part> {
+        let record = &self.manifest.parts[part];
+        let in_place = self.store.in_place(&record.path).filter(|_| self.cache.get().is_none());
+        let (mut connection, copy) = if let Some(file) = in_place {
+            (connect::read_only(&file)?, None)
+        } else {
+            let close = |bytes| self.close_idle(bytes);
+            let (connection, copy) = self.cache()?.open(&*self.store, record, &close)?;
+            (connection, Some(copy))
+        };
+        (self.prepare)(&mut connection).map_err(failed)?;
+        Ok(Part { connection, _copy: copy })
+    }
+
+    fn cache(&self) -> Result<&Cache> {
+        if self.cache.get().is_none() {
+            // Another thread may be faster: then its cache is taken.
+            let _ = self.cache.set(Cache::temporary()?);
+        }
+        self.cache.get().ok_or_else(|| ErrorKind::Bug("a cache went away".to_owned()).into())
+    }
+
+    /// Closes the connections that were not used for the longest time, of parts of this many bytes.
+    /// Those that a thread uses stay.
+    fn close_idle(&self, bytes: u64) {
+        let mut slots: Vec<_> = self.parts.iter().zip(&self.manifest.parts).collect();
+        slots.sort_by_key(|(slot, _)| slot.used.load(Ordering::Relaxed));
+        let mut closed = 0;
+        for (slot, record) in slots {
+            if closed >= bytes {
+                break;
+            }
+            if let Ok(mut open) = slot.open.try_lock()
+                && open.take().is_some()
+            {
+                closed += record.bytes;
+            }
+        }
     }
 }
 

@@ -19,7 +19,8 @@ fn shard(folder: &Path, csv: &str, by: &str, parts: usize) -> Result<ShardReport
     let input = folder.join("input.csv");
     fs::write(&input, csv).expect("an input");
     let by: RouteBy = by.parse().expect("a rule");
-    Sharder::new(folder.join("out"), by, parts).run(|stage| stage.table("t").load_file(&input))
+    let shards = Shards::at(folder.join("out"))?;
+    Sharder::new(shards, by, parts).run(|stage| stage.table("t").load_file(&input))
 }
 
 fn manifest(folder: &Path) -> Manifest {
@@ -118,7 +119,7 @@ fn parts_have_keys_and_indexes_and_the_same_schema() {
     fs::write(&input, format!("id,name\n{rows}")).expect("an input");
     let out = folder.path().join("out");
     let by = "hash(id)".parse().expect("a rule");
-    Sharder::new(&out, by, 3)
+    Sharder::new(Shards::at(&out).expect("a folder"), by, 3)
         .threads(2)
         .with_parts(|loader| loader.primary_key("id").index("name").page_size(1024))
         .run(|stage| stage.load_file(&input))
@@ -173,7 +174,11 @@ fn a_failed_run_leaves_the_current_one_and_nothing_else() {
         Box::new(|| shard(folder.path(), "id\n1\n", "rows", 0)),
         Box::new(|| {
             fs::write(&input, "id\n1\n1\n").expect("an input");
-            let sharder = Sharder::new(folder.path().join("out"), RouteBy::Rows, 1);
+            let sharder = Sharder::new(
+                Shards::at(folder.path().join("out")).expect("a folder"),
+                RouteBy::Rows,
+                1,
+            );
             sharder
                 .with_parts(|loader| loader.primary_key("id"))
                 .run(|stage| stage.load_file(&input))
@@ -190,7 +195,9 @@ fn a_failed_run_leaves_the_current_one_and_nothing_else() {
     }
     let token = CancelToken::new();
     token.cancel();
-    let sharder = Sharder::new(folder.path().join("out"), RouteBy::Rows, 1).cancel(token);
+    let sharder =
+        Sharder::new(Shards::at(folder.path().join("out")).expect("a folder"), RouteBy::Rows, 1)
+            .cancel(token);
     let error = sharder.run(|stage| stage.load_file(&input)).expect_err("it was stopped");
     assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
     assert_eq!(manifest(folder.path()), before);
@@ -205,7 +212,8 @@ fn part(
     rows: i64,
 ) -> leafpress_shards::PartRecord {
     let columns = [leafpress::load::Column::new("id", ColumnType::Integer)];
-    let builder = PartBuilder::new(out, run, part).attempt(attempt).key("id");
+    let shards = Shards::at(out).expect("a folder");
+    let builder = PartBuilder::new(&shards, run, part).attempt(attempt).key("id");
     builder
         .build(|loader| loader.table("t").load_rows(&columns, (0..rows).map(|id| (id,))))
         .expect("a part")
@@ -216,7 +224,7 @@ fn part(
 fn attempts_do_not_meet_and_gc_removes_those_that_lost() {
     let folder = TempDir::new().expect("a folder");
     let out = folder.path().join("out");
-    let shards = Shards::at(&out);
+    let shards = Shards::at(&out).expect("a folder");
     let publication = shards.begin().expect("a run");
     let winner = part(&out, &publication.run, 0, "b", 5);
     let loser = part(&out, &publication.run, 0, "a", 5);
@@ -251,7 +259,7 @@ fn attempts_do_not_meet_and_gc_removes_those_that_lost() {
     assert_eq!(shards.gc(Duration::ZERO, false).expect("gc").files, [""; 0]);
     for wrong in ["", "../a", "a/b", "a b"] {
         let built =
-            PartBuilder::new(&out, &publication.run, 0).attempt(wrong).build(|_| unreachable!());
+            PartBuilder::new(&shards, &publication.run, 0).attempt(wrong).build(|_| unreachable!());
         assert!(matches!(built.expect_err("a name").kind(), ErrorKind::Misuse(_)));
     }
 }
@@ -293,7 +301,7 @@ fn gc_removes_what_a_killed_publication_leaves() {
 fn of_two_publications_at_once_one_is_told() {
     let folder = TempDir::new().expect("a folder");
     let out = folder.path().join("out");
-    let shards = Shards::at(&out);
+    let shards = Shards::at(&out).expect("a folder");
     let [first, second] = [(); 2].map(|()| shards.begin().expect("a run"));
     let publish = |publication: &leafpress_shards::Publication| {
         let record = part(&out, &publication.run, 0, "a", 3);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use leafpress::Result;
 use leafpress::load::{CancelToken, Loader};
-use leafpress_shards::{ShardReport, Sharder};
+use leafpress_shards::{ShardReport, Sharder, Shards};
 
 use crate::exit::Status;
 use crate::flags::{ShardFlags, usage_error};
@@ -41,7 +41,7 @@ pub fn run(flags: &ShardFlags) -> std::result::Result<Status, clap::Error> {
 }
 
 fn shard(flags: &ShardFlags, inputs: &[PathBuf], token: &CancelToken) -> Result<ShardReport> {
-    let mut sharder = Sharder::new(&flags.out, flags.by.clone(), flags.parts)
+    let mut sharder = Sharder::new(Shards::at(&flags.out)?, flags.by.clone(), flags.parts)
         .seed(flags.seed)
         .cancel(token.clone())
         .with_parts(parts_loader(flags));

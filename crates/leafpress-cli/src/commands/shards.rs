@@ -25,7 +25,7 @@ pub fn run(flags: &ShardsFlags) -> Status {
             let doing = format!("checking {}", human::path(&flags.folder));
             let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
             let stop = move || is_stopping.load(Ordering::Relaxed);
-            let verdict = Shards::at(&flags.folder).verify(stop);
+            let verdict = Shards::at(&flags.folder).and_then(|shards| shards.verify(stop));
             drop(spinner);
             output::report(verdict, flags.json, summary::of_verdict, |verdict| {
                 if verdict.sound { Status::Done } else { Status::DoneWithProblems }
@@ -41,7 +41,8 @@ pub fn run(flags: &ShardsFlags) -> Status {
             output::report(manifest, folder.json, text, |_| Status::Done)
         }
         ShardsAction::Gc { folder, older_than, dry_run } => {
-            let collected = Shards::at(&folder.folder).gc(*older_than, *dry_run);
+            let collected =
+                Shards::at(&folder.folder).and_then(|shards| shards.gc(*older_than, *dry_run));
             output::report(collected, folder.json, summary::of_collected, |_| Status::Done)
         }
     }

@@ -21,6 +21,7 @@ Examples:
   leafpress shard people.csv --out people --by 'hash(id)' --parts 16 --pk id
   leafpress shard 'logs/*.ndjson.gz' --out logs --by 'range(at)' --parts 8 \\
       --table log --index at
+  leafpress shard people.csv --out s3://bucket/people --by 'hash(id)' --parts 16
   leafpress shard big.parquet --out big --by rows --parts 4 --json
 
 Exit status: 0 all done, 1 done but rows were rejected, 2 the command line
@@ -30,7 +31,7 @@ pub struct ShardFlags {
     #[arg(value_name = "INPUT", required = true, value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 
-    /// Folder of the shards; it is made if it does not exist
+    /// Folder of the shards, which is made if it does not exist, or URL of a place in an object store
     #[arg(long, short, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub out: PathBuf,
 
@@ -165,7 +166,7 @@ pub enum ShardsAction {
 /// The folder, and the form of the result.
 #[derive(Debug, Args)]
 pub struct ShardsFolderFlags {
-    /// The folder of the shards
+    /// The folder of the shards, or their URL in an object store
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub folder: PathBuf,
 

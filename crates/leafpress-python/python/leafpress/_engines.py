@@ -2,8 +2,9 @@
 
     tasks: scatter their rows into a file each -> tasks: build a part each -> driver: publish
 
-All processes reach the folder under one path. Each attempt of a task has a file of its own, so
-tasks may be tried again, and carried out twice: the driver takes the file of one attempt.
+All processes reach the folder under one path, or the object store under one URL. Each attempt of a
+task has a file of its own, so tasks may be tried again, and carried out twice: the driver takes the
+file of one attempt.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Union
 
 from . import _leafpress
-from ._errors import misuse
+from ._errors import DatabaseError, misuse
 from ._load import Names, _names, _size
 from ._sources import Path
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 _MEMORY_OF_TASK = 256 << 20
-_SCATTERED, _UNFINISHED = ".arrow", ".arrow-unfinished"
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 
@@ -66,7 +66,7 @@ class ShardReport:
     """Report of a run, which is current."""
 
     folder: str
-    """Folder of the shards."""
+    """Folder of the shards, or their URL."""
     run: str
     """Name of the run."""
     table: str
@@ -115,6 +115,9 @@ class ShardOptions(TypedDict, total=False):
     """Threads of each task that presses a part (1)."""
     memory: int | str
     """Memory for sorting in each of these tasks, in bytes or as "512M" (256 MB)."""
+    scratch: Path | None
+    """Folder or URL for the rows on their way from task to task, which all workers reach (that of
+    the shards)."""
     progress: Union[bool, Tell, None]
     """Called with a `ShardProgress` on a thread of its own; True shows a line on stderr (None)."""
 
@@ -141,6 +144,7 @@ class Plan:
     """What all tasks of a write know. Tasks get copies of it."""
 
     folder: str
+    scratch: str
     run: str
     routing: str
     parts: int
@@ -148,24 +152,28 @@ class Plan:
 
     def scatter(self, source: pyarrow.RecordBatchReader | pyarrow.Table) -> Scattered:
         """Writes the rows of one task into a file, by part."""
-        path = os.path.join(self.parts_folder, f"scattered-{uuid.uuid4().hex}")
-        try:
-            rows = _leafpress.shards_scatter(
-                path + _UNFINISHED, self.routing, self.parts, plain(source)
-            )
-        except FileNotFoundError:
+        name = f"scattered-{uuid.uuid4().hex}"
+        self._check_folder()
+        path, rows = _leafpress.shards_scatter(
+            self.scratch, self.run, name, self.routing, self.parts, plain(source)
+        )
+        return Scattered(path, rows)
+
+    def _check_folder(self) -> None:
+        """Raises `ProgrammingError` on a worker that does not reach the driver's folder."""
+        run = os.path.join(self.folder, "runs", self.run)
+        if not _is_url(self.folder) and not os.path.isdir(run):
             raise misuse(
-                f"there is no folder {self.parts_folder} here",
+                f"there is no folder {run} here",
                 "name a folder that all workers reach under this path",
-            ) from None
-        os.replace(path + _UNFINISHED, path + _SCATTERED)
-        return Scattered(path + _SCATTERED, rows)
+            )
 
     def build(self, part: int, scattered: Sequence[Scattered]) -> Built:
         """Presses one part out of the rows of all tasks."""
         began = time.monotonic()
         record, schema = _leafpress.shards_build(
             self.folder,
+            self.scratch,
             self.run,
             part,
             uuid.uuid4().hex,
@@ -188,11 +196,6 @@ class Plan:
             skip, end = max(first, 0), min(last, rows)
             yield _Span(file.path, 0, min(skip, rows), max(end - skip, 0))
             first, last = first - rows, last - rows
-
-    @property
-    def parts_folder(self) -> str:
-        """Folder of the parts of the run, and of the scattered rows."""
-        return os.path.join(self.folder, "runs", self.run, "parts")
 
 
 @dataclass(frozen=True)
@@ -232,26 +235,26 @@ def write(
     parts: int,
     options: ShardOptions,
 ) -> ShardReport:
-    """Writes all rows of an engine, as a new run of a folder of shards."""
+    """Writes all rows of an engine, as a new run of shards."""
     began = time.monotonic()
-    folder = _folder(out)
+    folder, given = _place(out), options.get("scratch")
+    scratch = None if given is None else _place(given)
     if parts < 1:
         raise misuse(f"parts={parts}: there is at least one")
     seed, progress = options.get("seed", 0), options.get("progress")
     of_parts = _part_options(folder, options)
     # A wrong way to split is told before anything is made.
     _leafpress.shards_routing(by, seed, parts, [])
-    run = _leafpress.NativeRun(folder)
+    run = _leafpress.NativeRun(folder, scratch)
     try:
-        with _Telling(os.path.join(folder, "runs", run.name, "parts"), progress) as telling:
+        with _Telling(run, progress) as telling:
             samples: list[str] = []
             if by.strip().lower().startswith("range"):
                 telling.begin("sampling", None)
                 column = by[by.index("(") + 1 : by.rindex(")")].strip()
                 samples = engine.sample(by, column)
             routing, made = _leafpress.shards_routing(by, seed, parts, samples)
-            plan = Plan(folder, run.name, routing, made, of_parts)
-            os.makedirs(plan.parts_folder, exist_ok=True)
+            plan = Plan(folder, scratch or folder, run.name, routing, made, of_parts)
             telling.begin("scattering", engine.tasks)
             scattered = engine.scatter(plan) or [_no_rows(plan, engine.schema())]
             telling.begin("pressing", made)
@@ -260,7 +263,7 @@ def write(
     except BaseException:
         run.abandon()
         raise
-    _remove_scattered(plan)
+    run.remove_scattered()
     return _report(plan, by, built, began)
 
 
@@ -289,12 +292,14 @@ def plain(source: Any) -> Any:
     )
 
 
-def _folder(out: Path) -> str:
+def _place(out: Path) -> str:
     path = os.fspath(out)
-    if "://" in path:
-        raise misuse(f"{path} is no folder", "write into a folder that all workers reach")
     # Tasks may have another working directory.
-    return os.path.abspath(path)
+    return path.rstrip("/") if _is_url(path) else os.path.abspath(path)
+
+
+def _is_url(path: str) -> bool:
+    return "://" in path
 
 
 def _part_options(folder: str, options: ShardOptions) -> dict[str, Any]:
@@ -325,16 +330,6 @@ def _no_rows(plan: Plan, schema: pyarrow.Schema | None) -> Scattered:
     return plan.scatter(schema.empty_table())
 
 
-def _remove_scattered(plan: Plan) -> None:
-    for name in os.listdir(plan.parts_folder):
-        if name.endswith((_SCATTERED, _UNFINISHED)):
-            try:
-                os.remove(os.path.join(plan.parts_folder, name))
-            except FileNotFoundError:
-                # A task that was carried out twice has given up meanwhile.
-                pass
-
-
 def _report(plan: Plan, by: str, built: list[Built], began: float) -> ShardReport:
     parts = []
     for one in built:
@@ -357,8 +352,8 @@ def _report(plan: Plan, by: str, built: list[Built], began: float) -> ShardRepor
 class _Telling:
     """Tells the progress of tasks, which shows in the files that they have finished."""
 
-    def __init__(self, folder: str, progress: bool | Tell | None) -> None:
-        self._folder = folder
+    def __init__(self, run: _leafpress.NativeRun, progress: bool | Tell | None) -> None:
+        self._run_of = run
         self._is_line = progress is True
         self._tell = progress if callable(progress) else _show if progress else None
         self._stage: tuple[str, int | None] | None = None
@@ -392,13 +387,11 @@ class _Telling:
 
     def _done(self, stage: str) -> int:
         try:
-            names = os.listdir(self._folder)
-        except FileNotFoundError:
+            parts, scattered = self._run_of.progress()
+        except DatabaseError:
+            # A store that does not answer: the tasks say so.
             return 0
-        if stage == "pressing":
-            # A part may have the files of several attempts.
-            return len({name[:5] for name in names if name[:5].isdigit() and name.endswith(".db")})
-        return sum(name.endswith(_SCATTERED) for name in names)
+        return parts if stage == "pressing" else scattered
 
 
 def _show(progress: ShardProgress) -> None:

@@ -226,13 +226,17 @@ class NativeFeed:
 class NativeRun:
     """A run of shards that is not published yet: the driver's side."""
 
-    def __new__(cls, folder: str) -> NativeRun: ...
+    def __new__(cls, folder: str, scratch: str | None) -> NativeRun: ...
     @property
     def name(self) -> str:
         """Name of the run."""
     def publish(self, routing: str, schema: str, records: list[str]) -> None:
         """Publishes the parts. Records, schema and routing are JSON, as `shards_build` and
         `shards_routing` give them."""
+    def progress(self) -> tuple[int, int]:
+        """Number of parts that have a file, and of files of scattered rows."""
+    def remove_scattered(self) -> None:
+        """Removes the scattered rows."""
     def abandon(self) -> None:
         """Removes all of the run, unless it is published."""
 
@@ -242,11 +246,15 @@ def shards_sample(by: str, source: Any) -> str:
 def shards_routing(by: str, seed: int, parts: int, samples: list[str]) -> tuple[str, int]:
     """The rule by which rows are split, as JSON, and the number of parts. Ranges need samples."""
 
-def shards_scatter(path: str, routing: str, parts: int, source: Any) -> list[int]:
-    """Writes exported rows into a new file, by part; the number of rows of each."""
+def shards_scatter(
+    scratch: str, run: str, name: str, routing: str, parts: int, source: Any
+) -> tuple[str, list[int]]:
+    """Writes exported rows into a new file of a run, by part; its path and the number of rows of
+    each."""
 
 def shards_build(
     folder: str,
+    scratch: str,
     run: str,
     part: int,
     attempt: str,
@@ -260,7 +268,7 @@ def shards_build(
 class NativeShards:
     """A reader of the run that was current, until it is closed."""
 
-    def __new__(cls, folder: str) -> NativeShards: ...
+    def __new__(cls, folder: str, cache: tuple[str, int] | None) -> NativeShards: ...
     def manifest(self) -> str:
         """The manifest of the run, as JSON."""
     def part_of(self, key: Sequence[Any]) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 
 from . import _leafpress
 from ._command import flags, run_json
+from ._errors import misuse
+from ._load import _size
 from ._result import Result
 from ._sources import Path
 
@@ -23,10 +25,23 @@ class Shards:
     `ProgrammingError` for a key where rows were split by count or by size: `scan` reads all parts.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Opens a folder of shards. Raises `ProgrammingError` if no run is current there."""
+    def __init__(
+        self, folder: Path, *, cache: Path | None = None, cache_size: int | str = "1G"
+    ) -> None:
+        """Opens a folder of shards, or those at a URL such as "s3://bucket/people". Raises
+        `ProgrammingError` if no run is current there.
+
+        cache: a local folder for copies of parts, which several processes may share. Without it
+            parts in a folder are read where they are, and those at a URL go through a temporary
+            folder of at most 1 GiB.
+        cache_size: most bytes of the copies, such as "10G". The copies that were not used for the
+            longest time go first.
+        """
         self._folder = os.fspath(folder)
-        self._native = _leafpress.NativeShards(self._folder)
+        if cache is None and cache_size != "1G":
+            raise misuse("cache_size is the size of a cache that is named", "name it: cache=FOLDER")
+        copies = None if cache is None else (os.fspath(cache), _size("cache_size", cache_size))
+        self._native = _leafpress.NativeShards(self._folder, copies)
         self._manifest: dict[str, Any] = json.loads(self._native.manifest())
 
     @property

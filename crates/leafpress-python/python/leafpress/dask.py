@@ -51,9 +51,10 @@ def to_sqlite(frame: Any, db: Path, table: str, *, if_exists: str = "fail") -> i
 def write(
     ddf: Any, out: Path, *, by: str, parts: int, **options: Unpack[ShardOptions]
 ) -> ShardReport:
-    """Writes a frame of `dask.dataframe` into a folder of shards, as a new run.
+    """Writes a frame of `dask.dataframe` into shards, as a new run.
 
-    out: a folder that all processes reach under the same path.
+    out: a folder that all processes reach under the same path, or a URL
+        such as "s3://bucket/people", whose credentials all of them have in their environment.
     by: "hash(a,b)", "range(a)" or "rows", as docs/scale.md has them. Ranges compute the column
         twice: persist a frame that is dear to compute.
     parts: number of parts, each pressed by one task.

@@ -77,9 +77,10 @@ def _empty_frame(schema: Any) -> Any:
 def write(
     ds: Any, out: Path, *, by: str, parts: int, **options: Unpack[ShardOptions]
 ) -> ShardReport:
-    """Writes a dataset of Ray into a folder of shards, as a new run.
+    """Writes a dataset of Ray into shards, as a new run.
 
-    out: a folder that all nodes reach under the same path.
+    out: a folder that all nodes reach under the same path, or a URL
+        such as "s3://bucket/people", whose credentials all of them have in their environment.
     by: "hash(a,b)", "range(a)" or "rows", as docs/scale.md has them. Ranges compute the column
         twice: materialize a dataset that is dear to compute.
     parts: number of parts, each pressed by one task.

@@ -22,9 +22,10 @@ __all__ = ["write"]
 def write(
     df: Any, out: Path, *, by: str, parts: int, **options: Unpack[ShardOptions]
 ) -> ShardReport:
-    """Writes a frame of Spark (3.5 or later) into a folder of shards, as a new run.
+    """Writes a frame of Spark (3.5 or later) into shards, as a new run.
 
-    out: a folder that the driver and all workers reach under the same path.
+    out: a folder that the driver and all workers reach under the same path, or a URL
+        such as "s3://bucket/people", whose credentials all of them have in their environment.
     by: "hash(a,b)", "range(a)" or "rows", as docs/scale.md has them. Ranges read the column twice.
     parts: number of parts, each pressed by one task.
 

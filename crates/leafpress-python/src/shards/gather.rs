@@ -1,13 +1,11 @@
 //! The rows of one part, out of the files of all tasks that scattered rows.
 
 use std::collections::VecDeque;
-use std::io::BufReader;
-use std::path::PathBuf;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, new_null_array};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
-use leafpress::vfs::locks::FileHandle;
+use leafpress_shards::{ScratchReader, Shards};
 use pyo3::prelude::*;
 
 use super::scatter::{BATCHES, Batch};
@@ -15,7 +13,7 @@ use super::scatter::{BATCHES, Batch};
 /// Rows of one part in one file.
 #[derive(Debug, Clone, FromPyObject)]
 pub struct Span {
-    path: PathBuf,
+    path: String,
     part: usize,
     /// Rows of the part that are left out before the first one.
     skip: u64,
@@ -25,13 +23,14 @@ pub struct Span {
 
 /// The rows of spans, in order.
 pub struct Gathered {
+    scratch: Shards,
     spans: VecDeque<Span>,
     schema: SchemaRef,
     open: Option<OpenSpan>,
 }
 
 struct OpenSpan {
-    reader: FileReader<BufReader<FileHandle>>,
+    reader: FileReader<ScratchReader>,
     batches: VecDeque<(usize, Batch)>,
     skip: u64,
     take: u64,
@@ -42,10 +41,10 @@ impl Gathered {
     ///
     /// # Errors
     /// A file cannot be read, or the tasks gave different columns.
-    pub fn new(spans: Vec<Span>) -> Result<Self, ArrowError> {
+    pub fn new(scratch: &Shards, spans: Vec<Span>) -> Result<Self, ArrowError> {
         let mut schema: Option<SchemaRef> = None;
         for span in &spans {
-            let found = OpenSpan::new(span)?.reader.schema();
+            let found = OpenSpan::new(scratch, span)?.reader.schema();
             schema = Some(match schema {
                 Some(before) => joined(&before, &found)?,
                 None => found,
@@ -53,14 +52,14 @@ impl Gathered {
         }
         let schema = schema.ok_or_else(|| damaged("no file of scattered rows is named"))?;
         let spans = spans.into_iter().filter(|span| span.take > 0).collect();
-        Ok(Self { spans, schema, open: None })
+        Ok(Self { scratch: scratch.clone(), spans, schema, open: None })
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         loop {
             let Some(open) = &mut self.open else {
                 let Some(span) = self.spans.pop_front() else { return Ok(None) };
-                self.open = Some(OpenSpan::new(&span)?);
+                self.open = Some(OpenSpan::new(&self.scratch, &span)?);
                 continue;
             };
             match open.read()? {
@@ -72,8 +71,10 @@ impl Gathered {
 }
 
 impl OpenSpan {
-    fn new(span: &Span) -> Result<Self, ArrowError> {
-        let reader = FileReader::try_new_buffered(FileHandle::open(&span.path)?, None)?;
+    fn new(scratch: &Shards, span: &Span) -> Result<Self, ArrowError> {
+        let file = ScratchReader::open(scratch, &span.path)
+            .map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+        let reader = FileReader::try_new(file, None)?;
         let list = reader.custom_metadata().get(BATCHES).map_or("", String::as_str);
         let list: Vec<Batch> = serde_json::from_str(list)
             .map_err(|error| damaged(&format!("its list of batches is damaged: {error}")))?;

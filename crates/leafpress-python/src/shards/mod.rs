@@ -23,8 +23,8 @@ use std::path::PathBuf;
 use leafpress::load::{Batched, Loader, OnConflict};
 use leafpress::{Error, Result};
 use leafpress_shards::{
-    Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Sample, Schema, Shards,
-    bounds_of,
+    Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Sample, Schema, Scratch,
+    Shards, bounds_of,
 };
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
@@ -40,19 +40,28 @@ use crate::json::as_json;
 pub struct NativeRun {
     shards: Shards,
     publication: Publication,
-    was_there: bool,
+    /// Home of the rows on their way, where it is another one.
+    scratch: Option<Shards>,
+}
+
+impl NativeRun {
+    fn scratch(&self) -> &Shards {
+        self.scratch.as_ref().unwrap_or(&self.shards)
+    }
 }
 
 #[pymethods]
 impl NativeRun {
-    /// Begins a run in a folder, which is made if it is not there.
+    /// Begins a run in a folder, which is made if it is not there, or in a store.
     #[new]
-    fn new(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
-        let was_there = folder.exists();
-        let shards = Shards::at(folder);
-        let publication = py.detach(|| shards.begin()).raise(py)?;
-        let run = Self { shards, publication, was_there };
-        Ok(run)
+    fn new(py: Python<'_>, folder: PathBuf, scratch: Option<PathBuf>) -> PyResult<Self> {
+        let begun = || {
+            let shards = Shards::at(folder)?;
+            let scratch = scratch.map(Shards::at).transpose()?;
+            let publication = shards.begin()?;
+            Ok(Self { shards, publication, scratch })
+        };
+        py.detach(begun).raise(py)
     }
 
     /// Name of the run.
@@ -79,9 +88,30 @@ impl NativeRun {
         .raise(py)
     }
 
+    /// Number of parts that have a file, and of files of scattered rows.
+    fn progress(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
+        let run = &self.publication.run;
+        py.detach(|| {
+            let (parts, _) = self.shards.progress(run)?;
+            let (_, scattered) = self.scratch().progress(run)?;
+            Ok((parts, scattered))
+        })
+        .raise(py)
+    }
+
+    /// Removes the scattered rows.
+    fn remove_scattered(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.scratch().remove_scratch(&self.publication.run)).raise(py)
+    }
+
     /// Removes all of the run, unless it is published.
     fn abandon(&self, py: Python<'_>) {
-        py.detach(|| self.shards.abandon(&self.publication.run, self.was_there));
+        py.detach(|| {
+            self.shards.abandon(&self.publication);
+            if let Some(scratch) = &self.scratch {
+                scratch.abandon(&self.publication);
+            }
+        });
     }
 }
 
@@ -186,17 +216,24 @@ pub fn shards_routing(
     py.detach(routed).raise(py)
 }
 
-/// Writes exported rows into a new file, by part; the number of rows of each.
+/// Writes exported rows into a new file of a run, by part; its path and the number of rows of each.
 #[pyfunction]
 pub fn shards_scatter(
     py: Python<'_>,
-    path: PathBuf,
+    scratch: PathBuf,
+    run: &str,
+    name: &str,
     routing: &str,
     parts: usize,
     source: Bound<'_, PyAny>,
-) -> PyResult<Vec<u64>> {
+) -> PyResult<(String, Vec<u64>)> {
     let batches: Exported = batches_of(&source)?;
-    py.detach(|| scatter::scatter(&path, &read(routing)?, parts, batches)).raise(py)
+    py.detach(|| {
+        let file = Scratch::new(&Shards::at(scratch)?, run, name)?;
+        let rows = scatter::scatter(file.file(), &read(routing)?, parts, batches)?;
+        Ok((file.keep()?, rows))
+    })
+    .raise(py)
 }
 
 /// Presses a part out of scattered rows; its record and the schema, as JSON.
@@ -205,6 +242,7 @@ pub fn shards_scatter(
 pub fn shards_build(
     py: Python<'_>,
     folder: PathBuf,
+    scratch: PathBuf,
     run: &str,
     part: usize,
     attempt: &str,
@@ -213,11 +251,13 @@ pub fn shards_build(
     options: PartOptions,
 ) -> PyResult<(String, String)> {
     py.detach(|| {
-        let mut builder = PartBuilder::new(folder, run, part).attempt(attempt);
+        let (shards, scratch) = (Shards::at(folder)?, Shards::at(scratch)?);
+        let mut builder = PartBuilder::new(&shards, run, part).attempt(attempt);
         if let Some(key) = read::<Routing>(routing)?.columns().first() {
             builder = builder.key(key);
         }
-        let open = || Gathered::new(spans.clone()).map(|rows| Box::new(rows) as Batched<'_>);
+        let open =
+            || Gathered::new(&scratch, spans.clone()).map(|rows| Box::new(rows) as Batched<'_>);
         let name = format!("<part {part}>");
         let (record, schema) =
             builder.build(|loader| options.set(loader)?.load_record_batch_source(&name, open))?;

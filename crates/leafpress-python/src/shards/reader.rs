@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use leafpress::rusqlite::types::Value as Owned;
 use leafpress::vfs::sync::lock;
 use leafpress::writer::{Executed, Parameters};
-use leafpress_shards::{Key, Reader, Shards};
+use leafpress_shards::{Cache, Key, Reader, Shards};
 use pyo3::prelude::*;
 
 use crate::errors::{Raise, misuse};
@@ -49,10 +49,18 @@ fn result_of(py: Python<'_>, (columns, rows): Rows) -> PyResult<Py<PyAny>> {
 #[pymethods]
 impl NativeShards {
     #[new]
-    fn new(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+    fn new(py: Python<'_>, folder: PathBuf, cache: Option<(PathBuf, u64)>) -> PyResult<Self> {
         let raised = Arc::default();
         let look = signal_look(Arc::clone(&raised));
-        let reader = py.detach(|| Ok(Shards::open(folder)?.reader()?.stop_when(look))).raise(py)?;
+        let open = || {
+            let shards = Shards::at(folder)?;
+            let reader = match cache {
+                Some((folder, bytes)) => shards.cached_reader(Cache::new(folder, bytes)?)?,
+                None => shards.reader()?,
+            };
+            Ok(reader.stop_when(look))
+        };
+        let reader = py.detach(open).raise(py)?;
         Ok(Self { reader: Mutex::new(Some(Arc::new(reader))), raised })
     }
 

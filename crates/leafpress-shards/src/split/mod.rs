@@ -23,11 +23,11 @@ use serde::Serialize;
 use self::bucket::Bucket;
 use crate::bounds::{Sample, bounds_of};
 use crate::connect;
-use crate::folder::{Publication, Shards};
 use crate::key::value_of;
 use crate::manifest::{Manifest, PartRecord, Schema};
-use crate::part::{PartBuilder, make_folder};
+use crate::part::PartBuilder;
 use crate::routing::{RouteBy, Routing};
+use crate::runs::{Publication, Shards};
 
 /// Most parts of one call: each has an open file.
 const PARTS_MAX: usize = 512;
@@ -55,7 +55,7 @@ pub struct Sharder {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ShardReport {
-    /// Folder of the shards.
+    /// Folder of the shards, or their URL.
     #[serde(serialize_with = "leafpress::path_as_text")]
     pub folder: PathBuf,
     /// Name of the run, which is current.
@@ -84,11 +84,10 @@ pub struct ShardReport {
 }
 
 impl Sharder {
-    /// A sharder of rows into this number of parts, below the folder `out`, which is made if it does
-    /// not exist.
-    pub fn new(out: impl Into<PathBuf>, by: RouteBy, parts: usize) -> Self {
+    /// A sharder of rows into this number of parts. A folder is made if it does not exist.
+    pub fn new(shards: Shards, by: RouteBy, parts: usize) -> Self {
         Self {
-            shards: Shards::at(out),
+            shards,
             by,
             parts,
             seed: 0,
@@ -135,8 +134,8 @@ impl Sharder {
     /// # Errors
     /// Those of the loader, for the stage and for the parts; [`NotFound`](ErrorKind::NotFound) for a
     /// column that the input lacks; [`Cancelled`](ErrorKind::Cancelled). The run that was current stays
-    /// it, and nothing of this one is left, except after [`Changed`](ErrorKind::Changed): see
-    /// [`Shards::publish`].
+    /// it, and nothing of this one is left, except after [`Changed`](ErrorKind::Changed) and
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown): see [`Shards::publish`].
     pub fn run(self, stage: impl FnOnce(Loader) -> Result<Report>) -> Result<ShardReport> {
         if self.parts == 0 || self.parts > PARTS_MAX {
             return Err(Error::misuse(format!(
@@ -145,11 +144,10 @@ impl Sharder {
             )));
         }
         let began = Instant::now();
-        let was_there = self.shards.root().exists();
         let publication = self.shards.begin()?;
         let made = self.make(&publication, stage);
         if made.is_err() {
-            self.shards.abandon(&publication.run, was_there);
+            self.shards.abandon(&publication);
         }
         let (report, manifest) = made?;
         let counts = || manifest.parts.iter().map(|part| part.rows);
@@ -185,16 +183,15 @@ impl Sharder {
         publication: &Publication,
         stage: impl FnOnce(Loader) -> Result<Report>,
     ) -> Result<(Report, Manifest)> {
-        let folder = self.shards.parts_folder(&publication.run)?;
-        make_folder(&folder)?;
-        // Beside the parts, where `gc` finds it if this process dies.
+        let workplace = self.shards.store().workplace(&publication.run)?;
+        let folder = workplace.path();
         let staged = folder.join("stage.db");
         let loader = Loader::new(&staged).threads(self.threads).cancel(self.cancel.clone());
         let report = stage(loader)?;
         let source = Source::new(&staged, &report, &self.by)?;
         let routing = self.routing(&source)?;
         let parts = routing.parts(self.parts);
-        let buckets = self.scatter(&source, &routing, parts, &folder)?;
+        let buckets = self.scatter(&source, &routing, parts, folder)?;
         let columns = source.columns.clone();
         drop(source);
         std::fs::remove_file(&staged).map_err(|error| Error::io("remove", &staged, error))?;
@@ -285,7 +282,8 @@ impl Sharder {
                     let loader = loader.table(table).threads(threads).memory(memory);
                     (self.with_parts)(loader.cancel(self.cancel.clone()))
                 };
-                let mut builder = PartBuilder::new(self.shards.root(), run, part);
+                let mut builder =
+                    PartBuilder::new(&self.shards, run, part).cancel(self.cancel.clone());
                 if let Some(key) = self.by.columns().first() {
                     builder = builder.key(*key);
                 }

@@ -220,9 +220,15 @@ impl Error {
 
     /// It is unknown if a call was committed.
     pub fn unknown_outcome(reason: impl Into<String>) -> Self {
-        Self::from(ErrorKind::OutcomeUnknown { reason: reason.into() })
+        Self::uncertain(reason)
             .on_disk("all of this call or nothing of it")
             .to_do("open the database again and look whether the call's changes are there")
+    }
+
+    /// It is unknown if a change was made; the caller says what is on disk then.
+    #[doc(hidden)]
+    pub fn uncertain(reason: impl Into<String>) -> Self {
+        ErrorKind::OutcomeUnknown { reason: reason.into() }.into()
     }
 
     /// A copy of the error, for another caller who met it too.

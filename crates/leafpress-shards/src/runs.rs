@@ -1,0 +1,496 @@
+//! Shards: runs, the one that is current, and what no manifest names.
+//!
+//! | when a publication fails | in the folder or the store |
+//! |---|---|
+//! | before the manifest has its name | parts that no manifest names; `gc` removes them |
+//! | between that and `_CURRENT` | a run that readers do not take; `rollback` can make it current |
+//! | after it | the new run is current |
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use leafpress::verify::{VerifyOptions, verify};
+use leafpress::{Error, ErrorKind, Result, path_text};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::cache::Cache;
+use crate::catalog::{self, CATALOG};
+use crate::connect;
+use crate::content::Content;
+use crate::key::hex;
+use crate::manifest::{Manifest, PartRecord};
+use crate::reader::Reader;
+use crate::store::{self, Entry, Local, RUNS, Stop, Store, is_name, parts_of};
+
+const CURRENT: &str = "_CURRENT";
+const MANIFEST: &str = "manifest.json";
+
+/// Shards in a folder, or in an object store (feature `object-store`): `s3://BUCKET/PREFIX`,
+/// `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`.
+#[derive(Debug, Clone)]
+pub struct Shards {
+    root: PathBuf,
+    store: Arc<dyn Store>,
+}
+
+/// Content of `_CURRENT`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Current {
+    run: String,
+    manifest: String,
+    sha256: String,
+}
+
+/// A publication that is under way: it ends only if `_CURRENT` is still as it was at its beginning.
+#[derive(Debug, Clone)]
+pub struct Publication {
+    /// Name of the new run.
+    pub run: String,
+    /// The run that was current at the beginning.
+    pub previous: Option<String>,
+    /// The folder of the shards was there before.
+    was_there: bool,
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunSummary {
+    /// Name of the run.
+    pub run: String,
+    /// True for the run that readers take.
+    pub current: bool,
+    /// Time of its publication.
+    pub created: String,
+    /// Number of parts.
+    pub parts: usize,
+    /// Number of rows.
+    pub rows: u64,
+    /// Bytes of all parts.
+    pub bytes: u64,
+}
+
+/// The findings of a check of all parts.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    /// The run that was checked.
+    pub run: String,
+    /// No problem was found.
+    pub sound: bool,
+    /// Number of parts that were checked.
+    pub parts: usize,
+    /// Number of rows in them.
+    pub rows: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// The problems, each with its part.
+    pub problems: Vec<String>,
+}
+
+/// Files that no manifest names.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Collected {
+    /// Their paths, from the folder of the shards.
+    pub files: Vec<String>,
+    /// Their bytes.
+    pub bytes: u64,
+    /// True if they were only looked for.
+    pub dry_run: bool,
+}
+
+impl Shards {
+    /// Opens shards of which a run is current.
+    ///
+    /// # Errors
+    /// As [`at`](Self::at); [`NotFound`](ErrorKind::NotFound) if there is none;
+    /// [`Input`](ErrorKind::Input) if `_CURRENT` or the manifest cannot be read.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
+        let shards = Self::at(root)?;
+        shards.manifest()?;
+        Ok(shards)
+    }
+
+    /// Takes a folder, which need not be there yet, or the URL of a place in a store, for a first run.
+    ///
+    /// # Errors
+    /// [`Misuse`](ErrorKind::Misuse) for a URL that makes no sense;
+    /// [`Unsupported`](ErrorKind::Unsupported) for one of a store that this build cannot reach.
+    pub fn at(root: impl Into<PathBuf>) -> Result<Self> {
+        let root = root.into();
+        Ok(Self { store: store::open(&root)?, root })
+    }
+
+    /// Takes a place in a store that is open already. `url` is its name in messages.
+    #[cfg(feature = "object-store")]
+    pub fn on_store(
+        store: Arc<dyn object_store::ObjectStore>,
+        url: &str,
+        prefix: &object_store::path::Path,
+    ) -> Self {
+        let store = store::objects::Objects::on(store, url, prefix.clone());
+        Self { root: url.into(), store: Arc::new(store) }
+    }
+
+    /// The folder, or the URL.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The manifest of the current run.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn manifest(&self) -> Result<Manifest> {
+        let Some(current) = self.current()? else {
+            let root = path_text(&self.root);
+            let reason = format!("there are no shards in {root}: it has no {CURRENT}");
+            return Err(Error::not_found("file", CURRENT, reason)
+                .to_do("name the folder that leafpress shard wrote"));
+        };
+        let (manifest, bytes) = self.manifest_of(&current.run)?;
+        if hex(&Sha256::digest(&bytes)) != current.sha256 {
+            return Err(Error::input(
+                current.manifest,
+                format!("its checksum is not the one in {CURRENT}"),
+            ));
+        }
+        Ok(manifest)
+    }
+
+    fn current(&self) -> Result<Option<Current>> {
+        let bytes = self.store.read(CURRENT)?;
+        bytes.map(|bytes| self.read_current(&bytes)).transpose()
+    }
+
+    fn read_current(&self, bytes: &[u8]) -> Result<Current> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            let path = path_text(self.store.shown(CURRENT));
+            Error::input(path, format!("it names no run: {error}"))
+        })
+    }
+
+    fn manifest_of(&self, run: &str) -> Result<(Manifest, Vec<u8>)> {
+        let path = path_in(run, MANIFEST)?;
+        let shown = path_text(self.store.shown(&path));
+        let Some(bytes) = self.store.read(&path)? else {
+            return Err(Error::not_found("file", run, format!("the run {run} has no {shown}"))
+                .to_do("see leafpress shards list"));
+        };
+        let manifest = Manifest::from_json(&bytes).map_err(|reason| Error::input(shown, reason))?;
+        Ok((manifest, bytes))
+    }
+
+    /// Begins a publication: gives the run its name, and notes the run that is current.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but not that there is no run; the system's.
+    pub fn begin(&self) -> Result<Publication> {
+        let previous = self.current()?.map(|current| current.run);
+        let time = Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
+        let run = format!("{time}-{:08x}", fastrand::u32(..));
+        let was_there = self.store.begin(&run)?;
+        Ok(Publication { run, previous, was_there })
+    }
+
+    /// Publishes a run: writes its manifest, then makes it current.
+    ///
+    /// # Errors
+    /// [`Changed`](ErrorKind::Changed) if another run was published since the beginning: then this one
+    /// is complete, not current, and [`rollback`](Self::rollback) to it makes it so.
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if an object store does not say: then this run is
+    /// complete, and current or not.
+    pub fn publish(&self, publication: &Publication, mut manifest: Manifest) -> Result<Manifest> {
+        manifest.created = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        manifest.previous.clone_from(&publication.previous);
+        if let Some(problem) = manifest.problem() {
+            return Err(Error::misuse(format!("the manifest is wrong: {problem}")));
+        }
+        let path = path_in(&manifest.run, MANIFEST)?;
+        let shown = self.store.shown(&path);
+        let bytes = as_json(&manifest, &shown)?;
+        // A manifest that is published never changes, and neither does its database.
+        if self.store.is_there(&path)? {
+            return Err(Error::destination(shown, "the run is published already"));
+        }
+        self.write_catalog(&manifest)?;
+        self.store.create(&path, &bytes)?;
+        self.make_current(&manifest.run, publication.previous.as_deref(), &bytes)?;
+        Ok(manifest)
+    }
+
+    fn write_catalog(&self, manifest: &Manifest) -> Result<()> {
+        let path = path_in(&manifest.run, CATALOG)?;
+        let draft = self.store.draft(&path)?;
+        catalog::write(draft.path(), manifest)?;
+        let sha256 = || Ok(Content::of(draft.path(), catalog::PAGE_BYTES)?.sha256);
+        self.store.keep(&draft, &path, &sha256, &|| false)
+    }
+
+    /// Makes `run` current if `expected` is.
+    fn make_current(&self, run: &str, expected: Option<&str>, manifest: &[u8]) -> Result<()> {
+        let new = Current {
+            run: run.to_owned(),
+            manifest: path_in(run, MANIFEST)?,
+            sha256: hex(&Sha256::digest(manifest)),
+        };
+        let bytes = as_json(&new, &self.store.shown(CURRENT))?;
+        let changed = self.store.change(CURRENT, &mut |found| {
+            let now = found.map(|bytes| self.read_current(bytes)).transpose()?;
+            let now = now.map(|current| current.run);
+            if now.as_deref() == expected {
+                return Ok(bytes.clone());
+            }
+            let now = now.as_deref().unwrap_or("none");
+            Err(Error::changed(format!("another run was published meanwhile: {now}"))
+                .on_disk(format!("the run {run} is complete and not current; {now} is"))
+                .to_do("look at both (leafpress shards list), and roll back to the one that is to count"))
+        });
+        changed.map_err(|error| match error.kind() {
+            ErrorKind::OutcomeUnknown { .. } => error
+                .on_disk(format!("the run {run} is complete; it is current if {CURRENT} names it"))
+                .to_do("see which run is current (leafpress shards list), and roll back to the one that is to count"),
+            _ => error.on_disk(format!("the run {run} is complete and not current")),
+        })
+    }
+
+    /// A reader of the current run. Parts in a folder are read where they are; those in a store through
+    /// a temporary cache of 1 GiB, which goes with the reader.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn reader(&self) -> Result<Reader> {
+        Ok(Reader::new(Arc::clone(&self.store), self.manifest()?, None))
+    }
+
+    /// A reader of the current run that copies parts into a cache.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn cached_reader(&self, cache: Cache) -> Result<Reader> {
+        Ok(Reader::new(Arc::clone(&self.store), self.manifest()?, Some(cache)))
+    }
+
+    /// The runs that have a manifest, the oldest first.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn list(&self) -> Result<Vec<RunSummary>> {
+        let current = self.current()?.map(|current| current.run);
+        let mut runs = Vec::new();
+        for run in self.names_of_runs(&[])? {
+            if !self.store.is_there(&path_in(&run, MANIFEST)?)? {
+                continue;
+            }
+            let (manifest, _) = self.manifest_of(&run)?;
+            runs.push(RunSummary {
+                current: current.as_ref() == Some(&run),
+                run,
+                created: manifest.created,
+                parts: manifest.parts.len(),
+                rows: manifest.rows,
+                bytes: manifest.parts.iter().map(|part| part.bytes).sum(),
+            });
+        }
+        Ok(runs)
+    }
+
+    /// The runs in order, with those of which there is nothing but an unfinished upload.
+    fn names_of_runs(&self, unfinished: &[Entry]) -> Result<Vec<String>> {
+        let mut names = self.store.runs()?;
+        let run = |upload: &Entry| upload.path.split('/').nth(1).map(str::to_owned);
+        names.extend(unfinished.iter().filter_map(run));
+        names.retain(|name| is_name(name));
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Makes another run current: `run`, or the one before the current one. Returns its manifest.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) if there is no such run. Then nothing is changed.
+    pub fn rollback(&self, run: Option<&str>) -> Result<Manifest> {
+        let now = self.current()?.map(|current| current.run);
+        let target = match run {
+            Some(run) => run.to_owned(),
+            None => self.manifest()?.previous.ok_or_else(|| {
+                Error::not_found("file", "run", "there is no run before the current one")
+                    .to_do("name a run; leafpress shards list shows them")
+            })?,
+        };
+        let (manifest, bytes) = self.manifest_of(&target)?;
+        self.make_current(&target, now.as_deref(), &bytes)?;
+        Ok(manifest)
+    }
+
+    /// Checks the current run: size, checksum, rows and `integrity_check` of each part. Parts in a store
+    /// are fetched for that, one after the other.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Cancelled`](ErrorKind::Cancelled) once `stop` returns true; those of a
+    /// store that does not answer. What is wrong with a part is no error but a problem in the verdict.
+    pub fn verify(
+        &self,
+        stop: impl Fn() -> bool + Send + Sync + Clone + 'static,
+    ) -> Result<Verdict> {
+        let manifest = self.manifest()?;
+        let mut problems = Vec::new();
+        for part in &manifest.parts {
+            if stop() {
+                return Err(ErrorKind::Cancelled.into());
+            }
+            let found = match self.local(&part.path, &stop) {
+                Ok(file) => problems_of(part, file.path(), &manifest.schema.table, &stop)?,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound { .. }) => {
+                    vec![error.to_string()]
+                }
+                Err(error) => return Err(error),
+            };
+            problems.extend(found.into_iter().map(|text| format!("part {}: {text}", part.part)));
+        }
+        Ok(Verdict {
+            run: manifest.run,
+            sound: problems.is_empty(),
+            parts: manifest.parts.len(),
+            rows: manifest.rows,
+            bytes: manifest.parts.iter().map(|part| part.bytes).sum(),
+            problems,
+        })
+    }
+
+    /// The file of a path, or a temporary copy.
+    fn local(&self, path: &str, stop: &Stop<'_>) -> Result<Local> {
+        if let Some(file) = self.store.in_place(path) {
+            return Ok(Local::at(file));
+        }
+        let copy = Local::temporary(Some(store::last_name(path)))?;
+        self.store.fetch(path, copy.path(), stop)?;
+        Ok(copy)
+    }
+
+    /// Removes files that no manifest names: parts of attempts that lost, runs that ended without
+    /// a manifest, and uploads that were not finished. Those that changed less than `older_than` ago stay,
+    /// as their run may go on.
+    ///
+    /// # Errors
+    /// Those of the system or the store; what was removed before stays removed.
+    /// [`Input`](ErrorKind::Input) if a manifest cannot be read: then nothing of its run is removed.
+    pub fn gc(&self, older_than: Duration, dry_run: bool) -> Result<Collected> {
+        let mut collected = Collected { dry_run, ..Collected::default() };
+        let unfinished = self.store.unfinished()?;
+        for run in self.names_of_runs(&unfinished)? {
+            // Listed first: a run that is published after that keeps what it names.
+            let mut entries = self.store.entries(&run)?;
+            let folder = format!("{RUNS}/{run}/");
+            entries.extend(unfinished.iter().filter(|it| it.path.starts_with(&folder)).cloned());
+            let is_published = self.store.is_there(&path_in(&run, MANIFEST)?)?;
+            let mut named = HashSet::new();
+            if is_published {
+                named.extend(self.manifest_of(&run)?.0.parts.into_iter().map(|part| part.path));
+                named.insert(path_in(&run, CATALOG)?);
+            }
+            let (mut some_went, mut all_went) = (false, true);
+            for entry in entries.iter().filter(|entry| is_lost(entry, &run, &named)) {
+                if !entry.is_older(older_than) {
+                    all_went = false;
+                    continue;
+                }
+                if !dry_run {
+                    self.store.remove(entry)?;
+                }
+                some_went = true;
+                collected.bytes += entry.bytes;
+                collected.files.push(entry.path.clone());
+            }
+            if !is_published && !dry_run && all_went {
+                self.store.forget(&run, if some_went { Duration::ZERO } else { older_than });
+            }
+        }
+        Ok(collected)
+    }
+
+    /// Removes all of a run that was not published, and the folder of the shards unless it was there
+    /// before. A run that was published stays.
+    pub fn abandon(&self, publication: &Publication) {
+        let Ok(manifest) = path_in(&publication.run, MANIFEST) else { return };
+        if matches!(self.store.is_there(&manifest), Ok(false)) {
+            self.store.abandon(&publication.run, publication.was_there);
+        }
+    }
+}
+
+/// Path of a file of a run.
+fn path_in(run: &str, name: &str) -> Result<String> {
+    if !is_name(run) {
+        return Err(Error::misuse(format!("{run:?} is not the name of a run")));
+    }
+    Ok(format!("{RUNS}/{run}/{name}"))
+}
+
+/// Returns true for a file that no manifest names, and that a part or a publication may have left.
+fn is_lost(entry: &Entry, run: &str, named: &HashSet<String>) -> bool {
+    if entry.upload.is_some() {
+        return true;
+    }
+    let is_part = |name: &str| {
+        let inside = entry.path.strip_prefix(&parts_of(run)).and_then(|it| it.strip_prefix('/'));
+        inside == Some(name)
+    };
+    let name = store::last_name(&entry.path);
+    let is_own =
+        is_part(name) || (entry.path == format!("{RUNS}/{run}/{name}") && is_of_publication(name));
+    is_own && !named.contains(&entry.path)
+}
+
+/// The problems of a part.
+fn problems_of(
+    part: &PartRecord,
+    file: &Path,
+    table: &str,
+    stop: &(impl Fn() -> bool + Send + Sync + Clone + 'static),
+) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    let found = match Content::of(file, part.page_size as usize) {
+        Ok(found) => found,
+        Err(error) => return Ok(vec![error.to_string()]),
+    };
+    if found.bytes != part.bytes {
+        problems.push(format!("{} has {} bytes, not {}", part.path, found.bytes, part.bytes));
+    } else if found.sha256 != part.sha256 {
+        problems.push(format!("{} has another checksum", part.path));
+    }
+    match verify(file, &VerifyOptions::default().stop_when(stop.clone())) {
+        Ok(report) => problems.extend(report.problems),
+        Err(error) if matches!(error.kind(), ErrorKind::Cancelled) => return Err(error),
+        Err(error) => problems.push(error.to_string()),
+    }
+    let counted =
+        connect::read_only(file).and_then(|connection| connect::rows_of(&connection, table));
+    match counted {
+        Ok(rows) if rows != part.rows => problems.push(format!("{rows} rows, not {}", part.rows)),
+        Ok(_) => {}
+        Err(error) => problems.push(error.to_string()),
+    }
+    Ok(problems)
+}
+
+/// Returns true for what a publication makes before its manifest has its name, and leaves when it is
+/// killed: the database, a journal, hidden files.
+fn is_of_publication(name: &str) -> bool {
+    let is_own = |own| name.trim_start_matches('.').starts_with(own);
+    name != MANIFEST && [MANIFEST, CATALOG].into_iter().any(is_own)
+}
+
+fn as_json(object: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec_pretty(object)
+        .map_err(|error| Error::input(path_text(path), error.to_string()))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}

@@ -1,0 +1,245 @@
+//! Shards in a folder.
+//!
+//! `_CURRENT` changes under a lock, which the system drops when its holder dies. The new content is
+//! written beside it, synced, and renamed over it: a reader sees one of them, whole.
+
+use std::fs;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leafpress::load::make_new;
+use leafpress::vfs::locks::{self, FileHandle, Open};
+use leafpress::vfs::rights::Rights;
+use leafpress::{Error, ErrorKind, Result};
+
+use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, is_older};
+
+/// Held while `_CURRENT` changes.
+const LOCK: &str = "_LOCK";
+/// Bytes that are copied at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A folder of shards.
+#[derive(Debug)]
+pub struct Folder {
+    root: PathBuf,
+}
+
+impl Folder {
+    /// A folder, which need not be there yet.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    fn run(&self, run: &str) -> PathBuf {
+        self.root.join(RUNS).join(run)
+    }
+
+    /// Waits for the lock under which `beside` changes.
+    fn lock(&self, beside: &Path) -> Result<FileHandle> {
+        let path = self.root.join(LOCK);
+        let failed = |source| Error::io("lock", &path, source);
+        match FileHandle::create(&path, Rights::of(beside)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+        let file = FileHandle::open_as(&path, Open::ReadWrite).map_err(failed)?;
+        file.lock().map_err(failed)?;
+        Ok(file)
+    }
+
+    /// Puts a file in place of another one; a reader sees one of them, whole.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let new = path.with_extension("new");
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        drop(FileHandle::create(&new, Rights::of(path))?);
+        write_all(&new, bytes)?;
+        fs::rename(&new, path)?;
+        FileHandle::open(&self.root)?.sync_all()
+    }
+}
+
+impl Store for Folder {
+    fn shown(&self, path: &str) -> PathBuf {
+        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    }
+
+    fn in_place(&self, path: &str) -> Option<PathBuf> {
+        Some(self.root.join(path))
+    }
+
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.root.join(path);
+        match locks::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", &path, error)),
+        }
+    }
+
+    fn size(&self, path: &str) -> Result<Option<u64>> {
+        let path = self.root.join(path);
+        match path.metadata() {
+            Ok(about) => Ok(Some(about.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("look for", &path, error)),
+        }
+    }
+
+    fn create(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.root.join(path);
+        make_new(&path, |hidden| {
+            write_all(hidden, bytes).map_err(|source| Error::io("write", &path, source))
+        })
+    }
+
+    fn change(&self, path: &str, change: &mut Change<'_>) -> Result<()> {
+        let full = self.root.join(path);
+        let _lock = self.lock(&full)?;
+        let bytes = change(self.read(path)?.as_deref())?;
+        self.replace(&full, &bytes).map_err(|source| Error::io("write", &full, source))
+    }
+
+    fn begin(&self, run: &str) -> Result<bool> {
+        let was_there = self.root.exists();
+        make_folder(&self.run(run))?;
+        Ok(was_there)
+    }
+
+    /// The folder of the parts, where `gc` finds what a process leaves that dies.
+    fn workplace(&self, run: &str) -> Result<Local> {
+        let folder = self.run(run).join("parts");
+        make_folder(&folder)?;
+        Ok(Local::at(folder))
+    }
+
+    fn draft(&self, path: &str) -> Result<Local> {
+        let path = self.root.join(path);
+        make_folder(path.parent().unwrap_or(&self.root))?;
+        Ok(Local::at(path))
+    }
+
+    /// The draft has its place already.
+    fn keep(&self, _: &Local, _: &str, _: &Sha256Of<'_>, _: &Stop<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn fetch(&self, path: &str, into: &Path, stop: &Stop<'_>) -> Result<()> {
+        let from = self.root.join(path);
+        let failed = |source| Error::io("read", &from, source);
+        let mut file = FileHandle::open(&from).map_err(failed)?;
+        let written = |source| Error::io("write", into, source);
+        let mut copy = FileHandle::create(into, Rights::private(into)).map_err(written)?;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            if stop() {
+                return Err(ErrorKind::Cancelled.into());
+            }
+            match file.read(&mut chunk).map_err(failed)? {
+                0 => return Ok(()),
+                read => copy.write_all(&chunk[..read]).map_err(written)?,
+            }
+        }
+    }
+
+    fn read_at(&self, path: &str, first: u64, count: usize) -> Result<Vec<u8>> {
+        let path = self.root.join(path);
+        let read = || {
+            let mut file = FileHandle::open(&path)?;
+            file.seek(SeekFrom::Start(first))?;
+            let mut bytes = Vec::new();
+            file.take(count as u64).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|source| Error::io("read", &path, source))
+    }
+
+    fn runs(&self) -> Result<Vec<String>> {
+        let mut names = names_in(&self.root.join(RUNS))?;
+        names.retain(|name| self.run(name).is_dir());
+        Ok(names)
+    }
+
+    fn entries(&self, run: &str) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for folder in [format!("{RUNS}/{run}/parts"), format!("{RUNS}/{run}")] {
+            for name in names_in(&self.root.join(&folder))? {
+                let path = format!("{folder}/{name}");
+                let Ok(about) = self.root.join(&path).symlink_metadata() else { continue };
+                if !about.is_dir() {
+                    let modified = about.modified().ok();
+                    entries.push(Entry { path, bytes: about.len(), modified, upload: None });
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    fn remove(&self, entry: &Entry) -> Result<()> {
+        let path = self.root.join(&entry.path);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io("remove", &path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn forget(&self, run: &str, older_than: Duration) {
+        let folder = self.run(run);
+        let modified = folder.metadata().and_then(|about| about.modified());
+        if is_older(modified.ok(), older_than) {
+            // A folder that has other files stays.
+            let _ = fs::remove_dir(folder.join("parts"));
+            let _ = fs::remove_dir(folder);
+        }
+    }
+
+    fn abandon(&self, run: &str, was_there: bool) {
+        let _ = fs::remove_dir_all(self.run(run));
+        let _ = fs::remove_dir(self.root.join(RUNS));
+        if !was_there {
+            let _ = fs::remove_dir(&self.root);
+        }
+    }
+}
+
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let failed = |source| Error::io("read the folder", folder, source);
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        // A name that is not UTF-8 is not one of ours.
+        if let Ok(name) = entry.map_err(failed)?.file_name().into_string() {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Makes a folder for parts, and those above it.
+///
+/// # Errors
+/// The system's.
+#[expect(clippy::disallowed_methods, reason = "the folder is not beside a database")]
+fn make_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|source| Error::io("make the folder", path, source))
+}
+
+/// Writes and syncs the content of a file that is there.
+fn write_all(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = FileHandle::open_as(path, Open::ReadWrite)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

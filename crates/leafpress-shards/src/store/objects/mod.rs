@@ -1,0 +1,337 @@
+//! Shards in an object store: S3, Google Cloud Storage, Azure.
+//!
+//! A file is an object, complete or not there. `_CURRENT` changes by a conditional write: its version
+//! must be the one that was read.
+//!
+//! | module | is |
+//! |---|---|
+//! | `runtime` | the threads on which requests run |
+//! | `address` | from a URL to a client of its store |
+//! | `transfer` | parts, in pieces: up and down |
+//! | `unfinished` | unfinished uploads of S3 |
+//!
+//! Each request is repeated for [`address::RETRIES_MAX`] and ends after its own limit of 30 seconds, so that a
+//! store that does not answer is an error within about a minute.
+//!
+//! Must never: replace an object other than `_CURRENT`.
+
+mod address;
+mod runtime;
+mod transfer;
+mod unfinished;
+
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
+use leafpress::{Error, Result, path_text};
+use object_store::path::Path;
+use object_store::{
+    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions,
+    UpdateVersion,
+};
+
+use self::runtime::wait;
+use self::unfinished::Unfinished;
+use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, last_name};
+
+/// Attempts of a conditional write whose outcome is not clear, or that another process was faster than.
+const WRITES_MAX: usize = 4;
+
+/// A part of an object store.
+#[derive(Debug)]
+pub struct Objects {
+    /// Its URL, without a slash at the end.
+    url: String,
+    prefix: Path,
+    store: Arc<dyn ObjectStore>,
+    unfinished: Option<Unfinished>,
+    /// The process that opened it: connections cannot be used in a child of `fork`.
+    process: u32,
+}
+
+impl Objects {
+    /// Opens what a URL names, with credentials from the environment. Sends nothing.
+    ///
+    /// # Errors
+    /// As [`super::open`].
+    pub fn open(url: &str) -> Result<Self> {
+        let found = address::open(url)?;
+        Ok(Self { unfinished: found.unfinished, ..Self::on(found.store, url, found.prefix) })
+    }
+
+    /// A part of a store that is open. `url` is its name in messages.
+    pub fn on(store: Arc<dyn ObjectStore>, url: &str, prefix: Path) -> Self {
+        let url = url.trim_end_matches('/').to_owned();
+        Self { url, prefix, store, unfinished: None, process: std::process::id() }
+    }
+
+    fn key(&self, path: &str) -> Path {
+        path.split('/').filter(|name| !name.is_empty()).fold(self.prefix.clone(), Path::join)
+    }
+
+    /// The path of a key.
+    fn path(&self, key: &Path) -> Option<String> {
+        let names = key.prefix_match(&self.prefix)?;
+        Some(names.map(|name| name.as_ref().to_owned()).collect::<Vec<_>>().join("/"))
+    }
+
+    fn store(&self) -> Result<Arc<dyn ObjectStore>> {
+        if self.process != std::process::id() {
+            return Err(Error::misuse(format!(
+                "this process was forked after {} was opened: open it again",
+                self.url
+            )));
+        }
+        Ok(Arc::clone(&self.store))
+    }
+
+    /// Content and version of an object; `None` if it is not there.
+    fn get(&self, path: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
+        let (store, key) = (self.store()?, self.key(path));
+        let found = wait(async move {
+            let found = store.get(&key).await?;
+            let meta = &found.meta;
+            let version =
+                UpdateVersion { e_tag: meta.e_tag.clone(), version: meta.version.clone() };
+            Ok((found.bytes().await?, version))
+        })?;
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed("read", path, &error)),
+        }
+    }
+
+    fn put(
+        &self,
+        path: &str,
+        bytes: Bytes,
+        options: PutOptions,
+    ) -> Result<object_store::Result<()>> {
+        let (store, key) = (self.store()?, self.key(path));
+        wait(async move { store.put_opts(&key, bytes.into(), options).await.map(drop) })
+    }
+
+    /// The objects below a path.
+    fn objects(&self, path: &str) -> Result<Vec<Entry>> {
+        let (store, key) = (self.store()?, self.key(path));
+        let found: object_store::Result<Vec<ObjectMeta>> =
+            wait(async move { store.list(Some(&key)).try_collect().await })?;
+        let entry = |found: ObjectMeta| {
+            let path = self.path(&found.location)?;
+            let modified = Some(SystemTime::from(found.last_modified));
+            Some(Entry { path, bytes: found.size, modified, upload: None })
+        };
+        let found = found.map_err(|error| self.failed("list", path, &error))?;
+        Ok(found.into_iter().filter_map(entry).collect())
+    }
+
+    /// An error of the store about an object.
+    fn failed(&self, action: &'static str, path: &str, error: &object_store::Error) -> Error {
+        use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
+        use std::io::ErrorKind as Io;
+
+        let (kind, to_do) = match error {
+            NotFound { .. } => (Io::NotFound, None),
+            PermissionDenied { .. } | Unauthenticated { .. } => {
+                (Io::PermissionDenied, Some("give credentials that may do that: see docs/scale.md"))
+            }
+            _ => (Io::Other, None),
+        };
+        let source = std::io::Error::new(kind, says(error));
+        let error = Error::io(action, &self.shown(path), source);
+        match to_do {
+            Some(to_do) => error.to_do(to_do),
+            None => error,
+        }
+    }
+}
+
+impl Store for Objects {
+    fn shown(&self, path: &str) -> PathBuf {
+        if path.is_empty() { (&self.url).into() } else { format!("{}/{path}", self.url).into() }
+    }
+
+    fn in_place(&self, _: &str) -> Option<PathBuf> {
+        None
+    }
+
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
+        Ok(self.get(path)?.map(|(bytes, _)| bytes.to_vec()))
+    }
+
+    fn size(&self, path: &str) -> Result<Option<u64>> {
+        let (store, key) = (self.store()?, self.key(path));
+        match wait(async move { store.head(&key).await })? {
+            Ok(found) => Ok(Some(found.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed("look for", path, &error)),
+        }
+    }
+
+    fn create(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let content = Bytes::copy_from_slice(bytes);
+        let Err(error) = self.put(path, content, PutMode::Create.into())? else { return Ok(()) };
+        // A request that the client has repeated meets its own object.
+        match self.read(path) {
+            Ok(Some(found)) if found == bytes => Ok(()),
+            Ok(Some(_)) => Err(Error::destination(self.shown(path), "it exists already")),
+            _ => Err(self.failed("write", path, &error)),
+        }
+    }
+
+    /// A write whose answer is lost may have been carried out, or may be later. So it is sent again
+    /// under the same condition, which at most one of them meets, until an answer or the content tells.
+    fn change(&self, path: &str, change: &mut Change<'_>) -> Result<()> {
+        let mut sent: Option<Bytes> = None;
+        let mut answer = String::new();
+        for _ in 0..WRITES_MAX {
+            let found = match self.get(path) {
+                Err(error) if sent.is_some() => return Err(self.unknown(path, &error.to_string())),
+                found => found?,
+            };
+            let (before, version) = found.unzip();
+            if before.is_some() && before == sent {
+                return Ok(());
+            }
+            let bytes = Bytes::from(change(before.as_deref())?);
+            let mode = version.map_or(PutMode::Create, PutMode::Update);
+            let Err(error) = self.put(path, bytes.clone(), mode.into())? else { return Ok(()) };
+            if is_refused(&error) {
+                return Err(self.failed("write", path, &error));
+            }
+            answer = says(&error);
+            sent = Some(bytes);
+        }
+        Err(self.unknown(path, &answer))
+    }
+
+    /// Nothing is made before the first object.
+    fn begin(&self, _: &str) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn workplace(&self, _: &str) -> Result<Local> {
+        Local::temporary(None)
+    }
+
+    fn draft(&self, path: &str) -> Result<Local> {
+        let draft = Local::temporary(Some(last_name(path)))?;
+        if self.is_there(path)? {
+            self.fetch(path, draft.path(), &|| false)?;
+        }
+        Ok(draft)
+    }
+
+    fn keep(
+        &self,
+        draft: &Local,
+        path: &str,
+        sha256: &Sha256Of<'_>,
+        stop: &Stop<'_>,
+    ) -> Result<()> {
+        transfer::put(self, draft.path(), path, &sha256()?, stop)
+    }
+
+    fn fetch(&self, path: &str, into: &FilePath, stop: &Stop<'_>) -> Result<()> {
+        transfer::fetch(self, path, into, stop)
+    }
+
+    fn read_at(&self, path: &str, first: u64, count: usize) -> Result<Vec<u8>> {
+        let (store, key) = (self.store()?, self.key(path));
+        let range = GetRange::Bounded(first..first + count as u64);
+        let options = GetOptions { range: Some(range), ..GetOptions::default() };
+        let found = wait(async move { store.get_opts(&key, options).await?.bytes().await })?;
+        found.map(|bytes| bytes.to_vec()).map_err(|error| self.failed("read", path, &error))
+    }
+
+    fn runs(&self) -> Result<Vec<String>> {
+        let (store, key) = (self.store()?, self.key(RUNS));
+        let found = wait(async move { store.list_with_delimiter(Some(&key)).await })?
+            .map_err(|error| self.failed("list", RUNS, &error))?;
+        let mut runs: Vec<_> = found
+            .common_prefixes
+            .iter()
+            .filter_map(|key| Some(key.filename()?.to_owned()))
+            .collect();
+        runs.sort_unstable();
+        Ok(runs)
+    }
+
+    fn unfinished(&self) -> Result<Vec<Entry>> {
+        self.uploads(RUNS)
+    }
+
+    fn entries(&self, run: &str) -> Result<Vec<Entry>> {
+        self.objects(&format!("{RUNS}/{run}"))
+    }
+
+    fn remove(&self, entry: &Entry) -> Result<()> {
+        let (store, key) = (self.store()?, self.key(&entry.path));
+        let removed = match (&entry.upload, &self.unfinished) {
+            (Some(upload), Some(unfinished)) => unfinished.abort(&key, upload)?,
+            _ => wait(async move { store.delete(&key).await })?,
+        };
+        match removed {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.failed("remove", &entry.path, &error)),
+        }
+    }
+
+    /// A store has no folders.
+    fn forget(&self, _: &str, _: Duration) {}
+
+    fn abandon(&self, run: &str, _: bool) {
+        let folder = format!("{RUNS}/{run}");
+        let entries = self.objects(&folder).into_iter().chain(self.uploads(&folder));
+        for entry in entries.flatten() {
+            if self.remove(&entry).is_err() {
+                // A store that does not answer would not answer for the others either.
+                return;
+            }
+        }
+    }
+}
+
+impl Objects {
+    /// Unfinished uploads below a path.
+    fn uploads(&self, path: &str) -> Result<Vec<Entry>> {
+        let Some(unfinished) = &self.unfinished else { return Ok(Vec::new()) };
+        let found = unfinished.list(&self.key(path))?;
+        let found = found.map_err(|error| self.failed("list the uploads below", path, &error))?;
+        let entry = |upload: unfinished::Upload| {
+            let path = self.path(&upload.key)?;
+            let (modified, upload) = (upload.initiated, Some(upload.id));
+            Some(Entry { path, bytes: 0, modified, upload })
+        };
+        Ok(found.into_iter().filter_map(entry).collect())
+    }
+
+    fn unknown(&self, path: &str, answer: &str) -> Error {
+        let shown = path_text(self.shown(path));
+        Error::uncertain(format!("{shown} may be changed or not: {answer}"))
+    }
+}
+
+/// Returns true for an answer that says that the request was not carried out, and never will be.
+fn is_refused(error: &object_store::Error) -> bool {
+    use object_store::Error::{
+        InvalidPath, NotImplemented, NotSupported, PermissionDenied, Unauthenticated,
+    };
+    matches!(
+        error,
+        PermissionDenied { .. }
+            | Unauthenticated { .. }
+            | NotSupported { .. }
+            | NotImplemented { .. }
+            | InvalidPath { .. }
+    )
+}
+
+/// An error of the store, in one line.
+fn says(error: &object_store::Error) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}

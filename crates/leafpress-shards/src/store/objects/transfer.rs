@@ -1,0 +1,208 @@
+//! Parts on their way up and down, in pieces: the memory is bounded, and each request is short.
+//!
+//! An object has the SHA-256 of its content as metadata. S3 also checks that of each request's body,
+//! which the signature covers.
+
+use std::collections::VecDeque;
+use std::io::{Read as _, Write as _};
+use std::path::Path as FilePath;
+
+use bytes::Bytes;
+use leafpress::vfs::locks::FileHandle;
+use leafpress::vfs::rights::Rights;
+use leafpress::{Error, ErrorKind, Result};
+use object_store::{
+    Attribute, Attributes, GetOptions, GetRange, MultipartUpload, ObjectStoreExt as _, PutMode,
+    PutMultipartOptions, PutOptions,
+};
+
+use super::runtime::{Pending, begin, wait};
+use super::{Objects, Stop, Store as _};
+
+/// Bytes of a piece, at least. S3 wants 5 MiB.
+const PIECE_BYTES: u64 = 8 << 20;
+/// Pieces of an object: S3 takes 10,000.
+const PIECES_MAX: u64 = 9_000;
+/// Pieces that are under way at once.
+const PIECES_AT_ONCE: usize = 4;
+/// Name of the metadata.
+const SHA256: &str = "sha256";
+
+/// Puts a file up, unless the object is there with this checksum and size.
+///
+/// # Errors
+/// [`Destination`](ErrorKind::Destination) if another object is there;
+/// [`Cancelled`](ErrorKind::Cancelled); those of the store and of the system. Then no object was made,
+/// and an upload that was begun is aborted, if the store still answers.
+pub fn put(
+    objects: &Objects,
+    file: &FilePath,
+    path: &str,
+    sha256: &str,
+    stop: &Stop<'_>,
+) -> Result<()> {
+    let failed = |source| Error::io("read", file, source);
+    let mut handle = FileHandle::open(file).map_err(failed)?;
+    let size = handle.metadata().map_err(failed)?.len();
+    if is_there(objects, path, size, sha256)? {
+        return Ok(());
+    }
+    let mut attributes = Attributes::new();
+    attributes.insert(Attribute::Metadata(SHA256.into()), sha256.to_owned().into());
+    let sent = if size <= PIECE_BYTES {
+        let mut bytes = Vec::new();
+        handle.read_to_end(&mut bytes).map_err(failed)?;
+        let options = PutOptions { mode: PutMode::Create, attributes, ..PutOptions::default() };
+        objects.put(path, bytes.into(), options)?
+    } else {
+        put_pieces(objects, &mut handle, (file, size), path, attributes, stop)?
+    };
+    // The answer may have been lost, or another process may have been faster.
+    match (is_there(objects, path, size, sha256), sent) {
+        (Ok(true), _) => Ok(()),
+        (_, Err(error)) => Err(objects.failed("put up", path, &error)),
+        (found, Ok(())) => found.and_then(|_| {
+            Err(Error::changed(format!("{path} is not there after it was put up: it was removed")))
+        }),
+    }
+}
+
+/// Returns true if an object is there with this size and checksum, false if there is none.
+fn is_there(objects: &Objects, path: &str, size: u64, sha256: &str) -> Result<bool> {
+    let (store, key) = (objects.store()?, objects.key(path));
+    let options = GetOptions { head: true, ..GetOptions::default() };
+    let found = match wait(async move { store.get_opts(&key, options).await })? {
+        Err(object_store::Error::NotFound { .. }) => return Ok(false),
+        found => found.map_err(|error| objects.failed("look for", path, &error))?,
+    };
+    let known = found.attributes.get(&Attribute::Metadata(SHA256.into()));
+    if found.meta.size == size && known.is_some_and(|known| known.as_ref() == sha256) {
+        return Ok(true);
+    }
+    let reason = format!("another object is there, of {} bytes instead of {size}", found.meta.size);
+    Err(Error::destination(objects.shown(path), reason)
+        .to_do("give each attempt a name of its own"))
+}
+
+fn put_pieces(
+    objects: &Objects,
+    handle: &mut FileHandle,
+    (file, size): (&FilePath, u64),
+    path: &str,
+    attributes: Attributes,
+    stop: &Stop<'_>,
+) -> Result<object_store::Result<()>> {
+    let (store, key) = (objects.store()?, objects.key(path));
+    let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
+    let begun = wait(async move { store.put_multipart_opts(&key, options).await })?;
+    let mut upload = match begun {
+        Ok(upload) => upload,
+        Err(error) => return Ok(Err(error)),
+    };
+    let piece = PIECE_BYTES.max(size.div_ceil(PIECES_MAX));
+    let sent = send(handle, file, piece, upload.as_mut(), stop);
+    let done = match sent {
+        Ok(Ok(())) => {
+            let (back, done) = wait(async move {
+                let done = upload.complete().await;
+                (upload, done)
+            })?;
+            upload = back;
+            Ok(done.map(drop))
+        }
+        other => other,
+    };
+    if !matches!(done, Ok(Ok(()))) {
+        // Where it fails, gc finds it.
+        let _ = wait(async move { upload.abort().await });
+    }
+    done
+}
+
+/// Sends the pieces of a file; returns once none is under way.
+fn send(
+    handle: &mut FileHandle,
+    file: &FilePath,
+    piece: u64,
+    upload: &mut dyn MultipartUpload,
+    stop: &Stop<'_>,
+) -> Result<object_store::Result<()>> {
+    let mut under_way: VecDeque<Pending<object_store::Result<()>>> = VecDeque::new();
+    let mut outcome = Ok(Ok(()));
+    loop {
+        let mut bytes = Vec::with_capacity(piece as usize);
+        let read = (&mut *handle).take(piece).read_to_end(&mut bytes);
+        let is_over = match read {
+            Err(source) => {
+                outcome = Err(Error::io("read", file, source));
+                true
+            }
+            Ok(0) => true,
+            Ok(_) if stop() => {
+                outcome = Err(ErrorKind::Cancelled.into());
+                true
+            }
+            Ok(_) => {
+                under_way.push_back(begin(upload.put_part(bytes.into()))?);
+                false
+            }
+        };
+        while under_way.len() >= PIECES_AT_ONCE || (is_over && !under_way.is_empty()) {
+            let Some(first) = under_way.pop_front() else { break };
+            let sent = first.get();
+            if matches!(outcome, Ok(Ok(()))) {
+                outcome = sent;
+            }
+        }
+        if is_over {
+            return outcome;
+        }
+        if !matches!(outcome, Ok(Ok(()))) {
+            for rest in under_way {
+                let _ = rest.get();
+            }
+            return outcome;
+        }
+    }
+}
+
+/// Copies an object into a new file.
+///
+/// # Errors
+/// [`NotFound`](ErrorKind::NotFound); [`Changed`](ErrorKind::Changed) if it is replaced meanwhile;
+/// [`Cancelled`](ErrorKind::Cancelled); those of the store and of the system.
+pub fn fetch(objects: &Objects, path: &str, into: &FilePath, stop: &Stop<'_>) -> Result<()> {
+    let (store, key) = (objects.store()?, objects.key(path));
+    let found = wait(async move { store.head(&key).await })?
+        .map_err(|error| objects.failed("read", path, &error))?;
+    let failed = |source| Error::io("write", into, source);
+    let mut file = FileHandle::create(into, Rights::private(into)).map_err(failed)?;
+    let mut under_way: VecDeque<Pending<object_store::Result<Bytes>>> = VecDeque::new();
+    let mut next = 0;
+    loop {
+        while next < found.size && under_way.len() < PIECES_AT_ONCE {
+            let range = next..(next + PIECE_BYTES).min(found.size);
+            next = range.end;
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(range)),
+                if_match: found.e_tag.clone(),
+                ..GetOptions::default()
+            };
+            let (store, key) = (objects.store()?, objects.key(path));
+            under_way.push_back(begin(async move {
+                store.get_opts(&key, options).await?.bytes().await
+            })?);
+        }
+        let Some(first) = under_way.pop_front() else { return Ok(()) };
+        let bytes = first.get()?.map_err(|error| match error {
+            object_store::Error::Precondition { .. } => {
+                Error::changed(format!("{path} was replaced while it was read"))
+            }
+            error => objects.failed("read", path, &error),
+        })?;
+        file.write_all(&bytes).map_err(failed)?;
+        if stop() {
+            return Err(ErrorKind::Cancelled.into());
+        }
+    }
+}
