@@ -5,13 +5,17 @@
 
 use std::path::Path;
 
+#[cfg(feature = "rqlite")]
+use leafpress::Error;
+use leafpress::Result;
 use leafpress::queue::{
     Claim, ClaimOptions, Job, Nack, Payload, Pushed, Queue, Retry, Settings, Token, UnixTime,
     Worker,
 };
-use leafpress::{Error, Result};
 
 use super::Database;
+#[cfg(not(feature = "rqlite"))]
+use crate::cluster::unreachable as refused;
 use crate::cluster::url_of;
 use crate::flags::{QueueCommonFlags, QueuePlaceFlags};
 
@@ -161,19 +165,21 @@ pub fn connect(url: &str, common: &QueueCommonFlags) -> Result<leafpress_rqlite:
 
 #[cfg(not(feature = "rqlite"))]
 fn on_cluster(url: &str, _: &QueueCommonFlags, _: &Name<'_>) -> Result<JobQueue> {
-    Err(crate::cluster::unreachable(url))
+    Err(refused(url))
 }
 
 /// Refuses the URL of a cluster, for an action that is done on files.
 pub fn refuse_cluster(path: &Path) -> Result<()> {
-    let Some(_url) = url_of(path) else { return Ok(()) };
-    #[cfg(not(feature = "rqlite"))]
-    return Err(crate::cluster::unreachable(_url));
-    #[cfg(feature = "rqlite")]
-    Err(Error::unsupported("this action is for a queue in a file, and that is a cluster of rqlite")
+    url_of(path).map_or(Ok(()), |url| Err(refused(url)))
+}
+
+/// The error of an action that is done on files.
+#[cfg(feature = "rqlite")]
+fn refused(_: &str) -> Error {
+    Error::unsupported("this action is for a queue in a file, and that is a cluster of rqlite")
         .on_disk("nothing was changed")
         .to_do(
             "push, claim, ack, nack, fail, release, extend, work, stats, pause and resume are done on \
              a cluster; its view leafpress_jobs has the jobs",
-        ))
+        )
 }
