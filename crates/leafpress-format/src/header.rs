@@ -10,7 +10,7 @@
 //! 21      3     payload fractions                        64, 32, 32
 //! 24      4     file change counter                      1
 //! 28      4     pages in the file
-//! 32      8     freelist: first trunk, pages             0, 0
+//! 32      8     freelist: first trunk, pages             those of the front
 //! 40      4     schema cookie                            1
 //! 44      4     schema format                            4
 //! 48      4     suggested cache size                     0
@@ -26,6 +26,7 @@
 //!
 //! Source: file format, section 1.3.
 
+use crate::free::FreePages;
 use crate::layout::{DATABASE_HEADER_BYTES, PageLayout};
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -50,7 +51,12 @@ pub fn page_bytes_in(header: &[u8]) -> Option<u32> {
 }
 
 /// Writes the header of a new database onto its first page.
-pub(crate) fn write_database_header(page_1: &mut [u8], layout: PageLayout, page_count: u32) {
+pub(crate) fn write_database_header(
+    page_1: &mut [u8],
+    layout: PageLayout,
+    page_count: u32,
+    free: FreePages,
+) {
     let mut put = |at: usize, bytes: &[u8]| page_1[at..at + bytes.len()].copy_from_slice(bytes);
     let page_size = if layout.page_bytes() == 65536 { 1 } else { layout.page_bytes() as u16 };
     put(0, &[0; DATABASE_HEADER_BYTES]);
@@ -59,6 +65,8 @@ pub(crate) fn write_database_header(page_1: &mut [u8], layout: PageLayout, page_
     put(18, &[1, 1, layout.reserved_bytes(), 64, 32, 32]);
     put(24, &CHANGE_COUNTER.to_be_bytes());
     put(28, &page_count.to_be_bytes());
+    put(32, &free.first_trunk.to_be_bytes());
+    put(36, &free.pages.to_be_bytes());
     put(40, &SCHEMA_COOKIE.to_be_bytes());
     put(44, &SCHEMA_FORMAT.to_be_bytes());
     put(56, &ENCODING_UTF8.to_be_bytes());
@@ -75,7 +83,7 @@ mod tests {
         for page_bytes in [512, 4096, 32768, 65536] {
             let mut page = vec![0; 512];
             let layout = PageLayout::new(page_bytes).unwrap();
-            write_database_header(&mut page, layout, 1);
+            write_database_header(&mut page, layout, 1, FreePages::default());
             assert_eq!(page_bytes_in(&page), Some(page_bytes));
             assert_eq!(page_bytes_in(&page[..17]), None);
         }

@@ -19,17 +19,20 @@
 //! | [`IndexRun`], [`IndexTree`] | the same for an index or a WITHOUT ROWID table |
 //! | [`finish_database`] | the schema table and the header: page 1, last |
 //! | [`relocate`](fn@relocate) | such trees moved into another file |
+//! | [`Arrangement`] | such a database in another order of its pages |
 //!
 //! [`PageNumbers`] numbers the pages and skips the lock-byte page; the bytes
 //! are drawn in `layout.rs`, `record.rs`, `varint.rs` and `header.rs`.
 #![forbid(unsafe_code)]
 
 pub mod affinity;
+mod arrange;
 mod cells;
 mod decimal;
 mod entry;
 mod error;
 mod finished;
+mod free;
 mod header;
 mod index;
 mod index_run;
@@ -46,12 +49,14 @@ mod record;
 mod relocate;
 mod run_pages;
 mod schema;
+mod slots;
 mod spine;
 mod table;
 mod value;
 mod varint;
 
 pub use affinity::Affinity;
+pub use arrange::Arrangement;
 pub use entry::{
     EntryColumn, FirstColumns, Projection, RecordColumns, compare_records, equal_columns,
     key_has_null,
@@ -75,6 +80,7 @@ pub use record::{
 };
 pub use relocate::{PageMover, PageOwner, RelocateError, relocate};
 pub use schema::{SchemaEntry, SchemaKind, finish_database};
+pub use slots::chain_pages;
 pub use table::{PlacedLeaves, TableBuilder};
 pub use value::Value;
 pub use varint::{VARINT_BYTES_MAX, put_varint_before, varint_len};

@@ -1,7 +1,11 @@
 //! Page numbers, handed out in file order. The lock-byte page has none.
+//!
+//! A file for readers at a distance has its interior pages in front. How many there will be is not
+//! known when the first leaf is numbered, so a guess is kept free for them: the *front*.
 
 use crate::error::{FormatError, PAGE_NUMBER_MAX};
 use crate::layout::PageLayout;
+use std::ops::Range;
 
 /// Hands out page numbers in ascending order.
 ///
@@ -9,10 +13,17 @@ use crate::layout::PageLayout;
 /// 1. A number is handed out once.
 /// 2. The lock-byte page is never handed out.
 /// 3. No number is above [`PAGE_NUMBER_MAX`].
+/// 4. The front lies before all other numbers that are handed out, and before the lock-byte page.
 #[derive(Debug, Clone)]
 pub struct PageNumbers {
     next: u32,
     lock_byte_page: u32,
+    /// Numbers of the front that are free.
+    front: Range<u32>,
+    /// True if all pages belong in front from now on.
+    all_in_front: bool,
+    /// True if the front was too small.
+    has_spilled: bool,
 }
 
 /// The numbers of pages that follow one another in a buffer.
@@ -31,9 +42,58 @@ impl PageNumbers {
 
     /// Numbers from `next` on, as when a database is extended.
     pub fn starting_at(layout: PageLayout, next: u32) -> Self {
-        let mut numbers = Self { next, lock_byte_page: layout.lock_byte_page() };
+        let mut numbers = Self {
+            next,
+            lock_byte_page: layout.lock_byte_page(),
+            front: 0..0,
+            all_in_front: false,
+            has_spilled: false,
+        };
         numbers.skip_lock_byte_page();
         numbers
+    }
+
+    /// The numbers of a new database with so many pages in front, or as many as can be there.
+    pub fn with_front(layout: PageLayout, pages: u32) -> Self {
+        let end = pages.min(layout.lock_byte_page() - 3) + 2;
+        Self { front: 2..end, ..Self::starting_at(layout, end) }
+    }
+
+    /// Says that all pages, and not only interior ones, belong in front from now on.
+    pub fn put_all_in_front(&mut self) {
+        self.all_in_front = true;
+    }
+
+    /// Returns true if pages that belong in front are elsewhere, as the front was too small.
+    pub fn has_spilled(&self) -> bool {
+        self.has_spilled
+    }
+
+    /// The numbers of the front that were not taken.
+    pub(crate) fn free_front(&self) -> Range<u32> {
+        self.front.clone()
+    }
+
+    /// Takes the number of an interior page: one in front, if the file has a front.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::TooManyPages`].
+    pub(crate) fn take_interior(&mut self) -> Result<u32, FormatError> {
+        match self.take_front(1) {
+            Some(range) => Ok(range.first),
+            None => self.take(),
+        }
+    }
+
+    fn take_front(&mut self, pages: u32) -> Option<PageRange> {
+        let first = self.front.start;
+        if self.front.len() < pages as usize {
+            self.has_spilled = true;
+            return None;
+        }
+        self.front.start += pages;
+        Some(PageRange { first, pages, lock_byte_page: self.lock_byte_page })
     }
 
     /// Takes one number.
@@ -51,6 +111,11 @@ impl PageNumbers {
     ///
     /// [`FormatError::TooManyPages`].
     pub fn take_range(&mut self, pages: u32) -> Result<PageRange, FormatError> {
+        if self.all_in_front
+            && let Some(range) = self.take_front(pages)
+        {
+            return Ok(range);
+        }
         let range = PageRange { first: self.next, pages, lock_byte_page: self.lock_byte_page };
         let end = u64::from(self.next) + u64::from(pages) + u64::from(range.spans_lock_byte_page());
         if end > u64::from(PAGE_NUMBER_MAX) {
@@ -82,6 +147,11 @@ impl PageNumbers {
 impl PageRange {
     fn spans_lock_byte_page(&self) -> bool {
         self.first < self.lock_byte_page && self.lock_byte_page - self.first < self.pages
+    }
+
+    /// Number of pages in the buffer.
+    pub(crate) fn pages(&self) -> u32 {
+        self.pages
     }
 
     /// The number of the page at `index` in the buffer.
@@ -161,6 +231,22 @@ mod tests {
         assert_eq!(numbers.page_count(), lock - 1);
         assert_eq!(numbers.take().unwrap(), lock + 1);
         assert_eq!(numbers.page_count(), lock + 1);
+    }
+
+    #[test]
+    fn interior_pages_are_in_front_while_there_is_room() {
+        let mut numbers = PageNumbers::with_front(layout(), 3);
+        assert_eq!(numbers.take().unwrap(), 5);
+        assert_eq!(numbers.take_interior().unwrap(), 2);
+        assert_eq!(numbers.take_interior().unwrap(), 3);
+        assert_eq!(numbers.free_front(), 4..5);
+        numbers.put_all_in_front();
+        assert_eq!(numbers.take_range(1).unwrap().number(0), 4);
+        assert!(!numbers.has_spilled());
+        assert_eq!(numbers.take_range(2).unwrap().number(0), 6);
+        assert!(numbers.has_spilled());
+        let wide = PageNumbers::with_front(layout(), u32::MAX);
+        assert!(wide.peek() < layout().lock_byte_page());
     }
 
     #[test]

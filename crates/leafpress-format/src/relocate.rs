@@ -22,12 +22,13 @@
 //! 2. Pages up to the cursor are moved or have no role; a page that gets its
 //!    role behind the cursor is moved before the cursor goes on.
 
-use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout, offset};
-use crate::varint::read_varint;
+use crate::error::FormatError;
+use crate::layout::{PAGE_NUMBER_BYTES, PageKind, PageLayout};
+use crate::slots::{Slot, find_slots, is_leaf, page_number};
 use std::fmt;
 
 /// Deeper trees than SQLite's cursors climb (`BTCURSOR_MAX_DEPTH`) are a loop.
-const DEPTH_MAX: u32 = 20;
+pub(crate) const DEPTH_MAX: u32 = 20;
 
 /// The source and the target of a move, and the new numbers of the pages.
 pub trait PageMover {
@@ -75,6 +76,8 @@ pub enum PageOwner {
 pub enum RelocateError<E> {
     /// The mover's own error.
     Mover(E),
+    /// A limit of the format, met by the pages that are made anew.
+    Format(FormatError),
     /// The file is not one that SQLite or this crate writes.
     Malformed {
         /// The page that says so.
@@ -88,6 +91,7 @@ impl<E: fmt::Display> fmt::Display for RelocateError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mover(error) => error.fmt(f),
+            Self::Format(error) => error.fmt(f),
             Self::Malformed { page, problem } => {
                 write!(f, "page {page} of the pressed file is malformed: {problem}")
             }
@@ -140,7 +144,7 @@ pub fn relocate<M: PageMover>(
 
 /// The role of a page, as far as the walk knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub(crate) enum Role {
     None = 0,
     Interior = 1,
     Leaf = 2,
@@ -148,18 +152,19 @@ enum Role {
 }
 
 /// Two bits a page.
-struct Roles {
+#[derive(Debug)]
+pub(crate) struct Roles {
     bits: Vec<u8>,
     page_count: u32,
     lock_byte_page: u32,
 }
 
 impl Roles {
-    fn new(page_count: u32, lock_byte_page: u32) -> Self {
+    pub fn new(page_count: u32, lock_byte_page: u32) -> Self {
         Self { bits: vec![0; page_count as usize / 4 + 1], page_count, lock_byte_page }
     }
 
-    fn get(&self, page: u32) -> Role {
+    pub fn get(&self, page: u32) -> Role {
         match self.bits[page as usize / 4] >> (page % 4 * 2) & 3 {
             0 => Role::None,
             1 => Role::Interior,
@@ -173,7 +178,7 @@ impl Roles {
     }
 
     /// Gives a page its role (invariant 1), or says why it cannot have it.
-    fn set(&mut self, page: u32, role: Role) -> Result<(), &'static str> {
+    pub fn set(&mut self, page: u32, role: Role) -> Result<(), &'static str> {
         if page < 2 || page > self.page_count || page == self.lock_byte_page {
             return Err("it names a page that no tree can have");
         }
@@ -183,14 +188,6 @@ impl Roles {
         self.bits[page as usize / 4] |= (role as u8) << (page % 4 * 2);
         Ok(())
     }
-}
-
-/// A place in a page where the number of another one stands.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    at: usize,
-    target: u32,
-    is_child: bool,
 }
 
 struct Walk<'m, M> {
@@ -253,9 +250,7 @@ impl<M: PageMover> Walk<'_, M> {
                 return Err(malformed(root, "its first pages lead to one that no tree can have"));
             }
             self.read(page)?;
-            if self.page[offset::KIND] == PageKind::IndexLeaf as u8
-                || self.page[offset::KIND] == PageKind::TableLeaf as u8
-            {
+            if is_leaf(&self.page) {
                 return Ok(height);
             }
             self.find_slots().map_err(|problem| malformed(page, problem))?;
@@ -278,6 +273,10 @@ impl<M: PageMover> Walk<'_, M> {
         Ok(())
     }
 
+    fn find_slots(&mut self) -> Result<PageKind, &'static str> {
+        find_slots(self.layout, &self.page, &mut self.slots)
+    }
+
     /// Moves a page; `cursor` is where the ascending pass is.
     fn move_page(&mut self, page: u32, cursor: u32) -> Result<(), RelocateError<M::Error>> {
         let role = self.roles.get(page);
@@ -286,14 +285,14 @@ impl<M: PageMover> Walk<'_, M> {
             self.slots.clear();
             let target = page_number(&self.page, 0);
             if target != 0 {
-                self.slots.push(Slot { at: 0, target, is_child: false });
+                self.slots.push(Slot::next_of_chain(target));
             }
         } else {
             self.read_tree_page(page, role)?;
         }
         let new_number = self.mover.new_number(page);
         for index in 0..self.slots.len() {
-            let Slot { at, target, is_child } = self.slots[index];
+            let Slot { at, target, is_child, .. } = self.slots[index];
             if role != Role::Interior {
                 self.set_role(target, Role::Overflow, page)?;
                 if target < cursor {
@@ -314,75 +313,8 @@ impl<M: PageMover> Walk<'_, M> {
         self.moved += 1;
         self.mover.write(new_number, &self.page).map_err(RelocateError::Mover)
     }
-
-    /// Finds the slots of the tree page at hand, and says what kind it is.
-    ///
-    /// This is the hot loop: leaves are many, and few have a slot.
-    fn find_slots(&mut self) -> Result<PageKind, &'static str> {
-        self.slots.clear();
-        let kind = page_kind(self.page[offset::KIND]).ok_or("it is no page of a tree")?;
-        let page = &self.page[..self.layout.usable()];
-        let cell_count = usize::from(u16::from_be_bytes([
-            page[offset::CELL_COUNT],
-            page[offset::CELL_COUNT + 1],
-        ]));
-        let pointers = page[kind.header_bytes()..]
-            .get(..cell_count * POINTER_BYTES)
-            .ok_or("it has more cells than fit a page")?;
-        let pointers_end = kind.header_bytes() + pointers.len();
-        let has_children = kind.header_bytes() == offset::INTERIOR_END;
-        let local_bytes_max = self.layout.local_bytes_max(kind) as u64;
-        for pointer in pointers.chunks_exact(POINTER_BYTES) {
-            let mut at = usize::from(u16::from_be_bytes([pointer[0], pointer[1]]));
-            if at < pointers_end {
-                return Err("a cell lies among the pointers");
-            }
-            if has_children {
-                let target = page.get(at..).and_then(first_page_number).ok_or(BEYOND_PAGE)?;
-                self.slots.push(Slot { at, target, is_child: true });
-                at += PAGE_NUMBER_BYTES;
-            }
-            let cell = page.get(at..).ok_or(BEYOND_PAGE)?;
-            if kind == PageKind::TableInterior {
-                continue;
-            }
-            let (payload_bytes, length_bytes) = read_varint(cell).ok_or(BEYOND_PAGE)?;
-            if payload_bytes <= local_bytes_max {
-                continue;
-            }
-            at += length_bytes;
-            if kind == PageKind::TableLeaf {
-                at += read_varint(&cell[length_bytes..]).ok_or(BEYOND_PAGE)?.1;
-            }
-            at += self.layout.local_bytes(kind, payload_bytes as usize);
-            let target = page.get(at..).and_then(first_page_number).ok_or(BEYOND_PAGE)?;
-            self.slots.push(Slot { at, target, is_child: false });
-        }
-        if has_children {
-            let at = offset::RIGHT_CHILD;
-            self.slots.push(Slot { at, target: page_number(page, at), is_child: true });
-        }
-        Ok(kind)
-    }
 }
 
-const BEYOND_PAGE: &str = "a cell goes beyond the page's end";
-
-fn malformed<E>(page: u32, problem: &'static str) -> RelocateError<E> {
+pub(crate) fn malformed<E>(page: u32, problem: &'static str) -> RelocateError<E> {
     RelocateError::Malformed { page, problem }
-}
-
-fn page_kind(byte: u8) -> Option<PageKind> {
-    use PageKind::{IndexInterior, IndexLeaf, TableInterior, TableLeaf};
-    [TableLeaf, IndexLeaf, TableInterior, IndexInterior]
-        .into_iter()
-        .find(|&kind| kind as u8 == byte)
-}
-
-fn first_page_number(bytes: &[u8]) -> Option<u32> {
-    bytes.first_chunk().map(|number| u32::from_be_bytes(*number))
-}
-
-fn page_number(page: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
 }

@@ -6,6 +6,7 @@
 use crate::cells::{CellPage, space};
 use crate::error::FormatError;
 use crate::finished::FinishedPages;
+use crate::free::FreePages;
 use crate::header::write_database_header;
 use crate::layout::{DATABASE_HEADER_BYTES, PAGE_NUMBER_BYTES, PageKind, PageLayout};
 use crate::leaf::LeafRun;
@@ -75,6 +76,20 @@ pub fn finish_database(
     numbers: &mut PageNumbers,
     finished: &mut FinishedPages,
 ) -> Result<(), FormatError> {
+    let mut page_1 = press_schema(layout, entries, numbers, finished)?;
+    let free = FreePages::write(layout, numbers.free_front(), finished);
+    write_database_header(&mut page_1, layout, numbers.page_count(), free);
+    finished.add(1).copy_from_slice(&page_1);
+    Ok(())
+}
+
+/// Adds the schema's pages and returns page 1, which lacks the header.
+pub(crate) fn press_schema(
+    layout: PageLayout,
+    entries: &[SchemaEntry],
+    numbers: &mut PageNumbers,
+    finished: &mut FinishedPages,
+) -> Result<Vec<u8>, FormatError> {
     let mut page_1 = vec![0; layout.page_bytes()];
     let records: Vec<Vec<u8>> = entries.iter().map(|entry| record(&entry.values())).collect();
     if fit_on_page_1(&records, layout) {
@@ -101,9 +116,7 @@ pub fn finish_database(
         }
         table.finish_on_page_1(&mut page_1, numbers, finished)?;
     }
-    write_database_header(&mut page_1, layout, numbers.page_count());
-    finished.add(1).copy_from_slice(&page_1);
-    Ok(())
+    Ok(page_1)
 }
 
 fn fit_on_page_1(records: &[Vec<u8>], layout: PageLayout) -> bool {

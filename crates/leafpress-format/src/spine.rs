@@ -100,7 +100,7 @@ impl Spine {
         finished: &mut FinishedPages,
     ) -> Result<u32, FormatError> {
         assert!(!cells.is_empty(), "invariant 1");
-        let number = numbers.take()?;
+        let number = numbers.take_interior()?;
         cells.write(self.layout, finished.add(number), 0, right_child);
         Ok(number)
     }

@@ -189,9 +189,20 @@ def test_page_size_and_folder(db, tmp_path):
         lp.load(db, ROWS, table="u", tmpdir=tmp_path / "none")
 
 
+def test_layout_and_preset(db, tmp_path):
+    lp.load(db, ROWS, table="t", layout="remote")
+    assert ask(db, "PRAGMA page_size") == [(8192,)]
+    turso = tmp_path / "turso.db"
+    lp.load(turso, ROWS, table="t", preset="turso")
+    assert ask(turso, "PRAGMA journal_mode") == [("wal",)]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"layout": "near"}, "local or remote"),
+        ({"preset": "windows"}, "choose one of turso"),
+        ({"preset": "turso", "page_size": 512}, "4096"),
         ({"if_exists": "append!"}, "if_exists=\"append!\" is unknown: it is fail, append"),
         ({"on_conflict": "fail"}, "abort, ignore or replace"),
         ({"on_error": "ignore"}, "stop or skip"),

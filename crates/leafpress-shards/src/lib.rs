@@ -46,6 +46,8 @@ mod key;
 mod manifest;
 mod part;
 mod reader;
+#[cfg(feature = "object-store")]
+pub mod remote;
 mod routing;
 mod runs;
 mod scratch;

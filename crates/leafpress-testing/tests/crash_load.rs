@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use leafpress::load::{IntoTable, Loader, OnConflict, disk};
+use leafpress::load::{IntoTable, Layout, Loader, OnConflict, disk};
 use leafpress::vfs::{PlatformVfs, Registration, register_default};
 use leafpress_testing::crash::{
     Budget, Digest, Effort, Event, History, Log, Mark, Outcome, Promise, Random, Recorder, Run,
@@ -132,6 +132,7 @@ fn crash_new(
     let log = recorder().watch(folder.path());
     let mut history = History::new(&Digest::new());
     let loader = Loader::new(&path).table("t").page_size(random.choose(&[512, 1024, 4096]));
+    let loader = loader.layout(random.choose(&[Layout::Local, Layout::Remote]));
     let loader = match random.below(3) {
         // SQLite itself must see these rows, and fills the hidden file.
         0 => loader.declaration(

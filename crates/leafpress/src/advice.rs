@@ -16,7 +16,7 @@
 use std::sync::{PoisonError, RwLock};
 
 /// Options that an advice may name, and their words in Rust.
-const OPTIONS: [(&str, &str); 45] = [
+const OPTIONS: [(&str, &str); 47] = [
     ("all_text", "all_text"),
     ("append", "into_table(IntoTable::Append)"),
     ("busy_limit", "busy_limit"),
@@ -34,6 +34,7 @@ const OPTIONS: [(&str, &str); 45] = [
     ("ignore", "into_table(IntoTable::Ignore)"),
     ("index", "index"),
     ("index_name", "name"),
+    ("layout", "layout"),
     ("max_rejects", "max_rejects"),
     ("max_row_bytes", "CsvOptions::max_record_bytes"),
     ("memory", "memory"),
@@ -46,6 +47,7 @@ const OPTIONS: [(&str, &str); 45] = [
     ("on_conflict_replace", "on_conflict(OnConflict::Replace)"),
     ("page_size", "page_size"),
     ("postgres_text", "format(InputFormat::PostgresText)"),
+    ("preset", "preset"),
     ("primary_key", "primary_key"),
     ("quote", "CsvOptions::quote"),
     ("rejects", "OnError::Skip { rejects }"),

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use leafpress::Result;
-use leafpress::load::{CancelToken, Loader};
+use leafpress::load::{CancelToken, Layout, Loader};
 use leafpress_shards::{ShardReport, Sharder, Shards};
 
 use crate::exit::Status;
@@ -23,6 +23,16 @@ pub fn run(flags: &ShardFlags) -> std::result::Result<Status, clap::Error> {
         loading::paths::expand(&flags.inputs).map_err(|message| usage_error("shard", &message))?;
     if inputs.len() > 1 && inputs.iter().any(|input| is_stdin(input)) {
         return Err(usage_error("shard", "'-' is standard input, which is read by itself"));
+    }
+    if let Some(preset) = flags.table.preset.filter(|preset| preset.is_wal()) {
+        let name = preset.name();
+        return Err(usage_error(
+            "shard",
+            &format!(
+                "--preset {name}: parts are read where they are, and {name} wants WAL mode, \
+                      which puts a log beside a part that is read"
+            ),
+        ));
     }
     let token = CancelToken::new();
     let stop = token.clone();
@@ -72,11 +82,18 @@ fn parts_loader(flags: &ShardFlags) -> impl Fn(Loader) -> Loader + Send + Sync +
     let indexes = table.index.clone();
     let (strict, without_rowid) = (table.strict, table.without_rowid);
     let (analyze, page_size) = (table.analyze, table.page_size);
+    let (layout, preset) = (table.layout.map(Layout::from), table.preset);
     move |loader| {
         let mut loader = loader.strict(strict).without_rowid(without_rowid).analyze(analyze);
         loader = keys.iter().fold(loader, Loader::primary_key);
         loader = not_null.iter().fold(loader, Loader::not_null);
         loader = indexes.iter().fold(loader, Loader::index);
+        if let Some(layout) = layout {
+            loader = loader.layout(layout);
+        }
+        if let Some(preset) = preset {
+            loader = loader.preset(preset);
+        }
         match page_size {
             Some(bytes) => loader.page_size(bytes),
             None => loader,

@@ -3,10 +3,11 @@
 //! Must never: say of an input or a database what only reading it can tell.
 
 use std::path::PathBuf;
+use std::str::FromStr as _;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use leafpress::load::{IntoTable, OnConflict, Uuid7Form};
+use leafpress::load::{IntoTable, Layout, OnConflict, Preset, Uuid7Form};
 
 use super::values::{
     ByteOrNone, NamedType, Names, database_path, parse_byte, parse_column_type, parse_delimiter,
@@ -123,6 +124,36 @@ pub struct TableFlags {
     /// [default: 4096]
     #[arg(long, value_name = "N", value_parser = parse_page_size)]
     pub page_size: Option<u32>,
+
+    /// Order of the pages of a new database [default: local]
+    #[arg(long, value_name = "FOR")]
+    pub layout: Option<LayoutFlag>,
+
+    /// Settings of a new database for its place: turso, rqlite, litefs, httpvfs or mobile
+    ///
+    /// Journal mode, page size and order of the pages are as that place wants them. Flags that
+    /// contradict it are refused before anything is read.
+    #[arg(long, value_name = "PLACE", value_parser = Preset::from_str)]
+    pub preset: Option<Preset>,
+}
+
+/// Order of the pages of a new database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LayoutFlag {
+    /// As they are made
+    Local,
+    /// For readers that fetch ranges over a network: schema and interior pages in front, each long
+    /// value in one piece, pages that nearly all rows fit (8192 bytes or more, unless --page-size)
+    Remote,
+}
+
+impl From<LayoutFlag> for Layout {
+    fn from(flag: LayoutFlag) -> Self {
+        match flag {
+            LayoutFlag::Local => Self::Local,
+            LayoutFlag::Remote => Self::Remote,
+        }
+    }
 }
 
 /// Columns and their types.

@@ -1,12 +1,14 @@
 //! The flags of `leafpress shard` and `leafpress shards`.
 
 use std::path::PathBuf;
+use std::str::FromStr as _;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
+use leafpress::load::Preset;
 use leafpress_shards::RouteBy;
 
-use super::load::{BadRowFlags, ColumnFlags, InputFlags};
+use super::load::{BadRowFlags, ColumnFlags, InputFlags, LayoutFlag};
 use super::queue::parse_duration;
 use super::values::{Names, parse_memory, parse_names, parse_page_size, parse_threads};
 
@@ -90,6 +92,14 @@ pub struct ShardTableFlags {
     /// Bytes in a page: a power of two from 512 to 65536 [default: 4096]
     #[arg(long, value_name = "N", value_parser = parse_page_size)]
     pub page_size: Option<u32>,
+
+    /// Order of the pages [default: local]
+    #[arg(long, value_name = "FOR")]
+    pub layout: Option<LayoutFlag>,
+
+    /// Settings of the parts for their place: rqlite, litefs, httpvfs or mobile
+    #[arg(long, value_name = "PLACE", value_parser = Preset::from_str)]
+    pub preset: Option<Preset>,
 }
 
 /// Threads, memory and messages.

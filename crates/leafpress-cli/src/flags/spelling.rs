@@ -3,7 +3,7 @@
 //! Must never: be asked for an option that it does not have; a test compares it with the library.
 
 /// Options of the library, and their flags.
-const FLAGS: [(&str, &str); 45] = [
+const FLAGS: [(&str, &str); 47] = [
     ("all_text", "--all-text"),
     ("append", "--append"),
     ("busy_limit", "--busy-timeout"),
@@ -21,6 +21,7 @@ const FLAGS: [(&str, &str); 45] = [
     ("ignore", "--ignore"),
     ("index", "--index"),
     ("index_name", "--name"),
+    ("layout", "--layout"),
     ("max_rejects", "--max-rejects"),
     ("max_row_bytes", "--max-row-bytes"),
     ("memory", "--memory"),
@@ -33,6 +34,7 @@ const FLAGS: [(&str, &str); 45] = [
     ("on_conflict_replace", "--on-conflict replace"),
     ("page_size", "--page-size"),
     ("postgres_text", "--format pgtext"),
+    ("preset", "--preset"),
     ("primary_key", "--pk"),
     ("quote", "--quote"),
     ("rejects", "--rejects"),

@@ -109,6 +109,8 @@ class ShardOptions(TypedDict, total=False):
     """Statistics for SQLite's planner (False)."""
     page_size: int | None
     """Bytes in a page (4,096)."""
+    layout: str
+    """"remote": pages in the order for readers of ranges over a network ("local")."""
     seed: int
     """Seed of the hash (0)."""
     threads: int
@@ -318,6 +320,7 @@ def _part_options(folder: str, options: ShardOptions) -> dict[str, Any]:
         "analyze": options.get("analyze", False),
         "on_conflict": options.get("on_conflict", "abort"),
         "page_size": options.get("page_size"),
+        "layout": options.get("layout"),
         "threads": options.get("threads", 1),
         "memory": _size("memory", options.get("memory", _MEMORY_OF_TASK)),
     }

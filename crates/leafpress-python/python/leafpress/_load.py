@@ -63,6 +63,8 @@ class LoadOptions(TypedDict, total=False):
     all_text: bool
     exact: bool
     page_size: int | None
+    layout: str | None
+    preset: str | None
     format: str | None
     delimiter: str | None
     quote: str | None
@@ -122,6 +124,8 @@ def load(
     all_text: bool = False,
     exact: bool = False,
     page_size: int | None = None,
+    layout: str | None = None,
+    preset: str | None = None,
     format: str | None = None,
     delimiter: str | None = None,
     quote: str | None = '"',
@@ -180,6 +184,8 @@ def load(
     analyze: statistics for SQLite's planner.
     all_text, exact: columns of TEXT; REAL only where the texts can be had back.
     page_size: bytes in a page of a new database.
+    layout: "remote" puts the pages of a new database in the order for readers of ranges over a network.
+    preset: settings of a new database for its place: "turso", "rqlite", "litefs", "httpvfs", "mobile".
     format: "csv", "tsv", "json", "pgtext" or "mysqltext", where the beginning does not tell it.
     delimiter, quote, escape, header, ragged, trim, null, empty_null, encoding, skip_lines,
         comment, max_row_bytes: rules of CSV. quote=None: no quoting. ragged: "reject", "pad" or
@@ -214,6 +220,8 @@ def load(
         "create": create,
         "strict": strict,
         "page_size": page_size,
+        "layout": layout,
+        "preset": preset,
         "select": _names(select),
         "rename": list((rename or {}).items()),
         "drop": _names(drop),

@@ -24,6 +24,7 @@ use pyo3::types::{PyBytes, PyString};
 
 use self::caller::{Caller, serve};
 use self::options::Options;
+pub use self::options::layout_of;
 use self::rows::{PythonRows, Rows};
 use crate::arrow::{Exported, batches_of};
 use crate::errors::{Raise, misuse};

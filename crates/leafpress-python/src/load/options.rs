@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use leafpress::Error;
 use leafpress::load::{
-    CancelToken, ColumnType, CsvOptions, InputFormat, IntoTable, Loader, OnConflict, OnError,
-    Ragged, TimestampForm, Uuid7Form,
+    CancelToken, ColumnType, CsvOptions, InputFormat, IntoTable, Layout, Loader, OnConflict,
+    OnError, Ragged, TimestampForm, Uuid7Form,
 };
 use pyo3::prelude::*;
 
@@ -27,6 +27,8 @@ pub struct Options {
     create: Option<String>,
     strict: bool,
     page_size: Option<u32>,
+    layout: Option<String>,
+    preset: Option<String>,
     select: Vec<String>,
     rename: Vec<(String, String)>,
     drop: Vec<String>,
@@ -102,6 +104,12 @@ impl Options {
         }
         if let Some(bytes) = self.page_size {
             loader = loader.page_size(bytes);
+        }
+        if let Some(layout) = &self.layout {
+            loader = loader.layout(layout_of(layout)?);
+        }
+        if let Some(preset) = &self.preset {
+            loader = loader.preset(preset.parse().map_err(Error::misuse)?);
         }
         let into = match self.if_exists.as_str() {
             "fail" => return Ok(loader),
@@ -221,4 +229,16 @@ impl Options {
 
 fn unknown(option: &str, word: &str, words: &str) -> Error {
     Error::misuse(format!("{option}={word:?} is unknown: it is {words}"))
+}
+
+/// The order of pages with this name.
+///
+/// # Errors
+/// There is none.
+pub fn layout_of(name: &str) -> leafpress::Result<Layout> {
+    match name {
+        "local" => Ok(Layout::Local),
+        "remote" => Ok(Layout::Remote),
+        other => Err(Error::misuse(format!("layout={other:?}: it is local or remote"))),
+    }
 }

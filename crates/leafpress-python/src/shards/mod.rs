@@ -34,6 +34,7 @@ pub use self::reader::NativeShards;
 use crate::arrow::{Exported, batches_of};
 use crate::errors::Raise;
 use crate::json::as_json;
+use crate::load::layout_of;
 
 /// A run that is not published yet: the driver's side.
 #[pyclass(frozen, module = "leafpress._leafpress")]
@@ -129,6 +130,7 @@ pub struct PartOptions {
     analyze: bool,
     on_conflict: String,
     page_size: Option<u32>,
+    layout: Option<String>,
     threads: usize,
     memory: usize,
 }
@@ -155,6 +157,9 @@ impl PartOptions {
                 return Err(Error::misuse(format!("on_conflict={other:?}: it is {words}")));
             }
         });
+        if let Some(layout) = &self.layout {
+            loader = loader.layout(layout_of(layout)?);
+        }
         Ok(match self.page_size {
             Some(bytes) => loader.page_size(bytes),
             None => loader,

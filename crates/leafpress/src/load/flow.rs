@@ -14,16 +14,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use leafpress_format::PageLayout;
+
 use super::existing::{InsertHalt, Orphan, Refusals, RefusedRow, UNCHANGED, no_such_row};
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict, OnError};
+use super::preset::{Layout, Preset};
 use super::refused::{RefusedRows, column_of, constraint};
 use super::report::{DryRun, Report, Stage};
 use super::target::{BuiltRows, Published, Target};
 use crate::advice::spelled;
 use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::load::arranged;
 use crate::load::file::output::Output;
-use crate::load::file::pages::not_written;
+use crate::load::file::pages::{FileSize, not_written, set_wal_mode};
 use crate::load::passes::feed::{Feed, Input};
 use crate::load::passes::frame::{Clock, Halt};
 use crate::load::passes::locate::Wanted;
@@ -69,7 +73,15 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
     let mut flow = Flow { options, feed: &mut *feed, monitor, rejects, target };
     let output = Output::new(staged.file());
     let is_new = flow.target.is_new();
-    let mut outcome = flow.stage(&output, staged.temporary(), is_new)?;
+    let is_arranged = is_new && options.layout() == Layout::Remote;
+    // A file that will be copied need not be synced.
+    let is_durable = is_new && !(is_arranged && flow.input_bytes().is_none());
+    let mut outcome = flow.stage(&output, staged.temporary(), is_durable)?;
+    let staged =
+        if is_arranged { flow.arrange(staged, &output, is_durable, &mut outcome)? } else { staged };
+    if is_new && options.preset.is_some_and(Preset::is_wal) {
+        set_wal_mode(&output, staged.temporary())?;
+    }
     // Before the publication, as this may still fail.
     flow.settle_rejects()?;
     flow.feed.release();
@@ -77,7 +89,8 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
         flow.insert(&output, staged.temporary(), &mut outcome)?
     } else if flow.target.is_new() {
         staged.publish()?;
-        Published::default()
+        let path = is_arranged.then(|| "then its pages put in order for a network".to_owned());
+        Published { path, ..Published::default() }
     } else {
         flow.move_in(&staged, &options.database, outcome.built.rows)?
     };
@@ -214,7 +227,16 @@ impl Flow<'_> {
         // Few pages are synced at once at the end.
         let is_flushed = is_durable && !self.feed.is_all_read();
         let mut outcome = output.flushing(is_flushed, || self.build(output, path))?;
-        complete_by_sql(path, &outcome.shape, outcome.order, self.options.analyze)?;
+        let is_changed =
+            complete_by_sql(path, &outcome.shape, outcome.order, self.options.analyze)?;
+        if is_changed {
+            let bytes =
+                std::fs::metadata(path).map_err(|source| Error::io("read", path, source))?;
+            let page_bytes = self.target.layout(self.options)?.page_bytes() as u64;
+            let size = &mut outcome.built.size;
+            (size.bytes, size.pages) = (bytes.len(), bytes.len() / page_bytes);
+            size.is_arranged = false;
+        }
         let syncing = Instant::now();
         if is_durable {
             self.monitor.enter("syncing");
@@ -227,6 +249,70 @@ impl Flow<'_> {
         outcome.built.size.sync = syncing.elapsed();
         self.reject_refused(&mut outcome)?;
         Ok(outcome)
+    }
+
+    /// Puts the pages of the built database in the order for readers at a distance: it is copied into
+    /// another hidden file, unless it was built like that. It is built once more if larger pages are
+    /// better.
+    fn arrange(
+        &mut self,
+        built: Destination,
+        output: &Output,
+        is_durable: bool,
+        outcome: &mut Outcome,
+    ) -> Result<Destination> {
+        let options = self.options;
+        self.monitor.enter("arranging pages");
+        if options.page_bytes_are_open() && self.feed.reads_again() {
+            let page_bytes = arranged::open(built.temporary())?.fitting_page_bytes()?;
+            if page_bytes > options.page_bytes() {
+                self.target.take_page_bytes(page_bytes);
+                lock(&self.rejects).restart()?;
+                *outcome = self.stage(output, built.temporary(), is_durable)?;
+            }
+        }
+        if is_durable && outcome.built.size.is_arranged {
+            return Ok(built);
+        }
+        self.monitor.enter("arranging pages");
+        let finished = arranged::open(built.temporary())?;
+        let copy = Destination::create(&options.database)?;
+        let (path, output) = (copy.temporary(), Output::new(copy.file()));
+        let size = output.flushing(true, || finished.arrange(&output, path, &options.cancel))?;
+        drop(built);
+        let syncing = Instant::now();
+        self.monitor.enter("syncing");
+        let check = || check_with_sqlite(path, &outcome.shape);
+        let (checked, synced) = output.sync_beside(true, check);
+        checked?;
+        synced.map_err(|source| Error::io("sync", path, source))?;
+        outcome.built.size = FileSize { sync: syncing.elapsed(), ..size };
+        Ok(copy)
+    }
+
+    /// Bytes of all inputs, as far as they are known before the first is read.
+    fn input_bytes(&self) -> Option<u64> {
+        let inputs = self.feed.state().inputs.len().max(1) as u64;
+        let first = self.monitor.bytes_total().filter(|&bytes| bytes > 0)?;
+        Some(first.saturating_mul(inputs))
+    }
+
+    /// Pages to keep free for the schema and the interior pages of a file that is to have them in
+    /// front. They should be enough: too few cost a copy of the file, and what is too much is left
+    /// free in it.
+    fn front_pages(&self, shape: &TableShape, layout: PageLayout) -> u32 {
+        if !self.target.is_new() || self.options.layout() != Layout::Remote {
+            return 0;
+        }
+        let Some(input_bytes) = self.input_bytes() else { return 0 };
+        let page_bytes = layout.page_bytes() as u64;
+        // A file is about as large as its text, and an index a third of it.
+        let pages = input_bytes / page_bytes + 1;
+        let above = |leaves: u64, cell_bytes: u64| leaves * cell_bytes / page_bytes + 2;
+        let cell_bytes = if shape.key.is_some() { ENTRY_BYTES } else { ROWID_CELL_BYTES };
+        let table = above(pages, cell_bytes);
+        let indexes = shape.indexes.len() as u64 * above(pages / 2, ENTRY_BYTES);
+        u32::try_from(table + indexes + SIDE_PAGES).unwrap_or(u32::MAX)
     }
 
     /// Moves the built table into the database. Temporary files go beside `path`.
@@ -313,6 +399,7 @@ impl Flow<'_> {
             let layout = self.target.layout(self.options)?;
             let options = BuildOptions {
                 layout,
+                front_pages: self.front_pages(&shape, layout),
                 threads: self.options.threads,
                 memory_bytes: self.options.memory_bytes,
                 tmpdir: self.tmpdir(path),
@@ -537,6 +624,13 @@ impl Flow<'_> {
         }
     }
 }
+
+/// Bytes of a cell in an interior page over rows with rowids, at most.
+const ROWID_CELL_BYTES: u64 = 15;
+/// Bytes of a cell in an interior page of an index, if its entries are not long.
+const ENTRY_BYTES: u64 = 192;
+/// Pages for the schema and for the tables that SQLite itself has.
+const SIDE_PAGES: u64 = 8;
 
 /// Number of rejected rows that a dry run shows.
 const DRY_RUN_REJECTS_MAX: usize = 20;

@@ -20,6 +20,7 @@
 //!
 #![doc = include_str!("guide.md")]
 
+mod arranged;
 mod csv;
 mod existing;
 mod file;
@@ -30,6 +31,7 @@ mod mixed;
 mod monitor;
 mod options;
 mod passes;
+mod preset;
 mod refused;
 mod report;
 mod rows;
@@ -46,6 +48,7 @@ pub use self::options::{
     CancelToken, CsvOptions, InputFormat, IntoTable, OnConflict, OnError, Progress, Ragged,
     TimestampForm, Uuid7Form,
 };
+pub use self::preset::{Layout, Preset};
 pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReason, Report, Stage};
 pub use self::rows::row::{Field, Row, TypedRecord};
 #[cfg(feature = "arrow")]
@@ -109,9 +112,23 @@ impl Loader {
         table_name(&self.options, input)
     }
 
-    /// Page size in bytes, a power of two from 512 to 65536; 4096 by default.
+    /// Page size in bytes of a new database, a power of two from 512 to 65536; by default that of the
+    /// [`layout`](Self::layout), 4096.
     pub fn page_size(mut self, bytes: u32) -> Self {
-        self.options.page_bytes = bytes;
+        self.options.given_page_bytes = Some(bytes);
+        self
+    }
+
+    /// Order of the pages of a new database.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.options.given_layout = Some(layout);
+        self
+    }
+
+    /// Settings of a new database for the place where it will live. A setting that is given besides must
+    /// not contradict it.
+    pub fn preset(mut self, preset: Preset) -> Self {
+        self.options.preset = Some(preset);
         self
     }
 

@@ -31,6 +31,12 @@ impl Monitor {
         tracing::debug!(stage, "load");
     }
 
+    /// Size of the input that is read, or was last, if it is known.
+    pub fn bytes_total(&self) -> Option<u64> {
+        let total = self.bytes_total.load(Ordering::Relaxed);
+        (total != u64::MAX).then_some(total)
+    }
+
     /// Sets the size of the input; `None` if unknown.
     pub fn set_total(&self, bytes_total: Option<u64>) {
         self.bytes_total.store(bytes_total.unwrap_or(u64::MAX), Ordering::Relaxed);

@@ -9,12 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::memory;
+use super::preset::{Layout, Preset};
 use crate::error::{ErrorKind, Result};
 use crate::paths::folder_of;
 use crate::schema::ColumnType;
 
 /// Default wait for other programs that write the database.
 const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// Page size of SQLite's default.
+const PAGE_BYTES_LOCAL: u32 = 4096;
+
+/// Page size for readers at a distance. A new connection sends about 14 KB before it waits for the
+/// other side, so a larger page may cost a round trip. A smaller one makes more interior pages.
+const PAGE_BYTES_REMOTE: u32 = 8192;
 
 /// The text that PostgreSQL and `MySQL` write for NULL.
 const DATABASE_NULL: &[u8] = b"\\N";
@@ -26,7 +34,9 @@ const DATABASE_NULL: &[u8] = b"\\N";
 pub struct LoadOptions {
     pub database: PathBuf,
     pub table: Option<String>,
-    pub page_bytes: u32,
+    pub given_page_bytes: Option<u32>,
+    pub given_layout: Option<Layout>,
+    pub preset: Option<Preset>,
     pub threads: usize,
     pub memory_bytes: usize,
     pub tmpdir: Option<PathBuf>,
@@ -64,7 +74,9 @@ impl LoadOptions {
         Self {
             database,
             table: None,
-            page_bytes: 4096,
+            given_page_bytes: None,
+            given_layout: None,
+            preset: None,
             threads: std::thread::available_parallelism().map_or(1, Into::into),
             memory_bytes: memory::default_bytes(),
             tmpdir: None,
@@ -95,6 +107,25 @@ impl LoadOptions {
             on_error: OnError::Stop,
             cancel: CancelToken::new(),
         }
+    }
+
+    /// Order of the pages of a new database.
+    pub fn layout(&self) -> Layout {
+        self.given_layout.or(self.preset.map(Preset::layout)).unwrap_or_default()
+    }
+
+    /// Returns true if the values may show that another page size is better.
+    pub fn page_bytes_are_open(&self) -> bool {
+        self.given_page_bytes.is_none() && self.preset.and_then(Preset::page_bytes).is_none()
+    }
+
+    /// Page size in bytes of a new database, until its values show that another one is better.
+    pub fn page_bytes(&self) -> u32 {
+        let of_preset = self.preset.and_then(Preset::page_bytes);
+        self.given_page_bytes.or(of_preset).unwrap_or(match self.layout() {
+            Layout::Local => PAGE_BYTES_LOCAL,
+            Layout::Remote => PAGE_BYTES_REMOTE,
+        })
     }
 
     /// Returns true if a table that is missing is made.

@@ -22,6 +22,7 @@ use super::existing::{
 };
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
+use super::preset::Layout;
 use crate::error::{Error, Result};
 use crate::load::passes::plan::{Plan, declared_table, made_table};
 use crate::load::tree::RowOrder;
@@ -42,6 +43,8 @@ pub struct Target {
     place: Place,
     /// True if rows for an existing table stay in the input's order.
     keeps_order: bool,
+    /// Page size in bytes of a new database, if its values have shown it.
+    page_bytes: Option<u32>,
 }
 
 enum Place {
@@ -96,6 +99,10 @@ impl Target {
     ) -> Result<Self> {
         let declared =
             options.declaration.as_deref().map(|sql| declared_table(options, sql)).transpose()?;
+        if let Some(preset) = options.preset {
+            let strict = options.strict || declared.as_ref().is_some_and(|shape| shape.strict);
+            preset.check(options.given_page_bytes, options.given_layout, strict)?;
+        }
         let table = declared.as_ref().map_or(table, |shape| &shape.name).to_owned();
         if table.is_empty() {
             return Err(Error::misuse("a table needs a name").to_do("name it with ⟦table⟧"));
@@ -115,9 +122,17 @@ impl Target {
                 _ => {
                     refuse_if_taken(&options.database)?;
                     refuse_without_folder(&options.database)?;
-                    Ok(Self { table, declared, place: Place::New, keeps_order: false })
+                    let place = Place::New;
+                    Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })
                 }
             };
+        }
+        if options.layout() != Layout::Local || options.preset.is_some() {
+            return Err(Error::misuse(
+                "only a new database can have a preset or another order of its pages, and this one \
+                 exists",
+            )
+            .to_do("leave out ⟦preset⟧ and ⟦layout⟧, or load into a new file"));
         }
         let existing = inspect(&options.database, options.busy_timeout)?;
         let place = match (existing.has_table(&table), insert_mode(options)) {
@@ -133,7 +148,7 @@ impl Target {
                 Place::NewTable(Box::new(existing))
             }
         };
-        Ok(Self { table, declared, place, keeps_order: false })
+        Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })
     }
 
     /// The destination for rows of an existing table, which are staged in a plain table of its
@@ -173,7 +188,8 @@ impl Target {
         let generated_there = generated.into_iter().map(|column| column.name).collect();
         let staged = TableShape { generated_there, ..staged_shape(table, columns, None) };
         let place = Place::Table(Box::new(existing), mode, there.sql);
-        Ok(Self { table: there.name, declared: Some(staged), place, keeps_order: false })
+        let (table, declared) = (there.name, Some(staged));
+        Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })
     }
 
     /// Way of the built table to its place, if it is more than a rename.
@@ -227,6 +243,11 @@ impl Target {
         self.keeps_order = true;
     }
 
+    /// Builds a new database with pages of this size from now on.
+    pub fn take_page_bytes(&mut self, bytes: u32) {
+        self.page_bytes = Some(bytes);
+    }
+
     /// Returns true if the built file becomes the database.
     pub fn is_new(&self) -> bool {
         matches!(self.place, Place::New)
@@ -248,7 +269,7 @@ impl Target {
     /// The layout of the pages.
     pub fn layout(&self, options: &LoadOptions) -> Result<PageLayout> {
         let (bytes, reserved) = match &self.place {
-            Place::New => (options.page_bytes, 0),
+            Place::New => (self.page_bytes.unwrap_or(options.page_bytes()), 0),
             Place::NewTable(existing) | Place::Table(existing, ..) => {
                 (existing.page_bytes, existing.reserved_bytes)
             }

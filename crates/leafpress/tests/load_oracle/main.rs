@@ -7,6 +7,8 @@
 //! 3. Neither threads nor the way in (file, reader, gzip, zstd) change a byte of the file.
 //! 4. A bad row is named by its file, line and column, and leaves nothing behind.
 //!
+//! 5. The order of the pages changes no row.
+//!
 //! `reference.rs` reads, `expected.rs` judges, `case.rs` makes random inputs.
 
 mod bad_rows;
@@ -15,7 +17,9 @@ mod csv_oracle;
 mod database_text;
 mod expected;
 mod inputs;
+mod layout;
 mod number_forms;
+mod preset;
 mod reference;
 mod rows_oracle;
 mod values_oracle;

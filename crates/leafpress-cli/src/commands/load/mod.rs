@@ -125,6 +125,12 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
     if let Some(bytes) = table.page_size {
         loader = loader.page_size(bytes);
     }
+    if let Some(layout) = table.layout {
+        loader = loader.layout(layout.into());
+    }
+    if let Some(preset) = table.preset {
+        loader = loader.preset(preset);
+    }
     if let Some(sql) = &table.create {
         loader = loader.declaration(sql);
     } else if let Some(path) = &table.schema {

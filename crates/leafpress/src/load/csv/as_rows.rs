@@ -43,7 +43,7 @@ impl<'l> CsvRows<'l> {
     /// # Errors
     /// Fails if the input cannot be read, or has no columns.
     pub fn new(options: &'l LoadOptions, monitor: &'l Monitor, source: Source<'l>) -> Result<Self> {
-        let page_bytes = options.page_bytes as usize;
+        let page_bytes = options.page_bytes() as usize;
         let opening = Opening { options, page_bytes, monitor, declared: None, is_single: false };
         let (mut input, header) = opening.input(source)?;
         let column = |name| SourceColumn { name, declared: None, declared_sql: None };

@@ -49,7 +49,8 @@ impl PageSource {
         })
     }
 
-    fn page(&mut self, number: u32) -> Result<&[u8]> {
+    /// A page of the file.
+    pub fn page(&mut self, number: u32) -> Result<&[u8]> {
         let pages_in_piece = (self.piece.len() / self.page_bytes) as u32;
         if number < self.piece_first || number - self.piece_first >= pages_in_piece {
             let is_next = number == self.piece_first + pages_in_piece;

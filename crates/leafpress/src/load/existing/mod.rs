@@ -44,6 +44,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::load) use self::carry::{PageSource, damaged};
 pub(in crate::load) use self::connect::UNCHANGED;
 pub use self::index::{IndexReport, Indexer};
 pub(in crate::load) use self::insert::{

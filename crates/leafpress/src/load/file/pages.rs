@@ -18,6 +18,11 @@ use crate::error::{Error, ErrorKind, Result};
 /// Bytes of waiting interior pages, which are few, that make the next call write them.
 const FINISHED_BYTES_MAX: usize = 1 << 20;
 
+/// Place of the two bytes in the header that tell the kind of the journal.
+const JOURNAL_VERSIONS_AT: u64 = 18;
+/// Their value in WAL mode.
+const WAL_VERSION: u8 = 2;
+
 /// Pages of a database that are being written.
 #[derive(Debug)]
 pub struct Pages {
@@ -35,11 +40,20 @@ pub struct FileSize {
     pub bytes: u64,
     /// Duration of the sync.
     pub sync: Duration,
+    /// True if the schema and all interior pages are in front.
+    pub is_arranged: bool,
 }
 
 impl Pages {
-    pub fn new(layout: PageLayout) -> Self {
-        Self { layout, numbers: PageNumbers::new(layout), finished: FinishedPages::new(layout) }
+    /// No pages yet. So many are kept free in front, for the schema and the interior pages.
+    pub fn new(layout: PageLayout, front_pages: u32) -> Self {
+        let numbers = PageNumbers::with_front(layout, front_pages);
+        Self { layout, numbers, finished: FinishedPages::new(layout) }
+    }
+
+    /// Says that the pages from now on are few, and belong in front.
+    pub fn put_all_in_front(&mut self) {
+        self.numbers.put_all_in_front();
     }
 
     /// Gives the next run of a table its page numbers.
@@ -113,6 +127,7 @@ impl Pages {
         output: &Output,
         path: &Path,
     ) -> Result<FileSize> {
+        self.numbers.put_all_in_front();
         finish_database(self.layout, entries, &mut self.numbers, &mut self.finished)
             .map_err(|error| refused(error, path))?;
         self.write_finished(output, path)?;
@@ -120,8 +135,19 @@ impl Pages {
         let bytes = pages * self.layout.page_bytes() as u64;
         output.drain().map_err(|source| not_written(path, source))?;
         output.set_len(bytes).map_err(|source| Error::io("write", path, source))?;
-        Ok(FileSize { pages, bytes, sync: Duration::ZERO })
+        let is_arranged = !self.numbers.has_spilled();
+        Ok(FileSize { pages, bytes, sync: Duration::ZERO, is_arranged })
     }
+}
+
+/// Says in the header of a finished file that it is in WAL mode, and syncs it. SQLite has read the file
+/// before: it would put a log beside it.
+pub fn set_wal_mode(output: &Output, path: &Path) -> Result<()> {
+    let written = output.write_at(&[WAL_VERSION; 2], JOURNAL_VERSIONS_AT);
+    written.map_err(|source| not_written(path, source))?;
+    output.drain().map_err(|source| not_written(path, source))?;
+    let ((), synced) = output.sync_beside(true, || ());
+    synced.map_err(|source| Error::io("sync", path, source))
 }
 
 /// Writes the pages of a run at their places.

@@ -51,6 +51,8 @@ use crate::sort::{SortKey, SortOptions, Sorter};
 /// Settings of a build.
 pub struct BuildOptions<'b> {
     pub layout: PageLayout,
+    /// Pages that are kept free in front, for the schema and the interior pages.
+    pub front_pages: u32,
     pub threads: usize,
     /// Memory for all sorting together.
     pub memory_bytes: usize,
@@ -222,7 +224,7 @@ impl<'b> Build<'b> {
             (RowOrder::Ascending, Some(_)) => Tree::Entries(IndexTree::new(layout)),
             _ => Tree::Later,
         };
-        let pages = Pages::new(layout);
+        let pages = Pages::new(layout, self.options.front_pages);
         let stat = self.key_stat();
         Ok(Joined { tree, pages, last_entry: Vec::new(), rows: 0, last_rowid: 0, stat })
     }
@@ -369,7 +371,7 @@ type Groups = Vec<Vec<Vec<u64>>>;
 impl Finish<'_, '_> {
     /// Presses table and indexes; once more if rows turn out to be left out.
     fn until_whole(&mut self) -> Result<FileSize, BuildHalt> {
-        let pages = Pages::new(self.options.layout);
+        let pages = Pages::new(self.options.layout, self.options.front_pages);
         let (size, groups) = self.attempt(Tree::Later, pages)?;
         if let Some(size) = size {
             return Ok(size);
@@ -378,7 +380,7 @@ impl Finish<'_, '_> {
             BuildHalt::Again(dropped) => self.dropped = dropped,
             halt => return Err(halt),
         }
-        let pages = Pages::new(self.options.layout);
+        let pages = Pages::new(self.options.layout, self.options.front_pages);
         let (size, _) = self.attempt(Tree::Later, pages)?;
         size.ok_or_else(|| {
             Error::bug("rows with the same key remain after they were left out").into()
@@ -522,6 +524,7 @@ impl Finish<'_, '_> {
         entries: &mut Vec<SchemaEntry>,
         stats: &[(String, StatCounter)],
     ) -> Result<()> {
+        pages.put_all_in_front();
         let table = self.shape.name.as_str();
         if self.shape.autoincrement {
             let row = [table.into(), self.last_rowid.into()];

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use rusqlite::OpenFlags;
+use leafpress_format::{PageLayout, SchemaEntry, SchemaKind};
+use rusqlite::{OpenFlags, Row};
 
 use crate::connect;
 use crate::error::{Error, Result};
@@ -12,21 +13,21 @@ use crate::schema::shape::TableShape;
 
 /// Has SQLite add the parts of the declaration that cannot be pressed: partial indexes and those
 /// over expressions, views, other tables. No other program knows the file yet, so neither journal
-/// nor sync is needed.
+/// nor sync is needed. Returns true if the file was changed.
 pub fn complete_by_sql(
     database: &Path,
     shape: &TableShape,
     order: RowOrder,
     analyze: bool,
-) -> Result<()> {
+) -> Result<bool> {
     if order == RowOrder::ThroughSql {
-        return Ok(());
+        return Ok(false);
     }
     let indexes = shape.indexes.iter().filter(|index| index.through_sql.is_some());
     let statements: Vec<_> =
         indexes.filter_map(|index| index.sql.clone()).chain(shape.beside.clone()).collect();
     if statements.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let refused = |source| Error::sqlite("complete the database", source);
     let connection = connect::open(database, OpenFlags::default()).map_err(refused)?;
@@ -37,7 +38,46 @@ pub fn complete_by_sql(
         statements.join(";\n")
     );
     connection.execute_batch(&sql).map_err(refused)?;
-    connection.close().map_err(|(_, source)| refused(source))
+    connection.close().map_err(|(_, source)| refused(source))?;
+    Ok(true)
+}
+
+/// A finished file, as SQLite sees it.
+#[derive(Debug)]
+pub struct FileShape {
+    pub layout: PageLayout,
+    pub page_count: u32,
+    /// The rows of its schema table, in order.
+    pub schema: Vec<SchemaEntry>,
+}
+
+/// Reads the schema of a finished file.
+pub fn file_shape(database: &Path) -> Result<FileShape> {
+    let refused = |source| Error::sqlite("read the finished database", source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = connect::open(database, flags).map_err(refused)?;
+    let ask = |sql| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).map_err(refused);
+    let layout = PageLayout::new(ask("PRAGMA page_size")?)
+        .map_err(|error| Error::bug(format!("a finished database has odd pages: {error}")))?;
+    let page_count = ask("PRAGMA page_count")?;
+    let sql = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema ORDER BY rowid";
+    let mut statement = connection.prepare(sql).map_err(refused)?;
+    let entry = |row: &Row<'_>| {
+        Ok(SchemaEntry {
+            kind: match row.get::<_, String>(0)?.as_str() {
+                "table" => SchemaKind::Table,
+                "index" => SchemaKind::Index,
+                "view" => SchemaKind::View,
+                _ => SchemaKind::Trigger,
+            },
+            name: row.get(1)?,
+            table_name: row.get(2)?,
+            root_page: row.get(3)?,
+            sql: row.get(4)?,
+        })
+    };
+    let schema = statement.query_map([], entry).and_then(Iterator::collect).map_err(refused)?;
+    Ok(FileShape { layout, page_count, schema })
 }
 
 /// Has SQLite open the finished file and read the table's ends, as a last check before it gets its

@@ -127,7 +127,8 @@ impl SqlTable {
         let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0)).map_err(failed)?;
         self.connection.close().map_err(|(_, source)| failed(source))?;
         let bytes = std::fs::metadata(path).map_err(|source| Error::io("read", path, source))?;
-        let size = FileSize { pages: pages.into(), bytes: bytes.len(), sync: Duration::ZERO };
+        let (pages, bytes, sync) = (pages.into(), bytes.len(), Duration::ZERO);
+        let size = FileSize { pages, bytes, sync, is_arranged: false };
         Ok(Built {
             size,
             rows: rows as u64,

@@ -1,0 +1,167 @@
+//! Parts read at a distance: a read-only VFS over ranges of an object in a store.
+//!
+//! A part need not be fetched to be read. SQLite asks for pages, and each page that is not in memory
+//! is a range of the object. A part pressed with [`Layout::Remote`](leafpress::load::Layout) has its
+//! schema and all interior pages in front; one request at the open fetches them, and then a row is one
+//! more request.
+//!
+//! ```text
+//! SQLite ──► vfs ──► pages: front, cache, read-ahead ──► object: requests, retries, checks ──► store
+//! ```
+//!
+//! Invariants:
+//! 1. All bytes of one opening are of one version of the object: a change is an error, never a mix.
+//! 2. A page that is in memory is not requested again, and two threads do not request one page at once.
+//! 3. A thread that waits for a request holds no lock, so other threads go on.
+//! 4. Each read ends within the time limit.
+//!
+//! Must never: write to the store.
+
+mod object;
+mod pages;
+mod vfs;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use leafpress::{Error, Result};
+use leafpress_vfs::{Registration, register};
+use object_store::path::Path as ObjectPath;
+use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use rusqlite::Connection;
+
+use self::object::Object;
+pub use self::object::RemoteStats;
+use self::pages::RemotePages;
+use self::vfs::{NAME, RemoteVfs};
+use crate::connect;
+use crate::manifest::PartRecord;
+
+/// Limits of the reads from an object.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+#[must_use]
+pub struct RemoteOptions {
+    /// Bytes of pages that are kept in memory, besides those in front.
+    pub cache_bytes: usize,
+    /// Longest time of one read, with all its attempts.
+    pub timeout: Duration,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> Self {
+        Self { cache_bytes: 64 << 20, timeout: Duration::from_secs(30) }
+    }
+}
+
+impl RemoteOptions {
+    /// Sets the bytes of pages that are kept in memory.
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// Sets the longest time of one read.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// A database in an object store, read by ranges.
+///
+/// Its connections share one cache. Each may be used by a thread of its own.
+#[derive(Debug)]
+pub struct RemoteDatabase {
+    registration: Registration,
+    pages: Arc<RemotePages>,
+}
+
+impl RemoteDatabase {
+    /// Opens the object at `path`, which is a whole SQLite database. With the `record` of its part one
+    /// request fetches all that lookups have in common; without it there may be a few more.
+    ///
+    /// # Errors
+    /// [`NotFound`](leafpress::ErrorKind::NotFound), [`Changed`](leafpress::ErrorKind::Changed) if the
+    /// object has another size than the record says,
+    /// [`NotADatabase`](leafpress::ErrorKind::NotADatabase), [`Io`](leafpress::ErrorKind::Io) if the
+    /// store does not answer in time or refuses.
+    pub fn open(
+        store: Arc<dyn ObjectStore>,
+        path: &str,
+        record: Option<&PartRecord>,
+        options: &RemoteOptions,
+    ) -> Result<Self> {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
+        let path = ObjectPath::parse(path).map_err(|source| {
+            Error::misuse(format!("{path:?} is no path of an object: {source}"))
+        })?;
+        let object = Object::new(store, path, options.timeout);
+        let pages = Arc::new(RemotePages::open(object, record, options.cache_bytes)?);
+        let name = format!("leafpress-remote-{}", OPENED.fetch_add(1, Ordering::Relaxed));
+        let registration = register(&name, RemoteVfs::new(Arc::clone(&pages)))?;
+        Ok(Self { registration, pages })
+    }
+
+    /// Opens a database that a web server has, by its URL, as [`open`](Self::open) does. The server must
+    /// answer requests for ranges.
+    ///
+    /// # Errors
+    /// [`Misuse`](leafpress::ErrorKind::Misuse) if it is no URL of HTTP, or one with a query; as
+    /// [`open`](Self::open).
+    pub fn open_url(
+        url: &str,
+        record: Option<&PartRecord>,
+        options: &RemoteOptions,
+    ) -> Result<Self> {
+        let (folder, name) = split_url(url)?;
+        // Else a client for HTTPS cannot be made. If the program has chosen one, that stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = ClientOptions::new()
+            .with_allow_http(true)
+            .with_timeout(options.timeout)
+            .with_connect_timeout(options.timeout);
+        // `object` tries again itself, within the time limit.
+        let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        let store = object_store::http::HttpBuilder::new()
+            .with_url(folder)
+            .with_client_options(client)
+            .with_retry(retry)
+            .build()
+            .map_err(|source| Error::misuse(format!("{url} cannot be read: {source}")))?;
+        Self::open(Arc::new(store), name, record, options)
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// [`Sqlite`](leafpress::ErrorKind::Sqlite) if SQLite refuses.
+    pub fn connect(&self) -> Result<Connection> {
+        connect::read_only_through(Path::new(NAME), self.registration.name())
+    }
+
+    /// The requests so far, of all connections.
+    pub fn stats(&self) -> RemoteStats {
+        self.pages.object().stats()
+    }
+
+    /// The error behind one of SQLite's: if a request failed, what the store answered.
+    pub fn explain(&self, source: rusqlite::Error) -> Error {
+        let fault = self.pages.take_fault();
+        fault.unwrap_or_else(|| Error::sqlite("read a database at a distance", source))
+    }
+}
+
+/// The URL of the folder, and the name of the file in it.
+fn split_url(url: &str) -> Result<(&str, &str)> {
+    let is_http = url.starts_with("http://") || url.starts_with("https://");
+    let split = url.rsplit_once('/').filter(|(folder, name)| {
+        !name.is_empty() && folder.len() > "https://".len() && !url.contains(['?', '#'])
+    });
+    split.filter(|_| is_http).ok_or_else(|| {
+        Error::misuse(format!("{url:?} is not the URL of a file"))
+            .to_do("name it as http://host/path/file.db or https://host/path/file.db")
+    })
+}

@@ -1,0 +1,311 @@
+//! Pages of a remote database: those in front, a bounded cache, and read-ahead.
+//!
+//! A page that is missing is fetched with the pages that will be wanted next: the rest of its chain
+//! of overflow pages, or, where pages are read one after the other, as many as were read so far.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use leafpress::{Error, Result};
+use leafpress_format::{PageLayout, chain_pages, page_bytes_in};
+
+use super::object::Object;
+use crate::manifest::{PageRun, PartRecord};
+
+/// Bytes of the first request, where no record says how many are worth it.
+const FIRST_BYTES: u64 = 64 << 10;
+/// Limit of the pages in front.
+const FRONT_BYTES_MAX: u64 = 64 << 20;
+/// Pages behind the interior ones that may be the statistics of SQLite's planner.
+const SIDE_PAGES: u64 = 4;
+/// Bytes between two runs of interior pages that are fetched with them.
+const GAP_BYTES_MAX: u64 = 64 << 10;
+/// Limit of one request for pages that are read one after the other.
+const AHEAD_BYTES_MAX: u64 = 4 << 20;
+/// Limit of one request for a chain of overflow pages.
+const CHAIN_BYTES_MAX: u64 = 16 << 20;
+/// Scans that are told apart: each reads its own stretch of pages.
+const SCANS_MAX: usize = 8;
+/// First byte of interior pages.
+const INTERIOR_KINDS: [u8; 2] = [2, 5];
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// Offset of the two bytes that tell the journal mode.
+const JOURNAL_MODE_AT: Range<usize> = 18..20;
+
+/// The pages of one object.
+#[derive(Debug)]
+pub struct RemotePages {
+    object: Object,
+    layout: PageLayout,
+    page_count: u64,
+    /// The first pages, which stay in memory.
+    front: Vec<u8>,
+    cached_pages_max: usize,
+    state: Mutex<State>,
+    arrived: Condvar,
+    fault: Mutex<Option<Error>>,
+}
+
+/// A page in memory.
+pub type Page = Arc<[u8]>;
+
+#[derive(Debug, Default)]
+struct State {
+    /// Pages with the time of their last use.
+    cached: HashMap<u64, (Page, u64)>,
+    by_use: BTreeMap<u64, u64>,
+    uses: u64,
+    /// Pages that are being fetched.
+    in_flight: Vec<Range<u64>>,
+    /// The least recently continued scan is the first.
+    scans: VecDeque<Scan>,
+}
+
+/// Pages that were read one after the other.
+#[derive(Debug, Clone, Copy)]
+struct Scan {
+    /// The page behind the last one.
+    next: u64,
+    /// Pages of the last request.
+    pages: u64,
+}
+
+impl RemotePages {
+    /// Fetches the pages in front.
+    ///
+    /// # Errors
+    /// Those of the object; it is no database, or has another size than the record says.
+    pub fn open(object: Object, record: Option<&PartRecord>, cache_bytes: usize) -> Result<Self> {
+        let first_bytes = record.map_or(FIRST_BYTES, front_bytes);
+        let mut front = object.fetch(0..first_bytes)?.to_vec();
+        let layout = layout_of(&front).ok_or_else(|| not_a_database(&object))?;
+        let page_bytes = layout.page_bytes() as u64;
+        let (size, expected) = (object.size(), record.map(|record| record.bytes));
+        if expected.is_some_and(|bytes| bytes != size) {
+            let wanted = expected.unwrap_or_default();
+            return Err(Error::changed(format!(
+                "the object {} has {size} bytes, and its manifest says {wanted}",
+                object.name()
+            )));
+        }
+        if size < page_bytes {
+            return Err(not_a_database(&object));
+        }
+        if (front.len() as u64) < page_bytes {
+            front.extend_from_slice(&object.fetch(front.len() as u64..page_bytes)?);
+        }
+        if record.is_none_or(|record| record.interior_pages.is_none()) {
+            extend(&mut front, &object, page_bytes)?;
+        }
+        front.truncate(front.len() / layout.page_bytes() * layout.page_bytes());
+        // A published file is whole, so there is no log to look for.
+        front[JOURNAL_MODE_AT].fill(1);
+        let cached_pages_max = (cache_bytes / layout.page_bytes()).max(16);
+        let page_count = size / page_bytes;
+        let (state, arrived, fault) = (Mutex::default(), Condvar::new(), Mutex::new(None));
+        Ok(Self { object, layout, page_count, front, cached_pages_max, state, arrived, fault })
+    }
+
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Size of the database, in bytes.
+    pub fn size(&self) -> u64 {
+        self.page_count * self.page_bytes()
+    }
+
+    pub fn page_bytes(&self) -> u64 {
+        self.layout.page_bytes() as u64
+    }
+
+    /// The error of the last read that failed.
+    pub fn take_fault(&self) -> Option<Error> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub fn keep_fault(&self, error: Error) {
+        tracing::warn!(%error, "a page could not be read");
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    /// Copies bytes of one page, the one at `index` from 0. `recent` are pages that were read before:
+    /// one of them may say that a chain begins here.
+    ///
+    /// # Errors
+    /// Those of the object.
+    pub fn read(
+        &self,
+        index: u64,
+        at: usize,
+        into: &mut [u8],
+        recent: &VecDeque<u64>,
+    ) -> Result<()> {
+        if let Some(page) = self.in_front(index) {
+            into.copy_from_slice(&page[at..at + into.len()]);
+            return Ok(());
+        }
+        let page = self.page(index, recent)?;
+        into.copy_from_slice(&page[at..at + into.len()]);
+        Ok(())
+    }
+
+    fn in_front(&self, index: u64) -> Option<&[u8]> {
+        let start = usize::try_from(index).ok()?.checked_mul(self.layout.page_bytes())?;
+        self.front.get(start..start + self.layout.page_bytes())
+    }
+
+    fn page(&self, index: u64, recent: &VecDeque<u64>) -> Result<Page> {
+        let mut state = self.lock();
+        loop {
+            if let Some(page) = state.take(index) {
+                return Ok(page);
+            }
+            if !state.in_flight.iter().any(|range| range.contains(&index)) {
+                break;
+            }
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let chain = self.chain_at(index, recent, &state);
+        let range = self.choose(&mut state, index, chain);
+        state.in_flight.push(range.clone());
+        drop(state);
+        let flight = Flight { pages: self, range: range.clone() };
+        let page_bytes = self.page_bytes();
+        let fetched = self.object.fetch(range.start * page_bytes..range.end * page_bytes);
+        let mut state = self.lock();
+        let bytes = match fetched {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                drop(state);
+                return Err(error);
+            }
+        };
+        let mut wanted = None;
+        // The wanted page comes last, so that the others do not push it out.
+        for (at, page) in bytes.chunks_exact(self.layout.page_bytes()).enumerate().rev() {
+            let (number, page) = (range.start + at as u64, Page::from(page));
+            if number == index {
+                wanted = Some(Arc::clone(&page));
+            }
+            state.keep(number, page, self.cached_pages_max);
+        }
+        drop(state);
+        drop(flight);
+        wanted.ok_or_else(|| Error::changed("the object ends before its last page"))
+    }
+
+    /// Number of pages of the chain that begins at a page, if one of the recent pages says so.
+    fn chain_at(&self, index: u64, recent: &VecDeque<u64>, state: &State) -> Option<u64> {
+        let number = u32::try_from(index + 1).ok()?;
+        recent.iter().find_map(|&before| {
+            let page = match self.in_front(before) {
+                Some(page) => page,
+                None => &state.cached.get(&before)?.0,
+            };
+            chain_pages(self.layout, page, number).map(u64::from)
+        })
+    }
+
+    /// Chooses the pages of a request, from the missing page on.
+    fn choose(&self, state: &mut State, index: u64, chain: Option<u64>) -> Range<u64> {
+        let page_bytes = self.page_bytes();
+        let in_memory_max = self.cached_pages_max as u64 / 4;
+        let limit = |bytes: u64| (bytes / page_bytes).min(in_memory_max).max(1);
+        let continued = state.scans.iter().position(|scan| scan.next == index);
+        let scan = continued.and_then(|at| state.scans.remove(at));
+        let ahead = scan.map_or(1, |scan| (scan.pages * 2).min(limit(AHEAD_BYTES_MAX)));
+        let chain = chain.map_or(1, |pages| pages.min(limit(CHAIN_BYTES_MAX)));
+        let mut end = (index + ahead.max(chain)).min(self.page_count);
+        let cached = (index + 1..end).find(|page| state.cached.contains_key(page));
+        let flying = state.in_flight.iter().map(|range| range.start).filter(|&it| it > index).min();
+        end = end.min(cached.unwrap_or(end)).min(flying.unwrap_or(end));
+        if state.scans.len() == SCANS_MAX {
+            state.scans.pop_front();
+        }
+        state.scans.push_back(Scan { next: end, pages: ahead.min(end - index) });
+        index..end
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A page in memory, which is the last one to be dropped now.
+    fn take(&mut self, index: u64) -> Option<Page> {
+        let (page, used) = self.cached.get_mut(&index)?;
+        self.uses += 1;
+        self.by_use.remove(used);
+        self.by_use.insert(self.uses, index);
+        *used = self.uses;
+        Some(Arc::clone(page))
+    }
+
+    fn keep(&mut self, index: u64, page: Page, pages_max: usize) {
+        self.uses += 1;
+        if let Some((_, used)) = self.cached.insert(index, (page, self.uses)) {
+            self.by_use.remove(&used);
+        }
+        self.by_use.insert(self.uses, index);
+        while self.cached.len() > pages_max {
+            let Some((_, oldest)) = self.by_use.pop_first() else { break };
+            self.cached.remove(&oldest);
+        }
+    }
+}
+
+/// Pages that are being fetched, until this is dropped.
+struct Flight<'p> {
+    pages: &'p RemotePages,
+    range: Range<u64>,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.pages.lock().in_flight.retain(|range| *range != self.range);
+        self.pages.arrived.notify_all();
+    }
+}
+
+/// Bytes from the first page to the last interior page that lies in front, and a little more.
+fn front_bytes(record: &PartRecord) -> u64 {
+    let page_bytes = u64::from(record.page_size).max(1);
+    let gap = GAP_BYTES_MAX / page_bytes + 1;
+    let mut end = 1;
+    for PageRun { first, pages } in record.interior_pages.iter().flatten() {
+        // Page numbers begin with 1.
+        if first.saturating_sub(1) > end + gap {
+            break;
+        }
+        end = end.max((first - 1).saturating_add(*pages));
+    }
+    let bytes = (end + SIDE_PAGES).saturating_mul(page_bytes);
+    bytes.clamp(FIRST_BYTES, FRONT_BYTES_MAX)
+}
+
+/// Fetches more while the pages that are there end with an interior page.
+fn extend(front: &mut Vec<u8>, object: &Object, page_bytes: u64) -> Result<()> {
+    loop {
+        let pages = front.len() as u64 / page_bytes;
+        let last = (pages.saturating_sub(1) * page_bytes) as usize;
+        let is_interior = pages > 1 && INTERIOR_KINDS.contains(&front[last]);
+        let have = front.len() as u64;
+        if !is_interior || have >= object.size().min(FRONT_BYTES_MAX) {
+            return Ok(());
+        }
+        front.extend_from_slice(&object.fetch(have..have * 2)?);
+    }
+}
+
+fn layout_of(front: &[u8]) -> Option<PageLayout> {
+    let reserved = *front.get(20)?;
+    let page_bytes = page_bytes_in(front).filter(|_| front.starts_with(MAGIC))?;
+    PageLayout::with_reserved(page_bytes, reserved).ok()
+}
+
+fn not_a_database(object: &Object) -> Error {
+    Error::input(object.name(), "it is no SQLite database")
+}
