@@ -136,15 +136,12 @@ impl Engine {
         driving::begin(*process, Phase::Answering);
         let answered = Instant::now();
         let commit = work.count(counts.as_deref(), answered - begun);
-        let calls = work.submitted.len();
-        // Before the answers: callers that have theirs may call again at once.
-        let under_way = calls + queue.depth().0;
         let failed = work.answer();
         queue.interrupts().forget_asked();
         let done = work.done(counts.as_deref(), failed, begun, commit, answered);
         recorder.group_committed(&done, work.submitted.iter().copied());
-        tracing::trace!(calls, failed, ?commit, "group committed");
-        work.expected = worth_waiting_for(under_way, (answered - begun, calls), commit);
+        tracing::trace!(calls = work.submitted.len(), failed, ?commit, "group committed");
+        work.expected = worth_waiting_for(work.submitted.len(), answered - begun, commit);
         work.gather_max = commit.min(GATHER_MAX);
         outcome
     }
@@ -385,18 +382,13 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
     }
 }
 
-/// Number of calls that the next group waits for: those that are `under_way`, as the callers of the last
-/// group are likely to call again, but no more than take twice as long to carry out as to commit. With
-/// those, the callers and the thread that carries them out lose more by waiting for each other than a
-/// larger group saves. The last group took `whole` for its `calls`.
-fn worth_waiting_for(
-    under_way: usize,
-    (whole, calls): (Duration, usize),
-    commit: Duration,
-) -> usize {
+/// Number of calls that the next group waits for: as many as the last one had, but no more than
+/// take twice as long to carry out as to commit. With those, the callers and the thread that
+/// carries them out lose more by waiting for each other than a larger group saves.
+fn worth_waiting_for(calls: usize, whole: Duration, commit: Duration) -> usize {
     let carrying_out = whole.saturating_sub(commit).as_nanos().max(1);
     let enough = 2 * commit.as_nanos() * calls as u128 / carrying_out;
-    usize::try_from(enough).map_or(under_way, |enough| under_way.min(enough))
+    usize::try_from(enough).map_or(calls, |enough| calls.min(enough))
 }
 
 /// Buffers and measures that are kept from group to group.
