@@ -50,9 +50,6 @@ impl GroupEvent {
 
     /// Waits until `is_answered`, or until `deadline`.
     fn wait(&self, deadline: Option<Instant>, is_answered: impl Fn() -> bool) -> bool {
-        if is_answered() {
-            return true;
-        }
         let mut waiting = lock(&self.waiting);
         *waiting += 1;
         let in_time = loop {
