@@ -113,6 +113,7 @@ impl CompiledStatement<'_> {
     ///
     /// # Errors
     /// That of `run`.
+    #[expect(clippy::missing_panics_doc, reason = "nothing but drop takes the statement")]
     pub fn run<T>(
         &mut self,
         run: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
