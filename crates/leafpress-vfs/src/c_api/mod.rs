@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `interface`, `words` | the traits that a VFS implements, and their words; without `unsafe` |
 //! | `connection` | questions to an open connection: deferred keys |
+//! | `kept` | a connection that keeps its statements compiled |
 //! | `database_file` | the file under an open database: syncing it |
 //! | `memory` | how much of it SQLite uses; the lookaside block |
 //! | `registration` | a `Vfs` under a name: the methods that SQLite calls with a path |
@@ -34,6 +35,7 @@ pub mod fork;
 mod guard;
 mod handle;
 pub mod interface;
+pub mod kept;
 pub mod mapped;
 #[cfg(unix)]
 mod mappings;

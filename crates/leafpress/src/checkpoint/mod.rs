@@ -88,7 +88,9 @@ pub struct CheckpointLimits {
     /// snapshot. Without a bound a WAL fills the disk and slows each reader.
     pub wal_bytes_max: u64,
     /// From here on a catch-up is prepared and made. The distance to `wal_bytes_max`
-    /// is for what the writer adds meanwhile; used up, the writer waits for the passes too.
+    /// is for what the writer adds meanwhile; used up, the writer waits for the passes too. Where a
+    /// pass takes 10 ms, it is three quarters of `wal_bytes_max` at least: each catch-up holds all
+    /// callers for three syncs.
     pub catch_up_bytes: u64,
     /// A WAL of this length is copied whole when the writing pauses for `pause_before_pass`, so
     /// that it rewinds without holding the writer. A smaller one is left: each rewind costs the

@@ -15,6 +15,9 @@ const APPROACH_PASSES_MAX: u32 = 8;
 /// Slices that the writer may be ahead of a pass near the bound. With fewer it waits for passes on
 /// a disk with slow syncs; with more a catch-up has more left to copy.
 const AHEAD_SLICES: u32 = 4;
+/// A pass of this length tells a disk with slow syncs, of which a catch-up needs two more and the next
+/// commit a third.
+const SLOW_PASS: Duration = Duration::from_millis(10);
 /// After a catch-up that failed the writer is let go for this many times as long as it was held.
 const FREE_PER_HELD: u32 = 20;
 /// An empty WAL is looked at this often: another process may have left something in it.
@@ -117,6 +120,10 @@ pub(super) struct Policy {
     /// A catch-up ended well with this many frames: the next commit must rewind.
     rewind_due: Option<u32>,
     in_a_row: Option<InARow>,
+    /// Time at which the step that is under way was chosen.
+    chosen_at: Duration,
+    /// The last pass that copied something was a [`SLOW_PASS`].
+    is_slow: bool,
     pass_pause: Pause,
     catch_up_pause: Pause,
     truncate_pause: Pause,
@@ -176,6 +183,8 @@ impl Policy {
             given_up_since: None,
             rewind_due: None,
             in_a_row: None,
+            chosen_at: Duration::ZERO,
+            is_slow: false,
             pass_pause: Pause::new(OBSTRUCTED_PAUSE),
             catch_up_pause: Pause::new(GIVEN_UP_PAUSE),
             truncate_pause: Pause::new(GIVEN_UP_PAUSE),
@@ -193,6 +202,14 @@ impl Policy {
         self.thresholds.bound_frames
     }
 
+    /// The length from which on a catch-up is made. Where syncs are slow, it is three quarters of the
+    /// bound: each catch-up holds all callers for three of them, so there should be few.
+    fn catch_up_frames(&self) -> u32 {
+        let Thresholds { catch_up_frames, bound_frames, .. } = self.thresholds;
+        let late = if self.is_slow { bound_frames / 4 * 3 } else { 0 };
+        catch_up_frames.max(late)
+    }
+
     /// The length at which a commit should close the gate behind itself while `step` runs.
     ///
     /// The bound; near it, during a pass, already when the writer is [`AHEAD_SLICES`]
@@ -200,7 +217,7 @@ impl Policy {
     /// moment in which it is held. [`NEVER`] while a catch-up would be in vain or a
     /// pause is on (P4), and beyond the bound, where a pass may take seconds.
     pub(super) fn shut_at_frames(&self, step: Step, now: Duration) -> u32 {
-        let Thresholds { slice_frames, bound_frames, catch_up_frames, .. } = self.thresholds;
+        let Thresholds { slice_frames, bound_frames, .. } = self.thresholds;
         let beyond = self.frames >= bound_frames && self.frames > self.copied;
         let in_vain = self.reader_stays().is_some()
             || !self.failed_pause.is_over(now)
@@ -210,7 +227,7 @@ impl Policy {
             _ if in_vain => NEVER,
             Step::Pass => {
                 let ahead = self.frames.saturating_add(slice_frames.saturating_mul(AHEAD_SLICES));
-                ahead.max(catch_up_frames).min(bound_frames)
+                ahead.max(self.catch_up_frames()).min(bound_frames)
             }
             _ => bound_frames,
         }
@@ -231,6 +248,7 @@ impl Policy {
         self.notice(look, now);
         let rest = self.frames - self.copied;
         let step = self.choose(look, rest, now);
+        self.chosen_at = now;
         self.in_a_row = (step == Step::Pass).then_some(InARow {
             passes: self.in_a_row.map_or(1, |row| row.passes.saturating_add(1)),
             rest_before: rest,
@@ -284,7 +302,7 @@ impl Policy {
 
     /// The way to a catch-up: passes beside the writer while they help, then the gate.
     fn near_the_bound(&self, rest: u32, shut: bool, now: Duration) -> Option<Step> {
-        let near = self.frames >= self.thresholds.catch_up_frames && rest > 0;
+        let near = self.frames >= self.catch_up_frames() && rest > 0;
         if !near || !self.catch_up_pause.is_over(now) {
             return None;
         }
@@ -309,8 +327,8 @@ impl Policy {
     }
 
     fn sleep(&self, rest: u32, now: Duration) -> Step {
-        let Thresholds { slice_frames, catch_up_frames, pause, pause_frames, idle, .. } =
-            self.thresholds;
+        let Thresholds { slice_frames, pause, pause_frames, idle, .. } = self.thresholds;
+        let catch_up_frames = self.catch_up_frames();
         let mut wake_at_frames = self.copied.saturating_add(slice_frames);
         if self.catch_up_pause.is_over(now) {
             wake_at_frames = wake_at_frames.min(catch_up_frames.max(self.frames + 1));
@@ -350,6 +368,9 @@ impl Policy {
         self.failed_pause.end();
         let mut whole = false;
         if let Some((frames, copied)) = frames {
+            if step == Step::Pass && copied > self.copied {
+                self.is_slow = now.saturating_sub(self.chosen_at) >= SLOW_PASS;
+            }
             (self.frames, self.copied) = (frames.max(copied), copied);
             self.empty &= frames == 0;
             self.note_readers(frames, copied, now);

@@ -375,6 +375,35 @@ fn a_long_wal_rewinds_in_a_pause_without_holding_a_writer() {
     assert_eq!(world.rewinds, 1);
 }
 
+/// Frames at the first catch-up of a writer that goes on, where each pass takes so long.
+fn frames_at_first_catch_up(pass_takes: Duration) -> u32 {
+    let mut policy = Policy::new(Thresholds { catch_up_frames: 500, ..THRESHOLDS });
+    let mut look = Look { frames: 0, commits: 0, rewinds: 0, shut: false, stopping: false };
+    let mut now = Duration::ZERO;
+    while look.frames < 10_000 {
+        look.frames += 50;
+        look.commits += 1;
+        match policy.decide(&look, now) {
+            step @ Step::Pass => {
+                now += pass_takes;
+                let frames = Some((look.frames, look.frames));
+                policy.after(step, Outcome::Done { busy: false, frames }, Duration::ZERO, now);
+            }
+            Step::CatchUp { .. } => break,
+            Step::Sleep { .. } | Step::Truncate => {}
+        }
+    }
+    look.frames
+}
+
+#[test]
+fn where_syncs_are_slow_catch_ups_are_few() {
+    let (quick, slow) = (Duration::from_millis(2), Duration::from_millis(40));
+    assert_eq!(frames_at_first_catch_up(quick), 550);
+    let late = frames_at_first_catch_up(slow);
+    assert!((1_500..THRESHOLDS.bound_frames).contains(&late), "{late} frames");
+}
+
 #[test]
 fn what_another_process_left_in_an_empty_wal_is_found() {
     let (mut world, mut policy) = life_of(quiet(Duration::from_secs(5)));

@@ -13,7 +13,7 @@ use rusqlite::{Row, params};
 
 use super::job::{Claim, Payload, Token};
 use super::key::{self, Key, Scope};
-use super::session::{QueueRow, Work, failed};
+use super::session::{QueueRow, Work};
 use super::stats::{self, Event};
 use super::{ClaimOptions, due, rate, schedule};
 use crate::error::Result;
@@ -148,10 +148,9 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
 /// Number of jobs that the queue's concurrency allows to be claimed.
 fn room(work: &Work<'_>, queue: &QueueRow, wanted: usize) -> Result<usize> {
     let Some(limit) = queue.settings.concurrency else { return Ok(wanted) };
-    let leased: u32 = work
-        .sql(COUNT_LEASED)?
-        .query_row(params![queue.id, limit], |row| row.get(0))
-        .map_err(failed)?;
+    let counted = params![queue.id, limit];
+    let leased: u32 =
+        work.run(COUNT_LEASED, |compiled| compiled.query_row(counted, |row| row.get(0)))?;
     Ok(wanted.min(limit.saturating_sub(leased) as usize))
 }
 

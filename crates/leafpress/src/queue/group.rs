@@ -14,7 +14,7 @@
 use rusqlite::params;
 
 use super::job::JobState;
-use super::session::{QueueRow, Work, failed};
+use super::session::{QueueRow, Work};
 use crate::error::Result;
 
 const COUNT_OPEN: &str = concat!(
@@ -56,10 +56,9 @@ pub(super) fn by_time(work: &Work<'_>, due_at_ms: i64) -> JobState {
 
 fn has_free_slot(work: &Work<'_>, queue: &QueueRow, group: &str) -> Result<bool> {
     let slots = queue.settings.group_concurrency;
-    let open: u32 = work
-        .sql(COUNT_OPEN)?
-        .query_row(params![queue.id, group, slots], |row| row.get(0))
-        .map_err(failed)?;
+    let counted = params![queue.id, group, slots];
+    let open: u32 =
+        work.run(COUNT_OPEN, |compiled| compiled.query_row(counted, |row| row.get(0)))?;
     Ok(open < slots)
 }
 

@@ -119,6 +119,7 @@ use self::session::{Session, Work, failed};
 use self::wakeup::Woken;
 use crate::error::{Error, Result};
 use crate::fork::{OfProcess, Process};
+use crate::vfs::kept::KeepingConnection;
 use crate::writer::{Ticket, Transaction, Writer};
 
 const FIND_QUEUE: &str = "SELECT id FROM leafpress_queue WHERE name = ?1";
@@ -491,12 +492,12 @@ impl Queue {
     fn operation<T, R>(
         &self,
         mut run: R,
-    ) -> Result<impl FnMut(&Connection) -> Result<T> + Send + 'static + use<T, R>>
+    ) -> Result<impl FnMut(&KeepingConnection) -> Result<T> + Send + 'static + use<T, R>>
     where
         R: FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
     {
         let (session, queue) = (Arc::clone(self.session.get()?), self.id);
-        Ok(move |connection: &Connection| {
+        Ok(move |connection: &KeepingConnection| {
             let work = Work::new(connection, &session);
             let value = run(&work, queue)?;
             stats::write_if_due(&work)?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
+use rusqlite::{Connection, OptionalExtension, Params, Row, Statement};
 
 use super::clock::{Clock, ClockWatch};
 use super::settings::{NamedSettings, READ_QUEUE, Settings};
@@ -21,6 +21,7 @@ use super::stats::Counters;
 use super::wakeup::WakeUps;
 use crate::error::{Error, Result};
 use crate::sync::lock;
+use crate::vfs::kept::KeepingConnection;
 
 /// Row of a queue's settings.
 #[derive(Debug)]
@@ -193,6 +194,8 @@ pub(super) fn failed(source: rusqlite::Error) -> Error {
 /// One operation, inside of a write transaction.
 pub(super) struct Work<'c> {
     pub(super) connection: &'c Connection,
+    /// The same connection, if it is the writer's.
+    kept: Option<&'c KeepingConnection>,
     /// `None` on a connection of the application.
     pub(super) session: Option<&'c Session>,
     /// The time of the operation.
@@ -201,27 +204,41 @@ pub(super) struct Work<'c> {
 
 impl<'c> Work<'c> {
     /// An operation of the writer whose session is `session`.
-    pub(super) fn new(connection: &'c Connection, session: &'c Session) -> Self {
-        Self { connection, session: Some(session), now_ms: session.now_ms() }
+    pub(super) fn new(connection: &'c KeepingConnection, session: &'c Session) -> Self {
+        let (kept, session_here) = (Some(connection), Some(session));
+        Self { connection, kept, session: session_here, now_ms: session.now_ms() }
     }
 
     /// An operation inside a transaction on a connection of the application.
     pub(super) fn outside(connection: &'c Connection) -> Self {
-        Self { connection, session: None, now_ms: Clock::system().now_ms() }
+        Self { connection, kept: None, session: None, now_ms: Clock::system().now_ms() }
     }
 
-    /// A statement, compiled once.
+    /// Runs a statement, which is compiled once.
     ///
     /// SQLite plans with the value of a bare parameter where a partial index or a LIMIT
     /// depends on it, and compiles the statement again whenever it is bound, which costs
     /// ten times as much as to run it. So it is `queue = +?1` and `LIMIT +?2` there.
-    pub(super) fn sql(&self, sql: &'static str) -> Result<CachedStatement<'c>> {
-        self.connection.prepare_cached(sql).map_err(failed)
+    pub(super) fn run<T>(
+        &self,
+        sql: &'static str,
+        run: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        let done = match self.kept {
+            Some(connection) => connection.with(sql, run),
+            None => self.connection.prepare_cached(sql).and_then(|mut compiled| run(&mut compiled)),
+        };
+        done.map_err(failed)
     }
 
     /// Carries out a statement; returns the number of rows that it changed.
     pub(super) fn execute(&self, sql: &'static str, parameters: impl Params) -> Result<usize> {
-        self.sql(sql)?.execute(parameters).map_err(failed)
+        self.run(sql, |compiled| {
+            let changed = compiled.execute(parameters);
+            // The statement is kept, and a payload may be long.
+            compiled.clear_bindings();
+            changed
+        })
     }
 
     /// The first row of a query, if it has one.
@@ -231,7 +248,7 @@ impl<'c> Work<'c> {
         parameters: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
-        self.sql(sql)?.query_row(parameters, read).optional().map_err(failed)
+        self.run(sql, |compiled| compiled.query_row(parameters, read).optional())
     }
 
     /// All rows of a query.
@@ -241,7 +258,7 @@ impl<'c> Work<'c> {
         parameters: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
-        self.sql(sql)?.query_map(parameters, read).and_then(Iterator::collect).map_err(failed)
+        self.run(sql, |compiled| compiled.query_map(parameters, read)?.collect())
     }
 
     /// Settings of the queue, as this transaction sees them.

@@ -1,10 +1,9 @@
 //! The transaction hooks of the session.
 
-use rusqlite::Connection;
-
 use super::session::{Session, Work};
 use super::stats;
 use crate::error::Result;
+use crate::vfs::kept::KeepingConnection;
 use crate::writer::TransactionHooks;
 
 impl TransactionHooks for Session {
@@ -32,7 +31,7 @@ impl TransactionHooks for Session {
         self.counters().has_unwritten()
     }
 
-    fn last_work(&self, connection: &Connection) -> Result<()> {
+    fn last_work(&self, connection: &KeepingConnection) -> Result<()> {
         stats::write(&Work::new(connection, self))
     }
 

@@ -13,13 +13,14 @@ use super::request::{Batch, BatchPart};
 use super::statement::execute;
 use crate::error::{Error, FailedStatement, Result};
 use crate::script::{shown, split};
+use crate::vfs::kept::KeepingConnection;
 
 /// Carries out all statements of a batch.
 ///
 /// # Errors
 /// The error of the first statement that fails, with its place in the batch. The statements before
 /// it have had their effect.
-pub(super) fn run(connection: &Connection, guard: &Guard, batch: &Batch) -> Result<()> {
+pub(super) fn run(connection: &KeepingConnection, guard: &Guard, batch: &Batch) -> Result<()> {
     let mut before = 0;
     for part in &batch.parts {
         before += match part {

@@ -9,13 +9,12 @@
 use std::any::Any;
 use std::fmt;
 
-use rusqlite::Connection;
-
 use super::caught::Caught;
 use super::insert_many::InsertMany;
 use super::request::{Batch, Executed, Statement};
 use super::transaction::Transaction;
 use crate::error::Result;
+use crate::vfs::kept::KeepingConnection;
 
 /// A value of the caller's own, on its way back to it.
 pub(super) type AnyValue = Box<dyn Any + Send>;
@@ -105,7 +104,7 @@ impl fmt::Debug for ClosureValue {
 }
 
 /// Work on the writer's connection. It may be called again, as a closure of a caller may.
-pub(super) type InternalBody = Box<dyn FnMut(&Connection) -> Result<AnyValue> + Send>;
+pub(super) type InternalBody = Box<dyn FnMut(&KeepingConnection) -> Result<AnyValue> + Send>;
 
 /// Work of this crate itself, inside of the group's transaction.
 pub struct InternalCall(pub(super) Caught<InternalBody>);

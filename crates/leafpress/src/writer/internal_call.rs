@@ -12,20 +12,19 @@ use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::Connection;
-
 use super::call::{AnyValue, Call, InternalCall};
 use super::caught::Caught;
 use super::transaction_hooks::TransactionHooks;
 use super::{PendingCall, Writer, value};
 use crate::error::{Error, Result};
+use crate::vfs::kept::KeepingConnection;
 
 impl Writer {
     /// Does `body` inside of a group's transaction and waits for the commit. An
     /// error of it undoes all that it did.
     pub(crate) fn internal<T: Send + 'static>(
         &self,
-        body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
+        body: impl FnMut(&KeepingConnection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.carry_out(internal_call(body), value)
     }
@@ -33,7 +32,7 @@ impl Writer {
     /// As [`internal`](Self::internal), as a future that never blocks the thread that polls it.
     pub(crate) fn internal_async<T: Send + 'static>(
         &self,
-        body: Result<impl FnMut(&Connection) -> Result<T> + Send + 'static>,
+        body: Result<impl FnMut(&KeepingConnection) -> Result<T> + Send + 'static>,
     ) -> PendingCall<T> {
         PendingCall::new(self, body.map(internal_call), value)
     }
@@ -61,9 +60,9 @@ impl Writer {
 }
 
 pub(super) fn internal_call<T: Send + 'static>(
-    mut body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
+    mut body: impl FnMut(&KeepingConnection) -> Result<T> + Send + 'static,
 ) -> Call<'static> {
-    Call::Internal(InternalCall(Caught::new(Box::new(move |connection: &Connection| {
+    Call::Internal(InternalCall(Caught::new(Box::new(move |connection: &KeepingConnection| {
         body(connection).map(|value| Box::new(value) as AnyValue)
     }))))
 }

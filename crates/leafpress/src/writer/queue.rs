@@ -303,17 +303,9 @@ impl CallQueue {
             (grouping.calls_max, grouping.delay_max)
         };
         let awaited = awaited.min(self.capacity);
-        let deadline = Instant::now() + wait_max;
-        while state.entries.len() < awaited && state.closed.is_none() {
-            state.gather_at = awaited;
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let woken = self.gathered.wait_timeout(state, left);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        if state.entries.len() < awaited {
+            state = self.gather(state, awaited, wait_max);
         }
-        state.gather_at = 0;
         if state.entries.len() <= grouping.calls_max {
             std::mem::swap(&mut state.entries, group);
         } else {
@@ -325,6 +317,27 @@ impl CallQueue {
             self.room.notify_all();
         }
         true
+    }
+
+    /// Waits until so many calls are there, the time is up or the queue is closed.
+    fn gather<'q>(
+        &self,
+        mut state: MutexGuard<'q, QueueState>,
+        awaited: usize,
+        wait_max: Duration,
+    ) -> MutexGuard<'q, QueueState> {
+        let deadline = Instant::now() + wait_max;
+        state.gather_at = awaited;
+        while state.entries.len() < awaited && state.closed.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let woken = self.gathered.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.gather_at = 0;
+        state
     }
 
     /// Accepts nothing from now on; `reason` is what callers are told.

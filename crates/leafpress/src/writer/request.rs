@@ -68,6 +68,19 @@ macro_rules! into_parameters {
 }
 
 impl Parameters {
+    /// Returns true if a text or a blob among them is longer than this.
+    pub(super) fn has_longer_than(&self, bytes: usize) -> bool {
+        let is_longer = |value: &Value| match value {
+            Value::Text(text) => text.len() > bytes,
+            Value::Blob(blob) => blob.len() > bytes,
+            Value::Null | Value::Integer(_) | Value::Real(_) => false,
+        };
+        match self {
+            Self::Positional(values) => values.iter().any(is_longer),
+            Self::Named(values) => values.iter().any(|(_, value)| is_longer(value)),
+        }
+    }
+
     /// The values, where they are not needed again.
     pub(super) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::Positional(Vec::new()))

@@ -1,44 +1,56 @@
 //! Single statements: compiled once, found again, carried out to their end.
 //!
-//! Callers mostly send one statement over and over. [`LastStatement`] keeps it at
-//! hand from call to call; others come from the connection's cache.
+//! Callers mostly send one statement over and over, so [`LastStatement`] has it at hand from call
+//! to call of a group. The connection keeps this one and others compiled.
 //!
 //! Must never: keep a PRAGMA compiled, since only its compilation is seen by the
 //! guard; or find one of the writer's own statements compiled, which the guard
 //! let pass.
 
 use std::borrow::Borrow;
+use std::cell::{RefCell, RefMut};
 
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::Connection;
 
 use super::request::{Executed, Parameters, Statement};
+use crate::vfs::kept::{CompiledStatement, KeepingConnection};
+
+/// What is known of the statement of the last single call by its words alone.
+#[derive(Debug, Default)]
+pub(super) struct KnownStatement {
+    sql: String,
+    /// True if it may leave a part of its changes when it fails.
+    may_fail: bool,
+    /// True if the guard must see it each time.
+    is_seen: bool,
+}
 
 /// The statement of the last single call, for the next one.
 pub(super) struct LastStatement<'c> {
-    connection: &'c Connection,
-    sql: String,
-    is_whole: bool,
-    is_seen: bool,
-    compiled: Option<CachedStatement<'c>>,
+    connection: &'c KeepingConnection,
+    known: RefMut<'c, KnownStatement>,
+    compiled: Option<CompiledStatement<'c>>,
 }
 
 impl<'c> LastStatement<'c> {
-    /// Begins without a statement.
-    pub(super) fn new(connection: &'c Connection) -> Self {
-        let sql = String::new();
-        Self { connection, sql, is_whole: true, is_seen: false, compiled: None }
+    /// Begins with what is known of the last one.
+    pub(super) fn new(
+        connection: &'c KeepingConnection,
+        known: &'c RefCell<KnownStatement>,
+    ) -> Self {
+        Self { connection, known: known.borrow_mut(), compiled: None }
     }
 
     /// Takes this statement as the last one. Whether SQLite's own atomicity is
     /// enough for it: with OR FAIL, half of it would stay.
     pub(super) fn is_whole(&mut self, sql: &str) -> bool {
-        if self.sql != sql {
+        if self.known.sql != sql {
             self.compiled = None;
-            sql.clone_into(&mut self.sql);
-            self.is_whole = !contains_word(sql, b"fail");
-            self.is_seen = must_be_seen(sql);
+            sql.clone_into(&mut self.known.sql);
+            self.known.may_fail = contains_word(sql, b"fail");
+            self.known.is_seen = must_be_seen(sql);
         }
-        self.is_whole
+        !self.known.may_fail
     }
 
     /// Carries it out. Parameters that are given away are freed once they are bound: SQLite
@@ -47,19 +59,22 @@ impl<'c> LastStatement<'c> {
         &mut self,
         parameters: impl Borrow<Parameters>,
     ) -> rusqlite::Result<Executed> {
-        if self.is_seen {
-            let mut compiled = self.connection.prepare(&self.sql)?;
-            let done = step_through(self.connection, &mut compiled, parameters);
-            return done.map_err(|source| unless_empty(&compiled, source));
-        }
-        let compiled = match &mut self.compiled {
-            Some(compiled) => compiled,
-            none => none.insert(self.connection.prepare_cached(&self.sql)?),
+        let Self { connection, known, compiled } = self;
+        let run = |compiled: &mut rusqlite::Statement<'_>| {
+            bound(compiled, parameters, |compiled| step_through(connection, compiled))
         };
-        step_through(self.connection, compiled, parameters)
-            .map_err(|source| unless_empty(compiled, source))
+        if known.is_seen {
+            return run(&mut connection.prepare(&known.sql)?);
+        }
+        match compiled {
+            Some(compiled) => compiled.run(run),
+            none => none.insert(connection.compiled(&known.sql)?).run(run),
+        }
     }
 }
+
+/// A longer value is not left bound to a statement that is kept.
+const LONG_VALUE_BYTES: usize = 1024;
 
 const NO_STATEMENT: &str = "no statement";
 
@@ -80,39 +95,49 @@ pub(super) fn is_no_statement(source: &rusqlite::Error) -> bool {
 
 /// Carries out one statement, whatever it is; rows that it returns are dropped.
 pub(super) fn execute(
-    connection: &Connection,
+    connection: &KeepingConnection,
     statement: &Statement,
 ) -> rusqlite::Result<Executed> {
-    prepare(connection, &statement.sql, |compiled| {
-        step_through(connection, compiled, &statement.parameters)
+    prepared(connection, &statement.sql, &statement.parameters, |compiled| {
+        step_through(connection, compiled)
     })
 }
 
-/// Compiles a statement, or finds it compiled.
-pub(super) fn prepare<T>(
-    connection: &Connection,
+/// Compiles a statement, or finds it compiled, and runs it with these parameters.
+pub(super) fn prepared<T>(
+    connection: &KeepingConnection,
     sql: &str,
+    parameters: &Parameters,
     run: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    if must_be_seen(sql) {
-        let mut compiled = connection.prepare(sql)?;
-        run(&mut compiled).map_err(|source| unless_empty(&compiled, source))
-    } else {
-        let mut compiled = connection.prepare_cached(sql)?;
-        run(&mut compiled).map_err(|source| unless_empty(&compiled, source))
-    }
+    let run = |compiled: &mut rusqlite::Statement<'_>| bound(compiled, parameters, run);
+    if must_be_seen(sql) { run(&mut connection.prepare(sql)?) } else { connection.with(sql, run) }
 }
 
-/// Binds the parameters and takes all steps: one with RETURNING is done only
-/// after its last row.
+/// Binds the parameters and runs the statement. Parameters that are given away are freed once they
+/// are bound, and SQLite's copies of long ones after the run, as the statement is kept.
+fn bound<T>(
+    compiled: &mut rusqlite::Statement<'_>,
+    parameters: impl Borrow<Parameters>,
+    run: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let has_long = parameters.borrow().has_longer_than(LONG_VALUE_BYTES);
+    let outcome = bind(compiled, parameters.borrow()).and_then(|()| {
+        drop(parameters);
+        run(compiled)
+    });
+    if has_long {
+        compiled.clear_bindings();
+    }
+    outcome.map_err(|source| unless_empty(compiled, source))
+}
+
+/// Takes all steps: one with RETURNING is done only after its last row.
 fn step_through(
     connection: &Connection,
     compiled: &mut rusqlite::Statement<'_>,
-    parameters: impl Borrow<Parameters>,
 ) -> rusqlite::Result<Executed> {
     let before = connection.total_changes();
-    bind(compiled, parameters.borrow())?;
-    drop(parameters);
     let mut rows = compiled.raw_query();
     while rows.next()?.is_some() {}
     drop(rows);
@@ -128,10 +153,7 @@ pub(super) fn executed(connection: &Connection, before: u64) -> Executed {
 }
 
 /// Binds the parameters: each place has its value, or NULL where the others have names.
-pub(super) fn bind(
-    compiled: &mut rusqlite::Statement<'_>,
-    parameters: &Parameters,
-) -> rusqlite::Result<()> {
+fn bind(compiled: &mut rusqlite::Statement<'_>, parameters: &Parameters) -> rusqlite::Result<()> {
     match parameters {
         Parameters::Positional(values) => {
             let wanted = compiled.parameter_count();
@@ -188,8 +210,10 @@ mod tests {
     #[test]
     fn a_statement_is_kept_and_counts_only_its_own_changes() {
         let connection = Connection::open_in_memory().expect("a database");
+        let connection = KeepingConnection::new(connection, 8);
         connection.execute_batch("CREATE TABLE t(a)").expect("a table");
-        let mut last = LastStatement::new(&connection);
+        let known = RefCell::default();
+        let mut last = LastStatement::new(&connection, &known);
         let values = |a: i64| Parameters::Positional(vec![a.into()]);
         for a in 0..3 {
             assert!(last.is_whole("INSERT INTO t VALUES (?1)"));

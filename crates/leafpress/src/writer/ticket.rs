@@ -25,7 +25,8 @@ use crate::sync::lock;
 /// The event on which the callers of one group wait.
 #[derive(Debug)]
 pub(super) struct GroupEvent {
-    gate: Mutex<()>,
+    /// Number of threads that wait.
+    waiting: Mutex<usize>,
     answered: Condvar,
     interrupts: Arc<Interrupts>,
 }
@@ -34,34 +35,40 @@ impl GroupEvent {
     /// For calls that `interrupts` can stop.
     pub(super) fn new(interrupts: &Arc<Interrupts>) -> Arc<Self> {
         let interrupts = Arc::clone(interrupts);
-        Arc::new(Self { gate: Mutex::default(), answered: Condvar::new(), interrupts })
+        Arc::new(Self { waiting: Mutex::default(), answered: Condvar::new(), interrupts })
     }
 
     /// Wakes all who wait. Their answers must be there.
     pub(super) fn notify(&self) {
         // Each caller that saw no answer under this lock waits on the condition once it is free.
-        drop(lock(&self.gate));
-        self.answered.notify_all();
+        let is_awaited = *lock(&self.waiting) > 0;
+        if is_awaited {
+            // A call of the system, also where no thread waits.
+            self.answered.notify_all();
+        }
     }
 
     /// Waits until `is_answered`, or until `deadline`.
     fn wait(&self, deadline: Option<Instant>, is_answered: impl Fn() -> bool) -> bool {
-        let mut gate = lock(&self.gate);
-        loop {
+        let mut waiting = lock(&self.waiting);
+        *waiting += 1;
+        let in_time = loop {
             if is_answered() {
-                return true;
+                break true;
             }
             let Some(deadline) = deadline else {
-                gate = self.answered.wait(gate).unwrap_or_else(PoisonError::into_inner);
+                waiting = self.answered.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return false;
+                break false;
             }
-            let woken = self.answered.wait_timeout(gate, left);
-            gate = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
+            let woken = self.answered.wait_timeout(waiting, left);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+        };
+        *waiting -= 1;
+        in_time
     }
 }
 

@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use rusqlite::{Connection, Row};
+use rusqlite::Row;
 
 use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
@@ -22,6 +22,7 @@ use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
 use super::{batch, statement};
 use crate::error::{Error, Result};
 use crate::fork::Process;
+use crate::vfs::kept::KeepingConnection;
 
 /// A transaction inside the writer's.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub struct Returned<T> {
 /// The parts of the writer's target that a transaction needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts<'c> {
-    pub(super) connection: &'c Connection,
+    pub(super) connection: &'c KeepingConnection,
     pub(super) guard: &'c Guard,
     pub(super) plans: &'c RefCell<InsertPlans>,
     pub(super) hooks: &'c TransactionHooksPlace,
@@ -90,8 +91,7 @@ impl<'c> Transaction<'c> {
     ) -> Result<Option<T>> {
         let parameters = parameters.into_parameters()?;
         self.guarded(|connection| {
-            statement::prepare(connection, sql, |compiled| {
-                statement::bind(compiled, &parameters)?;
+            statement::prepared(connection, sql, &parameters, |compiled| {
                 let mut rows = compiled.raw_query();
                 let first = rows.next()?.map(read).transpose()?;
                 // A statement with RETURNING must come to its end to be done.
@@ -113,8 +113,7 @@ impl<'c> Transaction<'c> {
     ) -> Result<Vec<T>> {
         let parameters = parameters.into_parameters()?;
         self.guarded(|connection| {
-            statement::prepare(connection, sql, |compiled| {
-                statement::bind(compiled, &parameters)?;
+            statement::prepared(connection, sql, &parameters, |compiled| {
                 compiled.raw_query().mapped(read).collect()
             })
         })
@@ -133,8 +132,7 @@ impl<'c> Transaction<'c> {
         let parameters = parameters.into_parameters()?;
         self.guarded(|connection| {
             let before = connection.total_changes();
-            let (columns, rows) = statement::prepare(connection, sql, |compiled| {
-                statement::bind(compiled, &parameters)?;
+            let (columns, rows) = statement::prepared(connection, sql, &parameters, |compiled| {
                 let columns = compiled.column_names().map(str::to_owned).collect();
                 let rows = compiled.raw_query().mapped(read).collect::<rusqlite::Result<_>>()?;
                 Ok((columns, rows))
@@ -171,7 +169,7 @@ impl<'c> Transaction<'c> {
     pub(crate) fn internal<T>(
         &self,
         hooks: &Arc<impl TransactionHooks>,
-        run: impl FnOnce(&Connection) -> Result<T>,
+        run: impl FnOnce(&KeepingConnection) -> Result<T>,
     ) -> Result<T> {
         self.still_open()?;
         let is_ours = self
@@ -185,7 +183,7 @@ impl<'c> Transaction<'c> {
         self.parts.guard.as_owner(|| run(self.parts.connection))
     }
 
-    fn guarded<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+    fn guarded<T>(&self, run: impl FnOnce(&KeepingConnection) -> rusqlite::Result<T>) -> Result<T> {
         self.still_open()?;
         run(self.parts.connection).map_err(|source| refused(self.parts.guard, source))
     }

@@ -7,9 +7,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use rusqlite::Connection;
-
 use crate::error::Result;
+use crate::vfs::kept::KeepingConnection;
 
 /// Hooks of each transaction of a writer, whichever calls are in it. One thread calls it at a
 /// time, the one that drives the engine.
@@ -27,7 +26,7 @@ pub(crate) trait TransactionHooks: Any + Send + Sync {
     /// Returns true if [`last_work`](Self::last_work) is to be done, as the writer's last call.
     fn has_last_work(&self) -> bool;
     /// Does the last work inside a transaction before the writer is closed. It may be called again.
-    fn last_work(&self, connection: &Connection) -> Result<()>;
+    fn last_work(&self, connection: &KeepingConnection) -> Result<()>;
     /// The writer takes no calls any more.
     fn closed(&self);
 }

@@ -415,7 +415,7 @@ fn read<T: Send + 'static>(
     mut run: impl FnMut(&Connection) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     if writer.in_force().is_some_and(|in_force| in_force.locking == Locking::Exclusive) {
-        return writer.internal(run);
+        return writer.internal(move |connection| run(connection));
     }
     let reader = writer.reader_named("a queue's list or statistics")?;
     // The transaction ends when the reader is given back, after an error too.

@@ -6,7 +6,7 @@
 //! Must never: fail over what a row says; only over what SQLite says.
 
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{Missed, Schedule, ScheduleInfo};
 use crate::error::Result;
 use crate::queue::job::{Job, Payload, UniqueFor, When};
 use crate::queue::key::Scope;
-use crate::queue::session::{Work, failed};
+use crate::queue::session::Work;
 use crate::times::in_milliseconds as to_ms;
 
 const KEPT: &str = "SELECT next_at_ms FROM leafpress_schedule
@@ -180,8 +180,7 @@ pub(super) fn keep(
 
 /// Deletes the schedule of this name; whether there was one.
 pub(super) fn forget(work: &Work<'_>, queue: i64, name: &str) -> Result<bool> {
-    let gone = work.sql(FORGET)?.execute(params![queue, name]);
-    gone.map(|rows| rows > 0).map_err(failed)
+    Ok(work.execute(FORGET, params![queue, name])? > 0)
 }
 
 /// All schedules of a queue, by name.
@@ -217,8 +216,7 @@ pub(super) fn due(work: &Work<'_>, queue: i64, schedules_max: usize) -> Result<V
 
 /// The earliest next occurrence of a queue.
 pub(super) fn first_due_ms(work: &Work<'_>, queue: i64) -> Result<Option<i64>> {
-    let first = work.sql(FIRST_DUE)?.query_row([queue], |row| row.get(0));
-    first.optional().map_err(failed)
+    work.first(FIRST_DUE, [queue], |row| row.get(0))
 }
 
 /// Occurrences until `next_at_ms` are dealt with.
@@ -228,14 +226,12 @@ pub(super) fn move_on(
     next_at_ms: Option<i64>,
     last_at_ms: Option<i64>,
 ) -> Result<()> {
-    let moved = work.sql(MOVE_ON)?.execute(params![id, next_at_ms, last_at_ms]);
-    moved.map(drop).map_err(failed)
+    work.execute(MOVE_ON, params![id, next_at_ms, last_at_ms]).map(drop)
 }
 
 /// Lets no further occurrence come due until the row is mended.
 pub(super) fn disable(work: &Work<'_>, id: i64, reason: &str) -> Result<()> {
-    let disabled = work.sql(DISABLE)?.execute(params![id, reason]);
-    disabled.map(drop).map_err(failed)
+    work.execute(DISABLE, params![id, reason]).map(drop)
 }
 
 /// The template's metadata with the occurrence; none if they are no object.
@@ -247,9 +243,8 @@ pub(super) fn occurrence_metadata(
     at: &str,
     at_ms: i64,
 ) -> Result<Option<String>> {
-    work.sql(OCCURRENCE_METADATA)?
-        .query_row(params![metadata, name, at, at_ms], |row| row.get(0))
-        .map_err(failed)
+    let parameters = params![metadata, name, at, at_ms];
+    work.run(OCCURRENCE_METADATA, |compiled| compiled.query_row(parameters, |row| row.get(0)))
 }
 
 /// The statements of this file that read or write tables.

@@ -45,7 +45,7 @@ use super::maintenance::{IsWhole, Maintenance};
 use super::open_journal::OpenJournal;
 use super::place::{self, Place};
 use super::shared::{NotSynced, Sharing};
-use super::statement::LastStatement;
+use super::statement::{KnownStatement, LastStatement};
 use super::target::{CommitTarget, Group, Reading};
 use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
 use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
@@ -54,10 +54,12 @@ use crate::fork::Process;
 use crate::neighbours::holders_sentence;
 use crate::profile::{self, InForce, Locking};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
+use crate::vfs::connection::data_version;
 use crate::vfs::database_file;
+use crate::vfs::kept::KeepingConnection;
 use crate::vfs::locks;
 
-/// Number of compiled statements that are kept for the next groups.
+/// Number of compiled statements that are kept for the next groups, of callers and of this crate.
 const STATEMENTS_KEPT: usize = 128;
 
 /// Smallest limit of waiting for which the milliseconds of naming the holder of the lock do not
@@ -91,7 +93,7 @@ pub(super) struct LocalCounts {
 /// The connection of the database in this process, and the state between groups; see the module.
 #[derive(Debug)]
 pub(super) struct LocalTarget {
-    connection: Connection,
+    connection: KeepingConnection,
     guard: Arc<Guard>,
     busy: Arc<BusyClock>,
     counts: Arc<LocalCounts>,
@@ -109,9 +111,12 @@ pub(super) struct LocalTarget {
     /// fails may leave half of its changes.
     schema_may_fail: bool,
     plans: RefCell<InsertPlans>,
+    known: RefCell<KnownStatement>,
     /// Number of the next groups whose calls have savepoints.
     groups_with_savepoints: u32,
     schema_version: Option<i64>,
+    /// The version of the data for which the schema was read, and all commits since are our own.
+    data_version: Option<u32>,
     hooks: TransactionHooksPlace,
     interrupts: Arc<Interrupts>,
     place: Place,
@@ -186,7 +191,7 @@ impl LocalTarget {
         let is_alone = in_force.locking == Locking::Exclusive;
         let sharing = busy.sharing().filter(|_| in_force.shares_syncs).map(Arc::clone);
         Ok(Self {
-            connection,
+            connection: KeepingConnection::new(connection, STATEMENTS_KEPT),
             guard,
             busy,
             counts,
@@ -197,8 +202,10 @@ impl LocalTarget {
             is_alone,
             schema_may_fail,
             plans,
+            known: RefCell::default(),
             groups_with_savepoints: 0,
             schema_version,
+            data_version: None,
             hooks,
             interrupts,
             place,
@@ -219,7 +226,7 @@ impl LocalTarget {
     /// Runs one of the writer's own statements. Each has the name leafpress in it, so that no
     /// caller can get the compiled one (`statement.rs`).
     fn own(&self, sql: &str) -> rusqlite::Result<()> {
-        self.guard.as_owner(|| self.connection.prepare_cached(sql)?.raw_execute().map(drop))
+        self.guard.as_owner(|| self.connection.with(sql, |own| own.raw_execute().map(drop)))
     }
 
     /// Tells the hooks, if there are any.
@@ -312,9 +319,16 @@ impl LocalTarget {
     /// If the schema has changed, looks for triggers and tables by which a statement that fails may
     /// leave half of its changes.
     fn read_schema(&mut self) -> rusqlite::Result<()> {
+        let data_version = data_version(&self.connection);
+        if data_version.is_some()
+            && data_version == self.data_version
+            && !self.guard.has_changed_schema()
+        {
+            return Ok(());
+        }
         let version = self.guard.as_owner(|| {
-            let mut statement = self.connection.prepare_cached("PRAGMA schema_version")?;
-            statement.query_row([], |row| row.get(0))
+            let sql = "PRAGMA schema_version";
+            self.connection.with(sql, |own| own.query_row([], |row| row.get(0)))
         })?;
         let changed = self.guard.take_changed_schema();
         if changed || self.schema_version != Some(version) {
@@ -329,6 +343,7 @@ impl LocalTarget {
                 )
             })?;
         }
+        self.data_version = data_version;
         Ok(())
     }
 
@@ -361,7 +376,7 @@ impl LocalTarget {
             answer_all(group, range.clone(), &error);
             return Some(RangeEnd::Answered);
         }
-        let mut last = LastStatement::new(&self.connection);
+        let mut last = LastStatement::new(&self.connection, &self.known);
         let mut is_first = true;
         let within = match range.clone().filter(|&index| !group.has_failed(index)).count() {
             1 if range.len() == 1 => Within::Alone,
@@ -416,10 +431,9 @@ impl LocalTarget {
         let began = Instant::now();
         self.busy.restart();
         self.busy.ending();
-        let committed = self.guard.as_committer(|| {
-            self.connection.prepare_cached("COMMIT /* leafpress */")?.raw_execute().map(drop)
-        });
-        let committed = committed.map(|()| {
+        let commit = || self.connection.with("COMMIT /* leafpress */", |own| own.raw_execute());
+        let committed = self.guard.as_committer(commit);
+        let committed = committed.map(|_| {
             self.busy.ended();
             self.make_durable()
         });
@@ -427,6 +441,7 @@ impl LocalTarget {
         self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
         match committed {
             Ok(Ok(())) => {
+                self.data_version = data_version(&self.connection);
                 self.plans.borrow_mut().committed();
                 self.tell(TransactionHooks::committed);
                 match self.place.check_after(&self.connection) {
