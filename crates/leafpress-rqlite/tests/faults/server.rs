@@ -161,7 +161,7 @@ fn execute(database: &Connection, statements: &[Value]) -> Value {
 fn query(database: &Connection, statements: &[Value]) -> Value {
     let (sql, values) = parts(&statements[0]);
     let mut statement = database.prepare(&sql).unwrap();
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let row = |row: &rusqlite::Row<'_>| {
         let value = |at| {
             row.get(at).map(|value| match value {
