@@ -98,7 +98,11 @@ def test(rqlited, folder):
         assert again.returncode != 0 and "there is a table people already" in again.stdout, again
         nodes += [Node(rqlited, folder, name, joins=first) for name in ("n2", "n3")]
         for node in nodes:
-            assert node.value("SELECT count(*) FROM people", "none") == 20_000
+            end = time.monotonic() + 30
+            # A node that has just joined may be behind.
+            while node.value("SELECT count(*) FROM people", "none") != 20_000:
+                assert time.monotonic() < end, "a node did not get the rows"
+                time.sleep(0.1)
             assert node.value("SELECT sum(id % 1000) FROM people", "none") == total
         first.request("/db/execute", json.dumps(["INSERT INTO people VALUES (1, 'new', 0.5)"]).encode())
         assert first.value("SELECT count(*) FROM people") == 20_001

@@ -69,7 +69,6 @@ impl LoadBar {
     }
 
     /// Takes in how many rows of a pressed file were sent.
-    #[cfg(feature = "rqlite")]
     pub fn send(&self, rows: u64, all: u64, is_silent: bool) {
         let now = self.started.elapsed();
         if now < QUIET_FOR || !is_wanted(is_silent) {

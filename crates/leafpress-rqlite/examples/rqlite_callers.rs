@@ -144,9 +144,9 @@ fn hammer(calls: Vec<Call<'_>>, time: Duration, next: &AtomicU64, sums: &mut Sum
                     let began = Instant::now();
                     let is_done = call(next.fetch_add(1, Ordering::Relaxed) as i64);
                     if is_done {
-                        done += 1
+                        done += 1;
                     } else {
-                        lost += 1
+                        lost += 1;
                     }
                     worst = worst.max(began.elapsed());
                 }

@@ -322,14 +322,10 @@ impl Declared {
 
 fn staging_sql(name: &str, columns: &[Column], strict: bool) -> String {
     let column = |column: &Column| {
-        let mut sql = format!("{} {}", quote_identifier(&column.name), column.declared_type);
-        if column.not_null {
-            sql.push_str(" NOT NULL");
-        }
-        if let Some(default) = &column.default {
-            sql.push_str(&format!(" DEFAULT ({default})"));
-        }
-        sql
+        let not_null = if column.not_null { " NOT NULL" } else { "" };
+        let default =
+            column.default.as_ref().map_or(String::new(), |it| format!(" DEFAULT ({it})"));
+        format!("{} {}{not_null}{default}", quote_identifier(&column.name), column.declared_type)
     };
     let columns: Vec<String> = columns.iter().map(column).collect();
     let strict = if strict { " STRICT" } else { "" };

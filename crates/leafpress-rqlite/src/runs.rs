@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn calls_become_one_statement_and_each_has_its_rowid() {
-        let plain = Plain::of(
+        let insert = Plain::of(
             "INSERT INTO t(b, a) VALUES (?1, ?2)",
             &[Value::Null, Value::Text("7".to_owned())],
         )
@@ -380,7 +380,7 @@ mod tests {
         let mut told = |create: &str| {
             tables.known.insert("t".to_owned(), facts(&row(create)));
             let mut plan = Plan::default();
-            let text = plan.add_run(&plain, calls.clone(), &tables);
+            let text = plan.add_run(&insert, calls.clone(), &tables);
             assert_eq!(
                 text,
                 "[\"INSERT INTO \\\"t\\\"(\\\"b\\\",\\\"a\\\") VALUES (?,?),(?,?),(?,?)\",null,\"7\",null,5.0,null,-3]"

@@ -98,14 +98,42 @@ pub fn survey(address: &Address) -> Result<Survey> {
     if let (true, Some(error)) = (nodes.iter().all(|it| it.status.is_none()), last_error) {
         return Err(error);
     }
-    for peer in peers.unwrap_or_default() {
-        let known =
-            nodes.iter_mut().find(|it| !peer.api_addr.is_empty() && it.url == peer.api_addr);
-        if let Some(node) = known {
-            node.id = Some(peer.id);
-            node.votes = peer.voter;
-            continue;
+    join(&mut nodes, peers.unwrap_or_default());
+    let mut target = RqliteTarget::new(address.clone());
+    let sql = "SELECT name FROM sqlite_schema WHERE substr(name, 1, 16) = '_leafpress_load_'";
+    let (staging_tables, unanswered) = match target.read(sql, &[]) {
+        Ok(rows) => {
+            (rows.iter().filter_map(|row| Some(row.get(0)?.as_str()?.to_owned())).collect(), None)
         }
+        Err(error) => (Vec::new(), Some(error.kind().to_string())),
+    };
+    Ok(Survey { nodes, staging_tables, unanswered })
+}
+
+/// Brings the nodes of the URL together with those that a node tells of.
+fn join(nodes: &mut Vec<NodeState>, peers: Vec<Peer>) {
+    let (silent, mut named): (Vec<Peer>, Vec<Peer>) =
+        peers.into_iter().partition(|it| it.api_addr.is_empty());
+    named.retain(|peer| match nodes.iter_mut().find(|it| it.url == peer.api_addr) {
+        Some(node) => {
+            node.id = Some(peer.id.clone());
+            node.votes = peer.voter;
+            false
+        }
+        None => true,
+    });
+    // Of a node that is gone the others know no URL: it may be one that did not answer here either.
+    let unknown: Vec<usize> = nodes
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| it.status.is_none() && it.id.is_none())
+        .map(|(at, _)| at)
+        .collect();
+    if let ([at], [peer]) = (unknown.as_slice(), silent.as_slice()) {
+        nodes[*at].id = Some(peer.id.clone());
+        nodes[*at].votes = peer.voter;
+    }
+    for peer in named.into_iter().chain(silent.into_iter().skip(unknown.len())) {
         let error = match (peer.reachable, peer.error) {
             (true, _) => "the URL does not name it, so it was not asked".to_owned(),
             (false, error) => {
@@ -120,15 +148,6 @@ pub fn survey(address: &Address) -> Result<Survey> {
             status: None,
         });
     }
-    let mut target = RqliteTarget::new(address.clone());
-    let sql = "SELECT name FROM sqlite_schema WHERE substr(name, 1, 16) = '_leafpress_load_'";
-    let (staging_tables, unanswered) = match target.read(sql, &[]) {
-        Ok(rows) => {
-            (rows.iter().filter_map(|row| Some(row.get(0)?.as_str()?.to_owned())).collect(), None)
-        }
-        Err(error) => (Vec::new(), Some(error.kind().to_string())),
-    };
-    Ok(Survey { nodes, staging_tables, unanswered })
 }
 
 fn status(node: &Node<'_>) -> Result<NodeStatus> {
@@ -176,6 +195,40 @@ fn unix_time(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_is_gone_counts_once() {
+        let of_url = |url: &str, is_up: bool| NodeState {
+            url: url.to_owned(),
+            id: None,
+            votes: true,
+            error: (!is_up).then(|| "refused".to_owned()),
+            status: is_up.then(NodeStatus::default),
+        };
+        let peer = |id: &str, url: &str| Peer {
+            id: id.to_owned(),
+            api_addr: url.to_owned(),
+            voter: true,
+            reachable: !url.is_empty(),
+            leads: false,
+            error: None,
+        };
+        let mut nodes = vec![of_url("http://a", true), of_url("http://b", false)];
+        join(&mut nodes, vec![peer("1", "http://a"), peer("2", ""), peer("3", "http://c")]);
+        let found: Vec<_> = nodes
+            .iter()
+            .map(|it| (it.id.as_deref(), it.url.as_str(), it.error.is_some()))
+            .collect();
+        let expected = [
+            (Some("1"), "http://a", false),
+            (Some("2"), "http://b", true),
+            (Some("3"), "http://c", true),
+        ];
+        assert_eq!(found, expected);
+        let mut nodes = vec![of_url("http://a", true)];
+        join(&mut nodes, vec![peer("1", "http://a"), peer("2", "")]);
+        assert_eq!(nodes.len(), 2);
+    }
 
     #[test]
     fn times_of_nodes_are_read() {

@@ -11,7 +11,7 @@
 //! 1. Until the last transaction only the staging table has changed: after an error, a kill or a
 //!    lost connection the tables of the user are as they were.
 //! 2. A staging table is dropped by its own load after an error, or by a later load once its load has
-//!    sent nothing for [`KEPT`].
+//!    sent nothing for 15 minutes (`KEPT`).
 //!
 //! Must never: drop a staging table whose load may be going on, or change a value on its way.
 
@@ -179,7 +179,7 @@ impl Destination {
         let into = self.declared.as_ref().zip(self.mode);
         let (last, counts) =
             load.last(into, analyze, &source).map_err(|error| load.give_up(error))?;
-        Ok(Sent { left_over, ..counts.into_sent(sent, last) })
+        Ok(Sent { left_over, ..counts.into_sent(&sent, last) })
     }
 }
 
@@ -335,9 +335,9 @@ struct Last {
 }
 
 impl Last {
-    fn into_sent(self, sent: Sent, last: Duration) -> Sent {
+    fn into_sent(self, sent: &Sent, last: Duration) -> Sent {
         let rows_changed = self.changed.unwrap_or(sent.rows);
-        Sent { rows_changed, rows_removed: self.removed, last, ..sent }
+        Sent { rows_changed, rows_removed: self.removed, last, ..sent.clone() }
     }
 }
 
@@ -383,19 +383,16 @@ impl Load<'_> {
         let began = Instant::now();
         let (stage, table) = (quote_identifier(&self.stage), quote_identifier(self.table));
         let mut statements = Vec::new();
-        match into {
-            Some((declared, mode)) => {
-                statements.extend(declared.inserts(mode, &stage, &source.columns));
-                statements.push(format!("DROP TABLE {stage}"));
-                if analyze {
-                    statements.push(format!("ANALYZE {table}"));
-                }
+        if let Some((declared, mode)) = into {
+            statements.extend(declared.inserts(mode, &stage, &source.columns));
+            statements.push(format!("DROP TABLE {stage}"));
+            if analyze {
+                statements.push(format!("ANALYZE {table}"));
             }
-            None => {
-                statements.push(format!("ALTER TABLE {stage} RENAME TO {table}"));
-                statements.extend(source.triggers.iter().cloned());
-                statements.extend(self.statistics(source));
-            }
+        } else {
+            statements.push(format!("ALTER TABLE {stage} RENAME TO {table}"));
+            statements.extend(source.triggers.iter().cloned());
+            statements.extend(self.statistics(source));
         }
         let own = statements
             .iter()

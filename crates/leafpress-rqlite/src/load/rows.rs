@@ -51,17 +51,17 @@ pub fn each_group(
 ) -> Result<()> {
     let (sender, receiver) = sync_channel::<RowGroup>(1);
     thread::scope(|scope| {
-        let make = move || {
+        let read = move || {
             let connection = open(pressed)?;
             // The sending side is gone after an error, which it reports.
             Groups::new(table, columns).make(&connection, |group| sender.send(group).is_ok())
         };
-        let made = thread::Builder::new()
-            .spawn_scoped(scope, make)
+        let reader = thread::Builder::new()
+            .spawn_scoped(scope, read)
             .map_err(|source| Error::no_thread("that reads the rows", source))?;
-        let sent = receiver.into_iter().try_for_each(&mut send);
-        let made = made.join().unwrap_or_else(|_| Err(Error::bug("reading the rows panicked")));
-        sent.and(made)
+        let outcome = receiver.into_iter().try_for_each(&mut send);
+        let read = reader.join().unwrap_or_else(|_| Err(Error::bug("reading the rows panicked")));
+        outcome.and(read)
     })
 }
 
@@ -172,17 +172,16 @@ fn push_value(value: ValueRef<'_>, sql: &mut String, parameters: &mut String) ->
             sql.push('?');
             write!(parameters, ",{}", json!(number))
         }
-        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => {
+        ValueRef::Text(bytes) => {
+            if let Ok(text) = std::str::from_utf8(bytes) {
                 sql.push('?');
                 write!(parameters, ",{}", json!(text))
-            }
-            Err(_) => {
+            } else {
                 sql.push_str("CAST(");
                 push_hex(bytes, sql);
                 sql.write_str(" AS TEXT)")
             }
-        },
+        }
         ValueRef::Blob(bytes) => {
             push_hex(bytes, sql);
             Ok(())

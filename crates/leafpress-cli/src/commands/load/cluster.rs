@@ -79,7 +79,7 @@ mod with_rqlite {
             if let Outcome::Loaded(report) = &mut outcome {
                 let began = Instant::now();
                 match to.way() {
-                    Way::Boot => self.boot(&address, &file, report)?,
+                    Way::Boot => send_file(&address, &file, report)?,
                     Way::Groups(why) => self.send(&to, &file, report, why)?,
                     _ => return Err(Error::bug("an unknown way into a cluster")),
                 }
@@ -102,17 +102,6 @@ mod with_rqlite {
                 }
                 _ => Ok(None),
             }
-        }
-
-        fn boot(&self, address: &Address, file: &Path, report: &mut Report) -> Result<(), Error> {
-            let booted = boot(address, file)?;
-            report.notes.push(format!(
-                "the node is new and alone, so it took the file whole, {} by /boot, and counts {} rows; \
-                 let other nodes join it now",
-                human::bytes(booted.bytes),
-                booted.tables.iter().map(|(_, rows)| rows).sum::<u64>()
-            ));
-            Ok(())
         }
 
         fn send(
@@ -140,7 +129,7 @@ mod with_rqlite {
             if to.declaration().is_some() {
                 report.rows_ignored += sent.rows - sent.rows_changed;
                 report.rows_loaded = sent.rows_changed;
-                report.path = "SQL: INSERT … SELECT of pressed rows, one transaction".to_owned();
+                report.path = String::from("SQL: INSERT … SELECT of pressed rows, one transaction");
             }
             if sent.rows_removed > 0 {
                 let rows = human::counted(sent.rows_removed, "row that was", "rows that were");
@@ -152,6 +141,17 @@ mod with_rqlite {
             }
             Ok(())
         }
+    }
+
+    fn send_file(address: &Address, file: &Path, report: &mut Report) -> Result<(), Error> {
+        let booted = boot(address, file)?;
+        report.notes.push(format!(
+            "the node is new and alone, so it took the file whole, {} by /boot, and counts {} rows; \
+             let other nodes join it now",
+            human::bytes(booted.bytes),
+            booted.tables.iter().map(|(_, rows)| rows).sum::<u64>()
+        ));
+        Ok(())
     }
 
     fn mode(into: IntoTable) -> Option<Mode> {
