@@ -132,7 +132,7 @@ impl Server {
             format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nETag: {tag}\r\n", body.len());
         if let Some(range) = &range {
             let (start, last, size) = (range.start, range.end - 1, bytes);
-            head.push_str(&format!("Content-Range: bytes {start}-{last}/{size}\r\n"));
+            head = format!("{head}Content-Range: bytes {start}-{last}/{size}\r\n");
         }
         head.push_str("Last-Modified: Wed, 25 Nov 2026 08:00:00 GMT\r\n\r\n");
         stream.write_all(head.as_bytes()).ok()?;

@@ -18,30 +18,33 @@ use crate::error::{Error, Result};
 /// Pages are written in pieces of this size while their numbers ascend.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// Reads a page of the file, by its number.
+type ReadPage = Box<dyn FnMut(u32, &mut [u8]) -> Result<()>>;
+
 /// A finished file whose trees have been found.
-pub struct FinishedFile<'f, R> {
+pub struct FinishedFile<'f> {
     path: &'f Path,
     layout: PageLayout,
     schema: Vec<SchemaEntry>,
-    trees: Arrangement<R>,
+    trees: Arrangement<ReadPage>,
 }
 
 /// Opens a file that no other program knows.
-pub fn open(path: &Path) -> Result<FinishedFile<'_, impl FnMut(u32, &mut [u8]) -> Result<()>>> {
+pub fn open(path: &Path) -> Result<FinishedFile<'_>> {
     let FileShape { layout, page_count, schema } = file_shape(path)?;
     let roots: Vec<u32> =
         schema.iter().map(|entry| entry.root_page).filter(|&root| root != 0).collect();
     let mut source = PageSource::open(path, layout, page_count)?;
-    let read = move |page, into: &mut [u8]| {
+    let read: ReadPage = Box::new(move |page, into| {
         into.copy_from_slice(source.page(page)?);
         Ok(())
-    };
+    });
     let trees =
         Arrangement::find(layout, page_count, &roots, read).map_err(|error| failed(error, path))?;
     Ok(FinishedFile { path, layout, schema, trees })
 }
 
-impl<R: FnMut(u32, &mut [u8]) -> Result<()>> FinishedFile<'_, R> {
+impl FinishedFile<'_> {
     /// The page size with which nearly all rows would need no overflow pages.
     pub fn fitting_page_bytes(&mut self) -> Result<u32> {
         self.trees.fitting_page_bytes().map_err(|error| failed(error, self.path))
