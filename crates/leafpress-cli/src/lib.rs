@@ -30,7 +30,6 @@ mod summary;
 
 use std::ffi::OsString;
 
-use clap::Parser;
 pub use leafpress_bench::rung::start_by;
 
 use crate::exit::Status;
@@ -46,7 +45,7 @@ pub fn run(arguments: &[OsString]) -> u8 {
     // leaves SQLite as it is.
     let _ = leafpress::vfs::locks::install();
     leafpress::spell_options(flags::as_flag);
-    let status = match Flags::try_parse_from(arguments) {
+    let status = match Flags::read(arguments) {
         Ok(flags) => run_command(&flags.command, arguments),
         Err(error) => Err(error),
     };

@@ -128,14 +128,18 @@ struct Prefix {
 }
 
 impl Prefix {
-    /// Appends the `count` highest bits of `bits`, at least one and at most all.
+    /// Appends the `count` highest bits of `bits`, at least one and at most all; the others are
+    /// zero.
     #[inline]
     fn push(&mut self, bits: u128, count: u32) -> bool {
         if self.skip > 0 {
             return self.push_behind(bits, count);
         }
-        let taken = !(u128::MAX.checked_shr(count).unwrap_or(0));
-        self.bits |= ((bits ^ self.flip) & taken) >> self.used;
+        let bits = match self.flip {
+            0 => bits,
+            _ => !bits & !(u128::MAX.checked_shr(count).unwrap_or(0)),
+        };
+        self.bits |= bits >> self.used;
         self.used += count;
         self.used < BITS
     }
@@ -319,8 +323,19 @@ fn content(record: &[u8], at: usize, bytes: usize) -> (u128, usize) {
         word
     });
     let word = u128::from_be_bytes(word);
-    (word & !(u128::MAX >> (8 * bytes)), bytes)
+    (word & !BEHIND[bytes], bytes)
 }
+
+/// Ones in all bytes but the highest: so many as the index says. A shift by a variable takes longer.
+const BEHIND: [u128; 1 + CONTENT_BYTES_MAX] = {
+    let mut table = [u128::MAX; 1 + CONTENT_BYTES_MAX];
+    let mut bytes = 1;
+    while bytes <= CONTENT_BYTES_MAX {
+        table[bytes] = u128::MAX >> (8 * bytes);
+        bytes += 1;
+    }
+    table
+};
 
 /// Each byte of a word the same.
 const fn all(byte: u8) -> u128 {
@@ -330,7 +345,7 @@ const fn all(byte: u8) -> u128 {
 /// Returns true if any of the `bytes` highest bytes is zero; `bytes` is at most 15.
 #[inline]
 fn has_zero(bits: u128, bytes: usize) -> bool {
-    let filled = bits | u128::MAX >> (8 * bytes);
+    let filled = bits | BEHIND[bytes];
     // Subtracting borrows into the high bit of a zero byte; that a borrow may
     // go on into the next does no harm, there is a zero then.
     filled.wrapping_sub(all(1)) & !filled & all(0x80) != 0

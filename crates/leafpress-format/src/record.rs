@@ -162,7 +162,7 @@ impl<'a> RecordWriter<'a> {
     /// NULL.
     #[inline(always)]
     pub fn null(&mut self) {
-        self.serials.push(0, self.spilled);
+        self.serials.push_byte(0, self.spilled);
     }
 
     /// An integer, in as few bytes as it takes.
@@ -172,7 +172,7 @@ impl<'a> RecordWriter<'a> {
         let bits = 65 - magnitude.leading_zeros() as usize;
         let is_0_or_1 = usize::from(value as u64 <= 1);
         let serial_type = SERIAL_BY_BITS[(bits | (is_0_or_1 * NO_CONTENT)) & 0xff];
-        self.serials.push(u64::from(serial_type), self.spilled);
+        self.serials.push_byte(serial_type, self.spilled);
         self.buf[self.at - 8..self.at].copy_from_slice(&value.to_be_bytes());
         self.at -= CONTENT_BYTES[usize::from(serial_type)] as usize;
     }
@@ -183,7 +183,7 @@ impl<'a> RecordWriter<'a> {
         if value.is_nan() {
             return self.null();
         }
-        self.serials.push(7, self.spilled);
+        self.serials.push_byte(7, self.spilled);
         self.buf[self.at - 8..self.at].copy_from_slice(&value.to_bits().to_be_bytes());
         self.at -= 8;
     }
@@ -204,7 +204,7 @@ impl<'a> RecordWriter<'a> {
     /// Text of no length.
     #[inline(always)]
     pub fn empty_text(&mut self) {
-        self.serials.push(13, self.spilled);
+        self.serials.push_byte(13, self.spilled);
     }
 
     /// Text.

@@ -86,6 +86,8 @@ mod examples_in_documents {
 mod advice;
 pub mod checkpoint;
 mod connect;
+#[cfg(feature = "load")]
+mod cpu;
 mod error;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -10,11 +10,12 @@
 
 #![expect(clippy::doc_markdown, reason = "these comments are shown as plain text")]
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueHint};
 
 mod advise;
 mod bench;
@@ -71,6 +72,22 @@ pub struct Flags {
     pub command: Command,
 }
 
+impl Flags {
+    /// Reads the arguments, of which the first is the name of the program.
+    ///
+    /// Only the flags of the command that is called are made: those of all commands would take as
+    /// long as a small load.
+    pub fn read(arguments: &[OsString]) -> Result<Self, clap::Error> {
+        let mut root = Self::command();
+        if !arguments.get(1).is_some_and(|word| root.find_subcommand(word).is_some()) {
+            // Help on all commands says what each is for.
+            root.build();
+        }
+        let matches = root.try_get_matches_from_mut(arguments)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut root))
+    }
+}
+
 /// A usage error that clap cannot see for itself, in its form. `command_name`:
 /// such as `load` or `queue push`.
 pub fn usage_error(command_name: &str, message: &str) -> clap::Error {
@@ -89,6 +106,7 @@ pub fn usage_error(command_name: &str, message: &str) -> clap::Error {
 
 /// Commands of the program.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub enum Command {
     Load(Box<LoadFlags>),
     Index(IndexFlags),
@@ -250,8 +268,24 @@ mod tests {
             command.get_subcommands().for_each(|inner| check(inner, wrong));
         }
         let mut wrong = Vec::new();
-        check(&Flags::command(), &mut wrong);
+        let mut root = Flags::command();
+        root.build();
+        check(&root, &mut wrong);
         assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    /// The commands' flags are made late.
+    #[test]
+    fn help_on_all_commands_says_what_each_is_for() {
+        for words in [&["leafpress", "--help"][..], &["leafpress", "help"], &["leafpress"]] {
+            let arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let help = Flags::read(&arguments).expect_err("it is help").to_string();
+            assert!(help.contains("Load files into a table of a SQLite database"), "{help}");
+            assert!(help.contains("Durable jobs in a database"), "{help}");
+        }
+        let arguments = ["leafpress", "help", "queue", "push"].map(OsString::from);
+        let help = Flags::read(&arguments).expect_err("it is help").to_string();
+        assert!(help.contains("leafpress queue push"), "{help}");
     }
 
     #[test]

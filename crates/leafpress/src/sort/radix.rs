@@ -55,9 +55,9 @@ fn distribute(slots: &mut [Slot], spare: &mut [Slot], passes_left: u32) {
         return;
     }
     let bits = (slots.len().ilog2() - SLOTS_PER_BUCKET_BITS).min(BUCKET_BITS_MAX);
-    let unused_bits = (largest - smallest).leading_zeros();
-    let bucket_of =
-        |slot: &Slot| ((slot.prefix() - smallest) << unused_bits >> (u128::BITS - bits)) as usize;
+    let bits_used = u128::BITS - (largest - smallest).leading_zeros();
+    let shift = bits_used.saturating_sub(bits);
+    let bucket_of = |slot: &Slot| ((slot.prefix() - smallest) >> shift) as usize;
 
     let mut ends = [0_u32; 1 << BUCKET_BITS_MAX];
     let ends = &mut ends[..1 << bits];
@@ -74,11 +74,11 @@ fn distribute(slots: &mut [Slot], spare: &mut [Slot], passes_left: u32) {
         spare[*end as usize] = *slot;
         *end += 1;
     }
-    slots.copy_from_slice(spare);
     let mut start = 0;
     for &end in ends.iter() {
         let bucket = start..end as usize;
         start = bucket.end;
+        slots[bucket.clone()].copy_from_slice(&spare[bucket.clone()]);
         if bucket.len() > 1 {
             distribute(&mut slots[bucket.clone()], &mut spare[bucket], passes_left - 1);
         }

@@ -22,6 +22,9 @@ const SAMPLE_STEP_BYTES: u64 = 2 << 10;
 /// A cache line.
 const LINE_BYTES: usize = 64;
 
+/// Items of up to so many bytes are copied as if they had as many.
+const COPIED_AT_ONCE: usize = 48;
+
 /// Items of one thread, which are to become a run.
 #[derive(Debug)]
 pub struct RunBuffer {
@@ -71,9 +74,7 @@ impl RunBuffer {
         for batch in self.slots.chunks(TOUCHED_ITEMS) {
             touch(batch.iter().map(|slot| (items, slot.place as usize)));
             for slot in batch {
-                let rest = &items[slot.place as usize..];
-                let length = item::read(rest).map_or(0, |(_, length)| length);
-                run.push(slot.prefix(), &rest[..length]);
+                run.push(slot.prefix(), &items[slot.place as usize..]);
             }
         }
         let run = run.finish(self.slots.len());
@@ -95,12 +96,18 @@ impl RunFiller {
         Self { bytes, used: 0, sampler: Sampler::new(0, SAMPLE_STEP_BYTES) }
     }
 
+    /// Copies the item that `bytes` begin with.
     #[inline]
-    fn push(&mut self, prefix: u128, item: &[u8]) {
+    fn push(&mut self, prefix: u128, bytes: &[u8]) {
         self.sampler.push(prefix, self.used as u64);
-        let end = self.used + item.len();
-        self.bytes[self.used..end].copy_from_slice(item);
-        self.used = end;
+        let length = item::read(bytes).map_or(0, |(_, length)| length);
+        let room = &mut self.bytes[self.used..];
+        // A copy of fixed length is no call. The next item overwrites what is too much.
+        match (room.first_chunk_mut::<COPIED_AT_ONCE>(), bytes.first_chunk::<COPIED_AT_ONCE>()) {
+            (Some(room), Some(bytes)) if length <= COPIED_AT_ONCE => *room = *bytes,
+            _ => room[..length].copy_from_slice(&bytes[..length]),
+        }
+        self.used += length;
     }
 
     fn finish(self, items: usize) -> MemoryRun {

@@ -15,7 +15,8 @@
 //!   after a closing quote it is text itself.
 //!
 //! # How
-//! Four 16-byte compares make a 64-bit mask of field ends and one of quotes.
+//! Compares of 64 bytes make a mask of field ends and one of quotes, by the widest instructions that
+//! the processor has.
 //! The exclusive-or prefix of the quotes says which bytes are inside, provided
 //! that each quote that opens (by that parity) stands at a field's first byte
 //! or right after a quote that closes (a doubled quote). Where that does not
@@ -32,7 +33,7 @@
 //! Must never: copy or change the bytes, or allocate once its buffers have
 //! reached their size.
 
-use wide::u8x16;
+use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
 
 use super::dialect::Dialect;
 use super::exact::{self, State, is_line_end};
@@ -270,12 +271,7 @@ impl Scanner {
     pub fn scan(&mut self, bytes: &[u8], index: &mut FieldIndex) {
         debug_assert!(u32::try_from(bytes.len()).is_ok(), "offsets are 32 bits wide");
         index.keeps_blank_lines = self.dialect.is_database_text();
-        match (self.dialect.quote().is_some(), self.dialect.escape().is_some()) {
-            (false, false) => self.scan_chunks::<false, false>(bytes, index),
-            (false, true) => self.scan_chunks::<false, true>(bytes, index),
-            (true, false) => self.scan_chunks::<true, false>(bytes, index),
-            (true, true) => self.scan_chunks::<true, true>(bytes, index),
-        }
+        dispatch!(Level::new(), simd => self.scan_whole_chunks(simd, bytes, index));
         self.scan_exactly(bytes, bytes.len(), index);
     }
 
@@ -313,12 +309,32 @@ impl Scanner {
     }
 
     /// Indexes all whole chunks.
-    fn scan_chunks<const QUOTES: bool, const ESCAPES: bool>(
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "so that it is compiled for the caller's instructions"
+    )]
+    fn scan_whole_chunks<S: Simd>(&mut self, simd: S, bytes: &[u8], index: &mut FieldIndex) {
+        match (self.dialect.quote().is_some(), self.dialect.escape().is_some()) {
+            (false, false) => self.scan_chunks::<S, false, false>(simd, bytes, index),
+            (false, true) => self.scan_chunks::<S, false, true>(simd, bytes, index),
+            (true, false) => self.scan_chunks::<S, true, false>(simd, bytes, index),
+            (true, true) => self.scan_chunks::<S, true, true>(simd, bytes, index),
+        }
+    }
+
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "so that it is compiled for the caller's instructions"
+    )]
+    fn scan_chunks<S: Simd, const QUOTES: bool, const ESCAPES: bool>(
         &mut self,
+        simd: S,
         bytes: &[u8],
         index: &mut FieldIndex,
     ) {
-        let needles = Needles::new(self.dialect);
+        let needles = Needles::new(simd, self.dialect);
         let mut edge = Edge::of(self.state);
         let mut is_escaped = is_after_escape(self.state);
         let keeps_blank_lines = self.dialect.is_database_text();
@@ -367,12 +383,13 @@ fn stripes(from: usize, bytes: &[u8]) -> impl Iterator<Item = &[[u8; CHUNK_BYTES
     chunks.chunks(STRIPE_CHUNKS)
 }
 
-/// The bytes to look for, sixteen times each.
-struct Needles {
-    delimiter: u8x16,
-    newline: u8x16,
-    quote: u8x16,
-    escape: u8x16,
+/// The bytes to look for, 64 times each.
+struct Needles<S: Simd> {
+    simd: S,
+    delimiter: u8x64<S>,
+    newline: u8x64<S>,
+    quote: u8x64<S>,
+    escape: u8x64<S>,
 }
 
 /// The kinds of the bytes of a chunk: a mask for each kind, the lowest bit for the first byte.
@@ -385,44 +402,38 @@ struct Masks {
     quotes: u64,
 }
 
-impl Needles {
+impl<S: Simd> Needles<S> {
     /// A quote or escape that the dialect does not have is zero here, and is not looked for.
-    fn new(dialect: Dialect) -> Self {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the heart of the hot loop")]
+    fn new(simd: S, dialect: Dialect) -> Self {
+        let splat = |byte| u8x64::splat(simd, byte);
         Self {
-            delimiter: u8x16::splat(dialect.delimiter()),
-            newline: u8x16::splat(b'\n'),
-            quote: u8x16::splat(dialect.quote().unwrap_or_default()),
-            escape: u8x16::splat(dialect.escape().unwrap_or_default()),
+            simd,
+            delimiter: splat(dialect.delimiter()),
+            newline: splat(b'\n'),
+            quote: splat(dialect.quote().unwrap_or_default()),
+            escape: splat(dialect.escape().unwrap_or_default()),
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the heart of the hot loop")]
     fn has_escape(&self, chunk: &[u8; CHUNK_BYTES]) -> bool {
-        let (parts, _) = chunk.as_chunks::<16>();
-        let escapes = parts.iter().map(|part| u8x16::new(*part).simd_eq(self.escape));
-        escapes.fold(u8x16::ZERO, |any, found| any | found).any()
+        u8x64::simd_from(self.simd, *chunk).simd_eq(self.escape).any_true()
     }
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "the heart of the hot loop")]
     fn find<const QUOTES: bool>(&self, chunk: &[u8; CHUNK_BYTES]) -> Masks {
-        let mut masks = Masks::default();
-        let mut any_quote = u8x16::ZERO;
-        let (parts, _) = chunk.as_chunks::<16>();
-        for (part, shift) in parts.iter().zip([0, 16, 32, 48]) {
-            let part = u8x16::new(*part);
-            let newline = part.simd_eq(self.newline);
-            let end = newline | part.simd_eq(self.delimiter);
-            masks.newlines |= u64::from(newline.to_bitmask()) << shift;
-            masks.ends |= u64::from(end.to_bitmask()) << shift;
-            if QUOTES {
-                any_quote |= part.simd_eq(self.quote);
-            }
-        }
-        if QUOTES && any_quote.any() {
-            for (part, shift) in parts.iter().zip([0, 16, 32, 48]) {
-                let quote = u8x16::new(*part).simd_eq(self.quote);
-                masks.quotes |= u64::from(quote.to_bitmask()) << shift;
+        let chunk = u8x64::simd_from(self.simd, *chunk);
+        let newline = chunk.simd_eq(self.newline);
+        let end = newline | chunk.simd_eq(self.delimiter);
+        let mut masks = Masks { ends: end.to_bitmask(), newlines: newline.to_bitmask(), quotes: 0 };
+        if QUOTES {
+            let quote = chunk.simd_eq(self.quote);
+            if quote.any_true() {
+                masks.quotes = quote.to_bitmask();
             }
         }
         masks

@@ -13,7 +13,7 @@
 //!
 //! Must never: judge. The parser decides whether the bytes are JSON.
 
-use wide::u8x16;
+use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
 
 use crate::input::block::Cut;
 use crate::input::csv::scan::{prefix_xor, set_bits};
@@ -41,34 +41,34 @@ struct Masks {
 
 impl Masks {
     #[inline(always)]
-    fn of(chunk: &[u8; CHUNK_BYTES]) -> Self {
-        let mut masks = Self::default();
-        let (parts, _) = chunk.as_chunks::<16>();
-        for (part, shift) in parts.iter().zip([0, 16, 32, 48]) {
-            let bytes = u8x16::new(*part);
-            // Braces differ from square brackets in this bit only, and nothing
-            // else becomes a brace by it.
-            let folded = bytes | u8x16::splat(0x20);
-            let find = |mask: u8x16| u64::from(mask.to_bitmask()) << shift;
-            masks.quotes |= find(bytes.simd_eq(u8x16::splat(b'"')));
-            masks.backslashes |= find(bytes.simd_eq(u8x16::splat(b'\\')));
-            masks.newlines |= find(bytes.simd_eq(u8x16::splat(b'\n')));
-            masks.opening |= find(folded.simd_eq(u8x16::splat(b'{')));
-            masks.closing |= find(folded.simd_eq(u8x16::splat(b'}')));
+    fn of<S: Simd>(simd: S, chunk: &[u8; CHUNK_BYTES]) -> Self {
+        let bytes = u8x64::simd_from(simd, *chunk);
+        // Braces differ from square brackets in this bit only, and nothing
+        // else becomes a brace by it.
+        let folded = bytes | u8x64::splat(simd, 0x20);
+        Self {
+            quotes: bytes.simd_eq(b'"').to_bitmask(),
+            backslashes: bytes.simd_eq(b'\\').to_bitmask(),
+            newlines: bytes.simd_eq(b'\n').to_bitmask(),
+            opening: folded.simd_eq(b'{').to_bitmask(),
+            closing: folded.simd_eq(b'}').to_bitmask(),
         }
-        masks
     }
 }
 
 impl Nesting {
     /// Counts on over `fresh`. Calls `at_end` with the new depth and the offset
     /// behind each bracket that closes.
-    #[inline]
-    pub fn scan(&mut self, fresh: &[u8], mut at_end: impl FnMut(u64, usize)) {
+    pub fn scan(&mut self, fresh: &[u8], at_end: impl FnMut(u64, usize)) {
+        dispatch!(Level::new(), simd => self.scan_by(simd, fresh, at_end));
+    }
+
+    #[inline(always)]
+    fn scan_by<S: Simd>(&mut self, simd: S, fresh: &[u8], mut at_end: impl FnMut(u64, usize)) {
         let (chunks, rest) = fresh.as_chunks::<CHUNK_BYTES>();
         let mut base = 0;
         for chunk in chunks {
-            if !self.scan_chunk(chunk, base, &mut at_end) {
+            if !self.scan_chunk(simd, chunk, base, &mut at_end) {
                 self.walk(chunk, base, &mut at_end);
             }
             base += CHUNK_BYTES;
@@ -79,13 +79,14 @@ impl Nesting {
     /// Counts on over a chunk; false, and nothing has changed, where it must be
     /// walked as a line ends within a string.
     #[inline(always)]
-    fn scan_chunk(
+    fn scan_chunk<S: Simd>(
         &mut self,
+        simd: S,
         chunk: &[u8; CHUNK_BYTES],
         base: usize,
         at_end: &mut impl FnMut(u64, usize),
     ) -> bool {
-        let masks = Masks::of(chunk);
+        let masks = Masks::of(simd, chunk);
         let (escaped, next_is_escaped) = escaped_bytes(masks.backslashes, self.is_escaped);
         let inside =
             prefix_xor(masks.quotes & !escaped) ^ 0_u64.wrapping_sub(self.in_string.into());

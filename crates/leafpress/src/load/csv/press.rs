@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use leafpress_format::{FormatError, PageRange};
 
 use super::pass::{BlockRows, Scanned};
+use crate::cpu::with_wide_instructions;
 use crate::input::csv::RecordSpan;
 use crate::load::passes::frame::{Halt, Rows, Work};
 use crate::load::passes::rejects::with_encoding;
@@ -91,11 +92,26 @@ impl<'b> Work<Scanned> for Press<'_, 'b> {
         made.forms.fill(RealForms::default());
         made.changed.clear();
         if !self.rules.is_straight() {
-            self.each_row(rows, made, |row, _, made| self.encode::<false>(row, made))?;
+            self.each_row(
+                rows,
+                made,
+                #[inline(always)]
+                |row, _, made| self.encode::<false>(row, made),
+            )?;
         } else if made.encoder.is_plain() {
-            self.each_row(rows, made, |row, next_rowid, made| self.press(row, next_rowid, made))?;
+            self.each_row(
+                rows,
+                made,
+                #[inline(always)]
+                |row, next_rowid, made| self.press(row, next_rowid, made),
+            )?;
         } else {
-            self.each_row(rows, made, |row, _, made| self.encode::<true>(row, made))?;
+            self.each_row(
+                rows,
+                made,
+                #[inline(always)]
+                |row, _, made| self.encode::<true>(row, made),
+            )?;
         }
         made.encoder.close();
         self.find_changed(rows, made);
@@ -197,8 +213,21 @@ impl<'b> Press<'_, 'b> {
     /// Calls `take` for each row of a block, with the rowid after the one before. Each caller gets
     /// a copy of this loop: one loop for all would not have enough registers.
     #[inline(never)]
-    #[expect(clippy::explicit_counter_loop, reason = "`zip` is not inlined here: 10 % of a load")]
     fn each_row(
+        &self,
+        rows: &BlockRows<'_>,
+        made: &mut PressedBlock<'b>,
+        take: impl Fn(&Row<'_, '_>, i64, &mut PressedBlock<'b>) -> Result<i64, Stop>,
+    ) -> Result<(), Halt> {
+        with_wide_instructions(
+            #[inline(always)]
+            || self.each_row_inlined(rows, made, take),
+        )
+    }
+
+    #[inline(always)]
+    #[expect(clippy::explicit_counter_loop, reason = "`zip` is not inlined here: 10 % of a load")]
+    fn each_row_inlined(
         &self,
         rows: &BlockRows<'_>,
         made: &mut PressedBlock<'b>,
@@ -234,9 +263,14 @@ impl<'b> Press<'_, 'b> {
         let Row { bytes, span, sequence, .. } = *row;
         let PressedBlock { encoder, forms, scratch, .. } = made;
         let mut written = Written::Whole;
-        let pushed = encoder.leaves.push(rowid, self.rules.record_bytes_max(span), |record| {
-            written = self.rules.write::<true>(bytes, span, sequence, record, forms, scratch);
-        });
+        let pushed = encoder.leaves.push(
+            rowid,
+            self.rules.record_bytes_max(span),
+            #[inline(always)]
+            |record| {
+                written = self.rules.write::<true>(bytes, span, sequence, record, forms, scratch);
+            },
+        );
         self.whole(written, row, scratch)?;
         match pushed {
             Ok(()) => Ok(rowid),
@@ -246,6 +280,7 @@ impl<'b> Press<'_, 'b> {
     }
 
     /// Encodes one row and passes it on to all of its B-trees.
+    #[inline(always)]
     fn encode<const STRAIGHT: bool>(
         &self,
         row: &Row<'_, '_>,
@@ -255,9 +290,14 @@ impl<'b> Press<'_, 'b> {
         let rowid = self.check(row, self.build.rowid(sequence), &mut made.scratch)?;
         let PressedBlock { encoder, forms, scratch, .. } = made;
         let mut written = Written::Whole;
-        encoder.encode(self.rules.record_bytes_max(span), |record| {
-            written = self.rules.write::<STRAIGHT>(bytes, span, sequence, record, forms, scratch);
-        });
+        encoder.encode(
+            self.rules.record_bytes_max(span),
+            #[inline(always)]
+            |record| {
+                written =
+                    self.rules.write::<STRAIGHT>(bytes, span, sequence, record, forms, scratch);
+            },
+        );
         self.whole(written, row, scratch)?;
         encoder.add(sequence, rowid).map_err(|halt| match halt {
             AddHalt::Unsorted => Stop::Halt(Halt::Unsorted),

@@ -212,17 +212,13 @@ impl<'b> Encoder<'b> {
                         run.push(sequence, rowid, record)?;
                     }
                     Some(projection) => {
-                        self.entry.clear();
-                        projection.append(record, rowid, &mut self.entry);
-                        run.push(sequence, rowid, &self.entry)?;
+                        run.push(sequence, rowid, projection.project(record, rowid))?;
                     }
                 }
             }
         }
         for (projection, run) in &mut self.index_runs {
-            self.entry.clear();
-            projection.append(&self.scratch[self.payload_at..], rowid, &mut self.entry);
-            run.push(sequence, rowid, &self.entry)?;
+            run.push(sequence, rowid, projection.project(record, rowid))?;
         }
         self.last_rowid = self.last_rowid.max(rowid);
         self.rows_count += 1;
