@@ -13,6 +13,8 @@ use crate::cache::{Cache, Cached};
 use crate::connect;
 use crate::key::{Key, value_of};
 use crate::manifest::Manifest;
+#[cfg(feature = "object-store")]
+use crate::remote::{RemoteDatabase, RemoteOptions};
 use crate::store::Store;
 
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
@@ -49,6 +51,9 @@ pub struct Reader {
     parts: Vec<Slot>,
     /// Copies of parts. Where the caller has named none and the store needs one, it is made then.
     cache: OnceLock<Cache>,
+    /// Limits of reads by ranges, if parts in a store are to be read so.
+    #[cfg(feature = "object-store")]
+    ranges: Option<RemoteOptions>,
     /// Counts openings and uses, to close the connection that was not used for the longest time.
     clock: AtomicU64,
     prepare: Prepare,
@@ -66,6 +71,20 @@ struct Part {
     connection: Connection,
     /// The space that its copy takes.
     _copy: Option<Cached>,
+    /// The object that the connection reads by ranges.
+    #[cfg(feature = "object-store")]
+    remote: Option<RemoteDatabase>,
+}
+
+impl Part {
+    /// The error behind another one: if a request to the store failed, what the store answered.
+    fn explain(&self, error: Error) -> Error {
+        #[cfg(feature = "object-store")]
+        if let Some(fault) = self.remote.as_ref().and_then(RemoteDatabase::fault) {
+            return fault;
+        }
+        error
+    }
 }
 
 impl Reader {
@@ -74,7 +93,23 @@ impl Reader {
         let parts = manifest.parts.iter().map(|_| Slot::default()).collect();
         let cache = cache.map_or_else(OnceLock::new, OnceLock::from);
         let clock = AtomicU64::new(0);
-        Self { store, manifest, parts, cache, clock, prepare: Box::new(|_| Ok(())) }
+        Self {
+            store,
+            manifest,
+            parts,
+            cache,
+            #[cfg(feature = "object-store")]
+            ranges: None,
+            clock,
+            prepare: Box::new(|_| Ok(())),
+        }
+    }
+
+    /// Reads parts in a store by ranges.
+    #[cfg(feature = "object-store")]
+    pub(crate) fn by_ranges(mut self, options: RemoteOptions) -> Self {
+        self.ranges = Some(options);
+        self
     }
 
     /// Stops reads once `stop` returns true. Threads call it often, each a copy for each part.
@@ -230,13 +265,23 @@ impl Reader {
             Some(part) => part,
             none => none.insert(self.open(part)?),
         };
-        let mut statement = part.connection.prepare_cached(sql).map_err(failed)?;
-        run(&mut statement)
+        let prepared = part.connection.prepare_cached(sql).map_err(failed);
+        let read = prepared.and_then(|mut statement| run(&mut statement));
+        read.map_err(|error| part.explain(error))
     }
 
     /// Opens a part: the one place that knows how parts are reached.
     fn open(&self, part: usize) -> Result<Part> {
         let record = &self.manifest.parts[part];
+        #[cfg(feature = "object-store")]
+        if let Some(options) = &self.ranges
+            && let Some((store, path)) = self.store.object(&record.path)
+        {
+            let remote = RemoteDatabase::open(store, &path, Some(record), options)?;
+            let mut connection = remote.connect()?;
+            (self.prepare)(&mut connection).map_err(failed)?;
+            return Ok(Part { connection, _copy: None, remote: Some(remote) });
+        }
         let in_place = self.store.in_place(&record.path).filter(|_| self.cache.get().is_none());
         let (mut connection, copy) = if let Some(file) = in_place {
             (connect::read_only(&file)?, None)
@@ -246,7 +291,12 @@ impl Reader {
             (connection, Some(copy))
         };
         (self.prepare)(&mut connection).map_err(failed)?;
-        Ok(Part { connection, _copy: copy })
+        Ok(Part {
+            connection,
+            _copy: copy,
+            #[cfg(feature = "object-store")]
+            remote: None,
+        })
     }
 
     fn cache(&self) -> Result<&Cache> {

@@ -277,6 +277,16 @@ impl Shards {
         Ok(Reader::new(Arc::clone(&self.store), self.manifest()?, Some(cache)))
     }
 
+    /// A reader of the current run that fetches ranges of the parts in a store, and no whole part. Parts
+    /// in a folder are read where they are.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(feature = "object-store")]
+    pub fn ranges_reader(&self, options: crate::remote::RemoteOptions) -> Result<Reader> {
+        Ok(self.reader()?.by_ranges(options))
+    }
+
     /// The runs that have a manifest, the oldest first.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use leafpress::load::{Column, ColumnType, Value};
 use leafpress::{ErrorKind, Result};
+use leafpress_shards::remote::RemoteOptions;
 use leafpress_shards::{
     Cache, Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Schema, Sharder,
     Shards,
@@ -363,6 +364,32 @@ fn damage_in_a_store_is_found_and_never_read() {
     assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
     assert!(matches!(count(2).expect_err("gone").kind(), ErrorKind::NotFound { .. }));
     assert_eq!(count(1).expect("a count"), manifest.parts[1].rows as i64);
+}
+
+#[test]
+fn a_reader_by_ranges_fetches_no_whole_part() {
+    let store = Faulty::new();
+    let to = shards(&store);
+    let manifest = shard(&to, 40_000, 2, 500).expect("a run");
+    let reader = to.ranges_reader(RemoteOptions::default()).expect("a reader");
+    let (_, before) = store.count();
+    for id in [0, 777, 39_999] {
+        let rows = reader.get(&[Value::Integer(id)]).expect("a row");
+        assert_eq!(rows[0][0], Key::Integer(id));
+    }
+    assert!(reader.get(&[Value::Integer(40_000)]).expect("no row").is_empty());
+    let (_, after) = store.count();
+    // One request at the open of each part, a few for a lookup in parts without the layout for distance.
+    assert!(after - before <= 2 + 4 * 3, "{} requests", after - before);
+    let counted =
+        reader.scan("SELECT count(*) FROM t", |row| row.get::<_, i64>(0)).expect("counts");
+    assert_eq!(counted.iter().flatten().sum::<i64>() as u64, manifest.rows);
+    // A part of another size than the manifest says is told.
+    let path = Path::from(format!("a/place/{}", manifest.parts[1].path));
+    block(store.store.put(&path, "short".into())).expect("another object");
+    let fresh = to.ranges_reader(RemoteOptions::default()).expect("a reader");
+    let error = fresh.scan("SELECT 1 FROM t", |_| Ok(())).expect_err("another size");
+    assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
 }
 
 #[test]

@@ -268,7 +268,9 @@ def shards_build(
 class NativeShards:
     """A reader of the run that was current, until it is closed."""
 
-    def __new__(cls, folder: str, cache: tuple[str, int] | None) -> NativeShards: ...
+    def __new__(
+        cls, folder: str, cache: tuple[str, int] | None, ranges: bool
+    ) -> NativeShards: ...
     def manifest(self) -> str:
         """The manifest of the run, as JSON."""
     def part_of(self, key: Sequence[Any]) -> int:

@@ -26,7 +26,12 @@ class Shards:
     """
 
     def __init__(
-        self, folder: Path, *, cache: Path | None = None, cache_size: int | str = "1G"
+        self,
+        folder: Path,
+        *,
+        cache: Path | None = None,
+        cache_size: int | str = "1G",
+        ranges: bool = False,
     ) -> None:
         """Opens a folder of shards, or those at a URL such as "s3://bucket/people". Raises
         `ProgrammingError` if no run is current there.
@@ -36,12 +41,16 @@ class Shards:
             folder of at most 1 GiB.
         cache_size: most bytes of the copies, such as "10G". The copies that were not used for the
             longest time go first.
+        ranges: read ranges of the parts at a URL, and no whole part: for lookups, in parts that
+            were written with layout="remote". Each part has up to 64 MB of pages in memory.
         """
         self._folder = os.fspath(folder)
         if cache is None and cache_size != "1G":
             raise misuse("cache_size is the size of a cache that is named", "name it: cache=FOLDER")
+        if cache is not None and ranges:
+            raise misuse("cache= copies whole parts, and ranges=True none", "leave one of them out")
         copies = None if cache is None else (os.fspath(cache), _size("cache_size", cache_size))
-        self._native = _leafpress.NativeShards(self._folder, copies)
+        self._native = _leafpress.NativeShards(self._folder, copies, ranges)
         self._manifest: dict[str, Any] = json.loads(self._native.manifest())
 
     @property

@@ -42,6 +42,17 @@ impl NativeShards {
     }
 }
 
+#[cfg(feature = "object-store")]
+fn by_ranges(shards: &Shards) -> leafpress::Result<Reader> {
+    shards.ranges_reader(leafpress_shards::remote::RemoteOptions::default())
+}
+
+/// Without object stores all parts are in a folder, and are read where they are.
+#[cfg(not(feature = "object-store"))]
+fn by_ranges(shards: &Shards) -> leafpress::Result<Reader> {
+    shards.reader()
+}
+
 fn result_of(py: Python<'_>, (columns, rows): Rows) -> PyResult<Py<PyAny>> {
     result(py, columns, rows, Executed::new(0, 0))
 }
@@ -49,13 +60,19 @@ fn result_of(py: Python<'_>, (columns, rows): Rows) -> PyResult<Py<PyAny>> {
 #[pymethods]
 impl NativeShards {
     #[new]
-    fn new(py: Python<'_>, folder: PathBuf, cache: Option<(PathBuf, u64)>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        folder: PathBuf,
+        cache: Option<(PathBuf, u64)>,
+        ranges: bool,
+    ) -> PyResult<Self> {
         let raised = Arc::default();
         let look = signal_look(Arc::clone(&raised));
         let open = || {
             let shards = Shards::at(folder)?;
             let reader = match cache {
                 Some((folder, bytes)) => shards.cached_reader(Cache::new(folder, bytes)?)?,
+                None if ranges => by_ranges(&shards)?,
                 None => shards.reader()?,
             };
             Ok(reader.stop_when(look))

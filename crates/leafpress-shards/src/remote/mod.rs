@@ -147,10 +147,14 @@ impl RemoteDatabase {
         self.pages.object().stats()
     }
 
+    /// The error of the last request that failed, if it was not asked for yet.
+    pub(crate) fn fault(&self) -> Option<Error> {
+        self.pages.take_fault()
+    }
+
     /// The error behind one of SQLite's: if a request failed, what the store answered.
     pub fn explain(&self, source: rusqlite::Error) -> Error {
-        let fault = self.pages.take_fault();
-        fault.unwrap_or_else(|| Error::sqlite("read a database at a distance", source))
+        self.fault().unwrap_or_else(|| Error::sqlite("read a database at a distance", source))
     }
 }
 

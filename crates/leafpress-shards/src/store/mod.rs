@@ -38,6 +38,12 @@ pub trait Store: Debug + Send + Sync {
     /// The file of a path, where this home has files that SQLite can open.
     fn in_place(&self, path: &str) -> Option<PathBuf>;
 
+    /// The object of a path, where this home has objects that are read by ranges.
+    #[cfg(feature = "object-store")]
+    fn object(&self, _path: &str) -> Option<(Arc<dyn object_store::ObjectStore>, String)> {
+        None
+    }
+
     /// Content of a small file; `None` if it is not there.
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>>;
 

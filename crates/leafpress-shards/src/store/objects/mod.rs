@@ -159,6 +159,10 @@ impl Store for Objects {
         None
     }
 
+    fn object(&self, path: &str) -> Option<(Arc<dyn ObjectStore>, String)> {
+        Some((Arc::clone(&self.store), self.key(path).to_string()))
+    }
+
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
         Ok(self.get(path)?.map(|(bytes, _)| bytes.to_vec()))
     }
