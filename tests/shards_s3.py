@@ -274,6 +274,7 @@ def main():
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engines", default="dask,spark")
+    parser.add_argument("--only", help="the steps whose names have this word, after a publication")
     given = parser.parse_args()
     server = os.environ.get("VERSITYGW", "")
     if not os.access(server, os.X_OK):
@@ -299,6 +300,9 @@ def main():
             ("engines", lambda: engines(engines_place, folder, given.engines.split(","))),
         ]
         try:
+            if given.only:
+                place.shard()
+                steps = [step for step in steps if given.only in step[0]]
             for name, step in steps:
                 began = time.monotonic()
                 found = step()

@@ -94,6 +94,11 @@ impl Cache {
         Self { folder: Arc::new(folder), bytes_max, open: Arc::default() }
     }
 
+    /// Most bytes of the copies.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
     /// Opens the copy of a part, and fetches it before, if there is none. `close` closes copies of at least
     /// that many bytes that this reader does not use at the moment.
     ///
@@ -122,7 +127,10 @@ impl Cache {
         }
         let mut attempt = 1;
         loop {
-            if !note_use(&path).is_ok_and(|bytes| bytes == record.bytes) {
+            let is_there = note_use(&path).is_ok_and(|bytes| bytes == record.bytes);
+            // Copies that are there may be too many: another reader's bound may be higher.
+            self.make_room(if is_there { 0 } else { record.bytes })?;
+            if !is_there {
                 self.fetch(store, record, &path)?;
             }
             match connect::read_only(&path) {
@@ -143,7 +151,6 @@ impl Cache {
     }
 
     fn fetch(&self, store: &dyn Store, record: &PartRecord, path: &Path) -> Result<()> {
-        self.make_room(record.bytes)?;
         let hidden = format!("{INCOMPLETE}{}-{:016x}", std::process::id(), fastrand::u64(..));
         let hidden = self.folder.path().join(hidden);
         let fetched = fetch_into(store, record, &hidden, path);

@@ -221,7 +221,7 @@ impl Reader {
                 *slot = Some(read);
             }
         };
-        let threads = std::thread::available_parallelism().map_or(1, Into::into).min(parts);
+        let threads = self.threads()?;
         std::thread::scope(|scope| {
             for _ in 1..threads {
                 scope.spawn(work);
@@ -297,6 +297,18 @@ impl Reader {
             #[cfg(feature = "object-store")]
             remote: None,
         })
+    }
+
+    /// Number of parts that are read at once: their copies fit into the cache.
+    fn threads(&self) -> Result<usize> {
+        let threads = std::thread::available_parallelism().map_or(1, Into::into);
+        let threads = threads.min(self.parts.len());
+        if self.cache.get().is_none() && self.store.in_place("").is_some() {
+            return Ok(threads);
+        }
+        let largest = self.manifest.parts.iter().map(|part| part.bytes).max().unwrap_or(0);
+        let fit = self.cache()?.bytes_max() / largest.max(1);
+        Ok(threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1))
     }
 
     fn cache(&self) -> Result<&Cache> {

@@ -1,6 +1,6 @@
 //! Shards in an object store: the store in memory, with faults in front of it. What is read is judged as in a folder.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -143,8 +143,11 @@ fn shards(store: &Arc<Faulty>) -> Shards {
 fn shard(to: &Shards, rows: usize, parts: usize, length: usize) -> Result<Manifest> {
     let folder = TempDir::new().expect("a folder");
     let input = folder.path().join("t.csv");
-    let lines: String = (0..rows).map(|id| format!("{id},{:0length$}\n", id * 7)).collect();
-    fs::write(&input, format!("id,name\n{lines}")).expect("an input");
+    let mut text = "id,name\n".to_owned();
+    for id in 0..rows {
+        let _ = writeln!(text, "{id},{:0length$}", id * 7);
+    }
+    fs::write(&input, text).expect("an input");
     let by: RouteBy = "hash(id)".parse().expect("a rule");
     Sharder::new(to.clone(), by, parts)
         .with_parts(|loader| loader.primary_key("id"))
@@ -444,6 +447,11 @@ fn a_cache_is_bounded_and_shared() {
         reader.scan(sql, |row| row.get::<_, i64>(0)).expect("counts").concat().iter().sum::<i64>(),
         8000
     );
+    // A scan keeps to the bound too, and so does a reader with a lower one than others had.
+    let one = to.cached_reader(Cache::new(&place, largest).expect("a cache")).expect("a reader");
+    one.scan(sql, |row| row.get::<_, i64>(0)).expect("counts");
+    let (_, bytes) = copies(&place);
+    assert!(bytes <= largest, "{bytes} bytes, not {largest}");
     let small = Cache::new(&place, largest - 1).expect("a cache");
     let error = to.cached_reader(small).and_then(|it| it.scan(sql, |_| Ok(()))).expect_err("small");
     assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
