@@ -431,9 +431,12 @@ impl LocalTarget {
         let began = Instant::now();
         self.busy.restart();
         self.busy.ending();
-        let commit = || self.connection.with("COMMIT /* leafpress */", |own| own.raw_execute());
+        let commit = || {
+            let sql = "COMMIT /* leafpress */";
+            self.connection.with(sql, |own| own.raw_execute().map(drop))
+        };
         let committed = self.guard.as_committer(commit);
-        let committed = committed.map(|_| {
+        let committed = committed.map(|()| {
             self.busy.ended();
             self.make_durable()
         });
