@@ -10,8 +10,8 @@
 use std::time::{Duration, Instant};
 
 use leafpress::load::Layout;
-use leafpress_shards::PartBuilder;
 use leafpress_shards::remote::{RemoteDatabase, RemoteOptions};
+use leafpress_shards::{PartBuilder, Shards};
 
 #[path = "../tests/remote/server.rs"]
 mod server;
@@ -27,9 +27,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     server.set(Mood::Fine);
     for (name, layout) in [("remote", Layout::Remote), ("local", Layout::Local)] {
         let started = Instant::now();
-        let (record, _) = PartBuilder::new(folder, "run", 0).attempt(name).build(|loader| {
-            loader.table("t").primary_key(key).index(column).layout(layout).load_file(input)
-        })?;
+        let (record, _) =
+            PartBuilder::new(&Shards::at(folder)?, "run", 0).attempt(name).build(|loader| {
+                loader.table("t").primary_key(key).index(column).layout(layout).load_file(input)
+            })?;
         let interior: u64 = record.interior_pages.iter().flatten().map(|run| run.pages).sum();
         println!(
             "{name}: {} bytes, pages of {}, {interior} interior in {} runs, made in {:.1} s",

@@ -15,7 +15,7 @@ use leafpress::load::{Column, ColumnType, Layout};
 use leafpress::rusqlite::{self, Connection};
 use leafpress::{Error, ErrorKind};
 use leafpress_shards::remote::{RemoteDatabase, RemoteOptions};
-use leafpress_shards::{PartBuilder, PartRecord};
+use leafpress_shards::{PartBuilder, PartRecord, Shards};
 use object_store::memory::InMemory;
 use object_store::{ObjectStoreExt as _, PutPayload};
 use tempfile::TempDir;
@@ -34,7 +34,8 @@ fn part(folder: &Path, attempt: &str, layout: Layout, rows: i64) -> PartRecord {
     let columns = ["id", "name", "note"].map(|name| {
         Column::new(name, if name == "id" { ColumnType::Integer } else { ColumnType::Text })
     });
-    let builder = PartBuilder::new(folder, "run", 0).attempt(attempt);
+    let builder =
+        PartBuilder::new(&Shards::at(folder).expect("a folder"), "run", 0).attempt(attempt);
     let built = builder.build(|loader| {
         let rows = (0..rows).map(|id| (id, format!("name-{}", id * 7919 % ROWS), note(id)));
         let loader = loader.table("t").primary_key("id").index("name").layout(layout);
