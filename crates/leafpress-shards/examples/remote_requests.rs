@@ -14,6 +14,7 @@ use leafpress_shards::remote::{RemoteDatabase, RemoteOptions};
 use leafpress_shards::{PartBuilder, Shards};
 
 #[path = "../tests/remote/server.rs"]
+#[allow(dead_code, reason = "the tests use all of it")]
 mod server;
 
 use server::{Mood, Server};
