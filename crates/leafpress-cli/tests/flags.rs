@@ -176,7 +176,9 @@ fn contradictions_are_usage_errors_that_say_what_to_do() {
         (&["a.db", "a.csv", "--ragged", "cut"], "truncate"),
         (&["a.db", "a.csv", "--quiet", "--json"], "cannot be used with"),
         (&["a.db", "a.csv", "--no-such-flag"], "--no-such-flag"),
-        (&["rqlite://h:4001", "a.csv", "--append"], "a new cluster"),
+        (&["rqlite://h:4001", "a.csv", "--append", "--on-conflict", "ignore"], "alone decides"),
+        (&["rqlite://h:4001", "b.db::t", "--append"], "add --table"),
+        (&["rqlite://h:4001", "a.csv", "--append", "--create", "CREATE TABLE t(a)"], "add --table"),
     ];
     for (arguments, expected) in cases {
         let arguments = [&["load"], *arguments].concat();
@@ -193,6 +195,7 @@ fn contradictions_are_usage_errors_that_say_what_to_do() {
 fn a_cluster_needs_a_build_that_knows_it() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a.csv"), "id\n1\n").unwrap();
+<<<<<<< HEAD
     for arguments in [
         &["load", "rqlite://h:4001", "a.csv"][..],
         &["queue", "push", "rqlite://h:4001", "mail", "x"],
@@ -203,6 +206,12 @@ fn a_cluster_needs_a_build_that_knows_it() {
         let outcome = run(folder.path(), arguments).expect_status(2);
         assert!(outcome.stderr.contains("--features rqlite"), "{}", outcome.stderr);
     }
+=======
+    let outcome = run(folder.path(), &["load", "rqlite://h:4001", "a.csv"]).expect_status(2);
+    assert!(outcome.stderr.contains("--features rqlite"), "{}", outcome.stderr);
+    let outcome = run(folder.path(), &["doctor", "rqlite://h:4001"]).expect_status(2);
+    assert!(outcome.stderr.contains("--features rqlite"), "{}", outcome.stderr);
+>>>>>>> h-rqwriter
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made");
 }
 

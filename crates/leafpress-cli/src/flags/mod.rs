@@ -79,7 +79,7 @@ impl Flags {
     /// long as a small load.
     pub fn read(arguments: &[OsString]) -> Result<Self, clap::Error> {
         let mut root = Self::command();
-        if !arguments.get(1).is_some_and(|word| root.find_subcommand(word).is_some()) {
+        if arguments.get(1).is_none_or(|word| root.find_subcommand(word).is_none()) {
             // Help on all commands says what each is for.
             root.build();
         }
