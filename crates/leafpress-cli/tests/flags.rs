@@ -195,23 +195,17 @@ fn contradictions_are_usage_errors_that_say_what_to_do() {
 fn a_cluster_needs_a_build_that_knows_it() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a.csv"), "id\n1\n").unwrap();
-<<<<<<< HEAD
     for arguments in [
         &["load", "rqlite://h:4001", "a.csv"][..],
         &["queue", "push", "rqlite://h:4001", "mail", "x"],
         &["queue", "claim", "rqlites://h:4001", "mail"],
         &["queue", "list", "rqlite://h:4001", "mail"],
         &["queue", "stats", "rqlite://h:4001"],
+        &["doctor", "rqlite://h:4001"],
     ] {
         let outcome = run(folder.path(), arguments).expect_status(2);
         assert!(outcome.stderr.contains("--features rqlite"), "{}", outcome.stderr);
     }
-=======
-    let outcome = run(folder.path(), &["load", "rqlite://h:4001", "a.csv"]).expect_status(2);
-    assert!(outcome.stderr.contains("--features rqlite"), "{}", outcome.stderr);
-    let outcome = run(folder.path(), &["doctor", "rqlite://h:4001"]).expect_status(2);
-    assert!(outcome.stderr.contains("--features rqlite"), "{}", outcome.stderr);
->>>>>>> h-rqwriter
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made");
 }
 

@@ -189,6 +189,6 @@ def test_what_is_wrong_is_told(engine: Any, options: dict[str, Any], said: str, 
     assert not (tmp_path / "people").exists()
 
 
-def test_an_address_is_no_folder(engine: Any) -> None:
-    with pytest.raises(lp.ProgrammingError, match="folder"):
-        engine.write(engine.frame(people(10)), "s3://bucket/people", by="rows", parts=1)
+def test_an_address_of_no_store_is_refused(engine: Any) -> None:
+    with pytest.raises(lp.ProgrammingError, match="no place of shards"):
+        engine.write(engine.frame(people(10)), "ftp://host/people", by="rows", parts=1)
