@@ -14,7 +14,7 @@ use leafpress::load::{Column, ColumnType, Value};
 use leafpress::{ErrorKind, Result};
 use leafpress_shards::remote::RemoteOptions;
 use leafpress_shards::{
-    Cache, Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Schema, Sharder,
+    Cache, Key, Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Schema, Sharder,
     Shards,
 };
 use object_store::memory::InMemory;
