@@ -76,17 +76,6 @@ struct Part {
     remote: Option<RemoteDatabase>,
 }
 
-impl Part {
-    /// The error behind another one: if a request to the store failed, what the store answered.
-    fn explain(&self, error: Error) -> Error {
-        #[cfg(feature = "object-store")]
-        if let Some(fault) = self.remote.as_ref().and_then(RemoteDatabase::fault) {
-            return fault;
-        }
-        error
-    }
-}
-
 impl Reader {
     /// A reader of the run of this manifest.
     pub(crate) fn new(store: Arc<dyn Store>, manifest: Manifest, cache: Option<Cache>) -> Self {
@@ -267,7 +256,14 @@ impl Reader {
         };
         let prepared = part.connection.prepare_cached(sql).map_err(failed);
         let read = prepared.and_then(|mut statement| run(&mut statement));
-        read.map_err(|error| part.explain(error))
+        // If a request to the store failed, its answer says more than SQLite's error.
+        #[cfg(feature = "object-store")]
+        if read.is_err()
+            && let Some(fault) = part.remote.as_ref().and_then(RemoteDatabase::fault)
+        {
+            return Err(fault);
+        }
+        read
     }
 
     /// Opens a part: the one place that knows how parts are reached.
