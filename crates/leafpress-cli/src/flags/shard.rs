@@ -23,7 +23,7 @@ Examples:
   leafpress shard people.csv --out people --by 'hash(id)' --parts 16 --pk id
   leafpress shard 'logs/*.ndjson.gz' --out logs --by 'range(at)' --parts 8 \\
       --table log --index at
-  leafpress shard people.csv --out s3://bucket/people --by 'hash(id)' --parts 16
+  leafpress shard a.csv --out s3://bucket/people --by 'hash(id)' --parts 16
   leafpress shard big.parquet --out big --by rows --parts 4 --json
 
 Exit status: 0 all done, 1 done but rows were rejected, 2 the command line
