@@ -49,7 +49,7 @@ class Shards:
             raise misuse("cache_size is the size of a cache that is named", "name it: cache=FOLDER")
         if cache is not None and ranges:
             raise misuse("cache= copies whole parts, and ranges=True none", "leave one of them out")
-        copies = None if cache is None else (os.fspath(cache), _size("cache_size", cache_size))
+        copies = None if cache is None else (os.fspath(cache), _size("cache_size", cache_size) or 0)
         self._native = _leafpress.NativeShards(self._folder, copies, ranges)
         self._manifest: dict[str, Any] = json.loads(self._native.manifest())
 
