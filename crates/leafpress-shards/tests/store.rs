@@ -389,7 +389,9 @@ fn a_reader_by_ranges_fetches_no_whole_part() {
     assert_eq!(counted.iter().flatten().sum::<i64>() as u64, manifest.rows);
     // A part of another size than the manifest says is told.
     let path = Path::from(format!("a/place/{}", manifest.parts[1].path));
-    block(store.store.put(&path, "short".into())).expect("another object");
+    let whole = block(async { store.store.get(&path).await.expect("a part").bytes().await });
+    let longer = [&whole.expect("its bytes")[..], &[0; 4096]].concat();
+    block(store.store.put(&path, longer.into())).expect("another object");
     let fresh = to.ranges_reader(RemoteOptions::default()).expect("a reader");
     let error = fresh.scan("SELECT 1 FROM t", |_| Ok(())).expect_err("another size");
     assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
