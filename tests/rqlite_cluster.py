@@ -74,6 +74,18 @@ class Cluster:
                 pass
         return None
 
+    def kill_leader(self):
+        """Kills the leader, and starts it again after a second; False if none is known."""
+        leader = self.leader()
+        if leader is None:
+            return False
+        self.processes[leader].send_signal(signal.SIGKILL)
+        self.processes[leader].wait()
+        time.sleep(1)
+        self.processes[leader] = self.start(leader)
+        self.wait_until_ready(leader)
+        return True
+
     def url(self):
         return "rqlite://" + ",".join(f"127.0.0.1:{port}" for port in self.http)
 
@@ -89,15 +101,7 @@ def kill_leaders(cluster, example, callers, kills):
     killed = 0
     while killed < kills and load.poll() is None:
         time.sleep(1.5)
-        leader = cluster.leader()
-        if leader is None:
-            continue
-        cluster.processes[leader].send_signal(signal.SIGKILL)
-        cluster.processes[leader].wait()
-        killed += 1
-        time.sleep(1)
-        cluster.processes[leader] = cluster.start(leader)
-        cluster.wait_until_ready(leader)
+        killed += cluster.kill_leader()
     output, _ = load.communicate()
     print(f"{killed} leaders killed under {callers} callers\n{output}", end="", flush=True)
     if killed < kills:

@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -36,15 +35,7 @@ def kill_leaders(cluster, example, kills):
     killed, begun = 0, time.monotonic()
     while killed < kills and load.poll() is None and time.monotonic() < begun + 7 * kills:
         time.sleep(1.5)
-        leader = cluster.leader()
-        if leader is None:
-            continue
-        cluster.processes[leader].send_signal(signal.SIGKILL)
-        cluster.processes[leader].wait()
-        killed += 1
-        time.sleep(1)
-        cluster.processes[leader] = cluster.start(leader)
-        cluster.wait_until_ready(leader)
+        killed += cluster.kill_leader()
     report = load.communicate()[0]
     print(f"{killed} leaders killed under 32 producers and 32 consumers\n{report}", flush=True)
     assert load.returncode == 0, "the audit has failed"

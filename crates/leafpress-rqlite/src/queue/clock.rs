@@ -1,7 +1,7 @@
 //! The clock of the cluster: the leader's, as it was read last, plus the time since.
 //!
 //! Each answer brings the time at which the leader has carried out the request. The time between two
-//! answers is that of the steady clock of this machine, which nobody sets. So the wall clock of a
+//! answers is that of the steady clock of this machine, which is never set. So the wall clock of a
 //! client never counts, and the nodes get the time as a value, alike on each of them.
 //!
 //! Must never: ask this machine for the time of day.

@@ -188,7 +188,7 @@ impl Engine {
         reply
     }
 
-    /// What is read at the end of the group's transaction, or after it.
+    /// Rows that are read at the end of the group's transaction, or after it.
     fn queries(&self, group: &Group) -> Vec<Value> {
         let of_group = |sql| json!([sql, self.session, self.number]);
         let mut queries = vec![of_group(sql::READ_ANSWER), json!([sql::CLOCK])];

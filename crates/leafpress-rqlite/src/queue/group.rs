@@ -80,7 +80,7 @@ pub enum Answer {
     Rows(Vec<Vec<Value>>),
 }
 
-/// What became of the job of a good token.
+/// Outcome of the job of a good token.
 #[derive(Debug, Clone, Copy)]
 pub struct Settled {
     pub is_dead: bool,
@@ -102,7 +102,7 @@ pub struct Group {
     bytes: usize,
 }
 
-/// What claims have in common that get their jobs together.
+/// Terms that claims have in common if they get their jobs together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Lane {
     lease_ms: Option<i64>,

@@ -38,7 +38,7 @@ const STATS: &str = "SELECT is_paused, concurrency, group_concurrency,
           WHERE queue = ?1 AND state = 2)
      FROM leafpress_queue WHERE id = ?1";
 
-/// What a queue on a cluster holds. Counts of what has happened, as of a local queue, are not kept.
+/// Content of a queue on a cluster. Counts of what has happened, as of a local queue, are not kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RqliteQueueStats {
@@ -72,7 +72,7 @@ pub struct RqliteQueueStats {
 }
 
 impl RqliteQueue {
-    /// What it holds now.
+    /// Its present content.
     ///
     /// # Errors
     /// If the cluster cannot be read.

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use super::request::{Executed, Parameters, Statement};
 use crate::vfs::kept::{CompiledStatement, KeepingConnection};
 
-/// What is known of the statement of the last single call by its words alone.
+/// Facts of the statement of the last single call that its words alone tell.
 #[derive(Debug, Default)]
 pub(super) struct KnownStatement {
     sql: String,

@@ -9,7 +9,7 @@ use crate::output;
 /// Says that this build knows no clusters.
 #[cfg(not(feature = "rqlite"))]
 pub fn run(url: &str, flags: &DoctorFlags) -> Status {
-    output::print_failure(crate::commands::load::not_built(url), flags.json)
+    output::print_failure(crate::cluster::unreachable(url), flags.json)
 }
 
 #[cfg(feature = "rqlite")]

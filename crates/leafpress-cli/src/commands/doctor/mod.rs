@@ -37,7 +37,7 @@ use serde::Serialize;
 pub use self::finding::{Finding, Verdict};
 
 use self::evidence::Evidence;
-use crate::commands::load::url_of;
+use crate::cluster::url_of;
 use crate::exit::Status;
 use crate::flags::DoctorFlags;
 use crate::progress::{self, Spinner};

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::cluster::url_of;
+use crate::cluster::url_of;
 use crate::flags::{FormatFlag, InputFlags, LoadFlags, OnErrorFlag};
 use crate::loading::is_stdin;
 use leafpress::path_text;

@@ -10,12 +10,6 @@ use leafpress::load::CancelToken;
 use super::Outcome;
 use crate::flags::LoadFlags;
 
-/// The URL of a cluster that stands where a database does.
-pub fn url_of(database: &Path) -> Option<&str> {
-    let text = database.to_str()?;
-    ["rqlite://", "rqlites://"].iter().any(|scheme| text.starts_with(scheme)).then_some(text)
-}
-
 /// The URL without credentials.
 #[cfg(feature = "rqlite")]
 pub fn shown(url: &str) -> String {
@@ -175,14 +169,6 @@ impl Load<'_> {
         &self,
         _: impl FnOnce(&Path, Option<&str>) -> Result<Outcome, Error>,
     ) -> Result<Outcome, Error> {
-        Err(not_built(self.url))
+        Err(crate::cluster::unreachable(self.url))
     }
-}
-
-/// The error of a build that knows no clusters.
-#[cfg(not(feature = "rqlite"))]
-pub fn not_built(url: &str) -> Error {
-    let scheme = url.split("://").next().unwrap_or_default();
-    Error::misuse(format!("{scheme}:// is a cluster of rqlite, which this build cannot reach"))
-        .to_do("install it so: cargo install --path crates/leafpress-cli --features rqlite")
 }

@@ -22,11 +22,9 @@ use crate::{interrupt, output, summary};
 mod check;
 mod cluster;
 
-#[cfg(not(feature = "rqlite"))]
-pub use self::cluster::not_built;
 #[cfg(feature = "rqlite")]
 pub use self::cluster::shown;
-pub use self::cluster::url_of;
+use crate::cluster::url_of;
 
 /// Loads the inputs into one table.
 ///
