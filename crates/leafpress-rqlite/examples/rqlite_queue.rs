@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// What was seen of the jobs.
+/// Observations of the jobs.
 #[derive(Default)]
 struct Seen {
     /// Pushes that were acknowledged: the id by the name.
@@ -165,7 +165,7 @@ impl Seen {
         }
     }
 
-    /// What is wrong at the end.
+    /// Faults at the end.
     fn judge(mut self) -> Vec<String> {
         for (name, id) in &self.pushed {
             if self.worked.get(id) != Some(name) {

@@ -26,7 +26,7 @@ impl Default for Sample {
     }
 }
 
-/// The same keys give the same sample.
+/// A generator with a fixed seed: the same keys give the same sample.
 fn random() -> fastrand::Rng {
     fastrand::Rng::with_seed(0)
 }

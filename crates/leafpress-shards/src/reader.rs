@@ -20,7 +20,7 @@ use crate::store::Store;
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
-/// What is done with a new connection.
+/// Work on a new connection, before its first use.
 type Prepare = Box<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sync>;
 
 /// A reader of one run. It goes on with that run when another one becomes current.
@@ -187,7 +187,8 @@ impl Reader {
         self.on_all(sql, |statement| rows(statement, [], &map))
     }
 
-    /// What `run` makes of a statement on each part, by part. Several parts are read at once.
+    /// Runs `run` with a statement on each part; the results are in the order of the parts. Several
+    /// parts are read at once.
     ///
     /// # Errors
     /// Those of `run`; [`Sqlite`](ErrorKind::Sqlite) if a part cannot be read, or the SQL is wrong.
@@ -231,7 +232,7 @@ impl Reader {
         Ok(all)
     }
 
-    /// What `run` makes of a statement on one part.
+    /// Runs `run` with a statement on one part.
     ///
     /// # Errors
     /// Those of `run`; [`Misuse`](ErrorKind::Misuse) if there is no such part;

@@ -106,7 +106,8 @@ struct LogFile {
     below: Box<dyn VfsFile>,
     /// Length of a frame; none before the log has a header.
     frame_bytes: Option<u64>,
-    /// Where the gathered bytes begin in the file. If there are none, where the last write ended.
+    /// Offset in the file at which the gathered bytes begin. If there are none, the end of the last
+    /// write.
     start: u64,
     gathered: Vec<u8>,
     /// True from the header of a frame that ends a transaction to the header of the next frame.

@@ -184,7 +184,7 @@ fn run_groups(
     Ok((called?, connection))
 }
 
-/// Whatever waits goes in one transaction, until every caller is gone.
+/// Commits all calls that wait as one transaction, again and again until every caller is gone.
 fn commit_groups(
     connection: &Connection,
     insert: &str,

@@ -261,7 +261,7 @@ fn of_queue(stats: &QueueStats) -> String {
     text
 }
 
-/// What a queue holds.
+/// The contents of a queue: jobs by state, and their ages.
 pub fn of_contents(stats: &QueueStats) -> String {
     let paused = if stats.is_paused { ", paused" } else { "" };
     let name = styled(STRONG, &human::printable(&stats.queue));

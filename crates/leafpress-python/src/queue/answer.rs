@@ -1,4 +1,4 @@
-//! Where the answer of a call goes: to the thread that made it, or to a future of asyncio.
+//! Receiver of a call's answer: the thread that made the call, or a future of asyncio.
 //!
 //! Must never: hold the interpreter while it waits, or wait so that Ctrl-C cannot end it.
 

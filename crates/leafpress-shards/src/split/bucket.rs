@@ -113,7 +113,7 @@ impl Iterator for Rows {
 #[derive(Debug)]
 pub struct PackedRow {
     bytes: Vec<u8>,
-    /// Where each value begins.
+    /// Offset of each value.
     starts: Vec<u32>,
 }
 

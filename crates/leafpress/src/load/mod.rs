@@ -21,6 +21,8 @@
 #![doc = include_str!("guide.md")]
 
 mod arranged;
+#[cfg(feature = "arrow")]
+mod batches;
 mod csv;
 mod existing;
 mod file;
@@ -71,8 +73,6 @@ use self::rows::fallible::{Fallible, Fault};
 use self::rows::parts::PartsFeed;
 use self::rows::sqlite_source::{SqliteSource, tables_of_inputs};
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "arrow")]
-use crate::input::arrow::{ArrowSource, OpenBatches};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
 use crate::input::values::ValuesSource;
@@ -662,108 +662,6 @@ impl Loader {
             let folder = options.folder_beside(&options.database);
             let open = |rows| ValuesSource::new(name, rows, folder.clone());
             typed(options, monitor, vec![Box::new(rows) as Box<dyn ValueRows>], open)
-        })
-    }
-
-    /// Loads record batches of Arrow. `name` is their name in messages and that of the table.
-    ///
-    /// They are read once. Where a second pass may be needed (keys, unique indexes, an existing
-    /// table, columns whose values tell the type) they are kept in an anonymous temporary file
-    /// beside the database.
-    ///
-    /// # Errors
-    ///
-    /// As [`load_file`](Self::load_file).
-    #[cfg(feature = "arrow")]
-    pub fn load_record_batches(
-        self,
-        name: &str,
-        reader: impl arrow_array::RecordBatchReader + Send,
-    ) -> Result<Report> {
-        let may_read_again = self.has_rules();
-        self.run_batches(name, reader, may_read_again, flow::load)
-    }
-
-    /// As [`dry_run_file`](Self::dry_run_file), for record batches.
-    ///
-    /// # Errors
-    ///
-    /// As [`dry_run_file`](Self::dry_run_file).
-    #[cfg(feature = "arrow")]
-    pub fn dry_run_record_batches(
-        self,
-        name: &str,
-        reader: impl arrow_array::RecordBatchReader + Send,
-    ) -> Result<DryRun> {
-        self.counting()?.run_batches(name, reader, true, flow::dry_run)
-    }
-
-    #[cfg(feature = "arrow")]
-    fn run_batches<R>(
-        &self,
-        name: &str,
-        reader: impl arrow_array::RecordBatchReader + Send,
-        may_read_again: bool,
-        goal: Goal<R>,
-    ) -> Result<R> {
-        let (options, monitor) = (&self.options, &Monitor::default());
-        self.run(monitor, goal, || {
-            let folder = options.folder_beside(&options.database);
-            let open = |reader| Ok(ArrowSource::once(name, reader, &folder, may_read_again));
-            typed(options, monitor, vec![Box::new(reader) as Batched<'_>], open)
-        })
-    }
-
-    /// As [`load_record_batches`](Self::load_record_batches), for record batches that `open` gives
-    /// anew for each pass, in the same order: nothing is copied.
-    ///
-    /// # Errors
-    ///
-    /// As [`load_file`](Self::load_file); [`ErrorKind::Aborted`] with an error of `open`.
-    #[cfg(feature = "arrow")]
-    pub fn load_record_batch_source<'b, E>(
-        self,
-        name: &str,
-        open: impl FnMut() -> std::result::Result<Batched<'b>, E>,
-    ) -> Result<Report>
-    where
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        self.run_batch_source(name, open, flow::load)
-    }
-
-    /// As [`dry_run_file`](Self::dry_run_file), for record batches that `open` gives anew for each
-    /// pass.
-    ///
-    /// # Errors
-    ///
-    /// As [`load_record_batch_source`](Self::load_record_batch_source).
-    #[cfg(feature = "arrow")]
-    pub fn dry_run_record_batch_source<'b, E>(
-        self,
-        name: &str,
-        open: impl FnMut() -> std::result::Result<Batched<'b>, E>,
-    ) -> Result<DryRun>
-    where
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        self.counting()?.run_batch_source(name, open, flow::dry_run)
-    }
-
-    #[cfg(feature = "arrow")]
-    fn run_batch_source<'b, R, E>(
-        &self,
-        name: &str,
-        mut open: impl FnMut() -> std::result::Result<Batched<'b>, E>,
-        goal: Goal<R>,
-    ) -> Result<R>
-    where
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let (options, monitor) = (&self.options, &Monitor::default());
-        let again: OpenBatches<'_> = Box::new(move || open().map_err(Error::aborted));
-        self.run(monitor, goal, || {
-            typed(options, monitor, vec![again], |again| ArrowSource::again(name, again))
         })
     }
 

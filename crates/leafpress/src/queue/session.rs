@@ -194,7 +194,7 @@ pub(super) fn failed(source: rusqlite::Error) -> Error {
 /// One operation, inside of a write transaction.
 pub(super) struct Work<'c> {
     pub(super) connection: &'c Connection,
-    /// The same connection, if it is the writer's.
+    /// That connection, with its compiled statements, if it is the writer's.
     kept: Option<&'c KeepingConnection>,
     /// `None` on a connection of the application.
     pub(super) session: Option<&'c Session>,

@@ -67,7 +67,7 @@ pub struct Shared {
     pub over: Condvar,
 }
 
-/// How far a feed has come. It only moves on.
+/// Phase of a feed. It only moves on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Jobs are claimed and given out.
