@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import time
 import urllib.request
 
 from rqlite_cluster import NODES, Cluster
+from rqlite_load import Node
 
 LONGEST_CALL_MAX = 10.0
 
@@ -97,6 +99,32 @@ def backup_is_a_file(cluster, folder):
     print("a backup of the cluster is a queue in a file")
 
 
+def a_file_is_booted(rqlited, folder, example):
+    """A queue in a file becomes one of a cluster, with its jobs in their order and its numbers."""
+    file = folder / "jobs.db"
+    for payload in ("first", "second", "third"):
+        leafpress("push", str(file), "mail", payload)
+    token = leafpress("claim", str(file), "mail").split("\t")[0]
+    leafpress("ack", str(file), token)
+    connection = sqlite3.connect(file)
+    assert connection.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+    connection.close()
+    node = Node(rqlited, folder, "booted")
+    try:
+        booted = subprocess.run([example, "boot", node.url, str(file)], capture_output=True, text=True)
+        assert booted.returncode == 0, booted
+        token, payload = leafpress("claim", node.url, "mail").strip().split("\t")
+        assert payload == "second", payload
+        leafpress("ack", node.url, token)
+        fourth = leafpress("push", node.url, "mail", "fourth").strip()
+        assert int(fourth) == 4, fourth
+        stats = json.loads(leafpress("stats", node.url, "mail", "--json"))["queues"][0]
+        assert stats["jobs"]["ready"] == 2, stats
+    finally:
+        node.close()
+    print("a queue in a file becomes one of a cluster")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bench", action="store_true")
@@ -116,6 +144,7 @@ def main():
                 words = [example, "bench", cluster.url(), str(flags.callers), str(flags.seconds)]
                 subprocess.run(words, check=True)
                 return
+            a_file_is_booted(rqlited, folder, example)
             command(cluster)
             backup_is_a_file(cluster, folder)
             kill_leaders(cluster, example, flags.kills)

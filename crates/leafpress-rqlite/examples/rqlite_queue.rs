@@ -7,6 +7,7 @@
 //! acknowledged ack, the order of a group was broken, or a key had two holders.
 //!
 //! `… bench URL CALLERS SECONDS` measures pushes, and claims with their acks, in turns with the rival.
+//! `… boot URL FILE` makes a file the content of a new cluster.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use leafpress::queue::{ClaimOptions, Job, UniqueFor};
 use leafpress::{Error, Result};
-use leafpress_rqlite::{RqliteQueue, RqliteQueues};
+use leafpress_rqlite::{RqliteQueue, RqliteQueues, boot};
 use serde_json::{Value, json};
 
 const CALLERS: u64 = 32;
@@ -24,13 +25,17 @@ const ROUNDS: u64 = 3;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let usage = || Error::misuse("give audit URL SECONDS, or bench URL CALLERS SECONDS");
+    let usage =
+        || Error::misuse("give audit URL SECONDS, bench URL CALLERS SECONDS, or boot URL FILE");
     let number = |at: usize| -> Result<f64> {
         words.get(at).and_then(|it| it.parse().ok()).ok_or_else(usage)
     };
     match words.first().map(String::as_str) {
         Some("audit") => audit(&words[1], Duration::from_secs_f64(number(2)?)),
         Some("bench") => bench(&words[1], number(2)? as u64, Duration::from_secs_f64(number(3)?)),
+        Some("boot") if words.len() == 3 => {
+            boot(&words[1].parse()?, words[2].as_ref()).map(|booted| println!("{booted:?}"))
+        }
         _ => Err(usage()),
     }
 }

@@ -13,10 +13,13 @@ use serde_json::{Value, json};
 
 use super::{RqliteQueue, RqliteQueues, confused, milliseconds, sql};
 
-/// The tables that are looked for before any is made.
-const TABLES_THERE: &str = "SELECT count(*) FROM sqlite_schema WHERE name IN ('leafpress_schema', \
-     'leafpress_job', 'leafpress_jobs', '_leafpress_queue_group', '_leafpress_queue_step')";
-const TABLES: i64 = 5;
+/// Number of the tables of every queue, and of those of queues on a cluster, that are there.
+const TABLES_THERE: &str = "SELECT
+         count(*) FILTER (WHERE name IN ('leafpress_schema', 'leafpress_job', 'leafpress_jobs')),
+         count(*) FILTER (WHERE name IN ('_leafpress_queue_group', '_leafpress_queue_step'))
+     FROM sqlite_schema";
+const TABLES: i64 = 3;
+const CLUSTER_TABLES: i64 = 2;
 const VERSION: &str = "SELECT version FROM leafpress_schema WHERE part = 'queue'";
 const QUEUE: &str = "SELECT id, rate_jobs IS NOT NULL OR group_rate_jobs IS NOT NULL,
          EXISTS (SELECT 1 FROM leafpress_schedule WHERE queue = leafpress_queue.id)
@@ -40,7 +43,7 @@ const CHANGES_MAX: usize = 10;
 
 /// The names of the queues.
 pub fn names(queues: &RqliteQueues) -> Result<Vec<String>> {
-    if version(queues)? == 0 {
+    if Tables::of(queues)?.version.is_none() {
         return Ok(Vec::new());
     }
     let rows = queues.read(vec![json!([NAMES])])?;
@@ -48,15 +51,41 @@ pub fn names(queues: &RqliteQueues) -> Result<Vec<String>> {
     Ok(rows.first().into_iter().flatten().filter_map(name).collect())
 }
 
-/// The version of the tables; 0 if one is missing.
-fn version(queues: &RqliteQueues) -> Result<usize> {
-    let rows = queues.read(vec![json!([TABLES_THERE])])?;
-    let there = number(&rows, 0).ok_or_else(confused)?;
-    if there < TABLES {
-        return Ok(0);
+/// The tables on a cluster.
+struct Tables {
+    /// Their version; `None` if one of them is missing.
+    version: Option<usize>,
+    /// True if those that only a cluster has are there too. A file that was booted lacks them.
+    is_whole: bool,
+}
+
+impl Tables {
+    fn of(queues: &RqliteQueues) -> Result<Self> {
+        let rows = queues.read(vec![json!([TABLES_THERE])])?;
+        let count = |at| number(&rows, at).ok_or_else(confused);
+        if count(0)? < TABLES {
+            return Ok(Self { version: None, is_whole: false });
+        }
+        let is_whole = count(1)? == CLUSTER_TABLES;
+        let rows = queues.read(vec![json!([VERSION])])?;
+        let version = Some(number(&rows, 0).unwrap_or_default() as usize);
+        Ok(Self { version, is_whole })
     }
-    let rows = queues.read(vec![json!([VERSION])])?;
-    Ok(number(&rows, 0).unwrap_or_default() as usize)
+
+    /// Fails if they are of another version than this crate knows.
+    fn check(&self) -> Result<()> {
+        let known = elsewhere::TABLES_VERSION;
+        let Some(version) = self.version.filter(|&version| version != known) else { return Ok(()) };
+        Err(Error::unsupported(format!(
+            "the queue's tables are of version {version}, and this leafpress knows version {known}"
+        ))
+        .on_disk("nothing was changed")
+        .to_do(if version > known {
+            "use the leafpress that made them, or a later one"
+        } else {
+            "open the queue by this leafpress where it is a file, and boot that"
+        }))
+    }
 }
 
 fn number(rows: &[Vec<Value>], at: usize) -> Option<i64> {
@@ -68,22 +97,15 @@ pub fn open(queues: &RqliteQueues, name: &str, makes: bool) -> Result<RqliteQueu
     if name.is_empty() {
         return Err(Error::misuse("a queue needs a name").on_disk("nothing was changed"));
     }
-    match version(queues)? {
-        version if version > elsewhere::TABLES_VERSION => {
-            return Err(Error::unsupported(format!(
-                "the queue's tables are of version {version}, and this leafpress knows version {}",
-                elsewhere::TABLES_VERSION
-            ))
-            .on_disk("nothing was changed")
-            .to_do("use the leafpress that made them, or a later one"));
-        }
-        0 if makes => {
-            let tables = elsewhere::tables();
-            let all = tables.iter().map(String::as_str).chain(sql::TABLES);
-            queues.repeatable(all.map(|sql| json!([sql])).collect())?;
-        }
-        0 => return Err(no_such_queue(name)),
-        _ => {}
+    let tables = Tables::of(queues)?;
+    tables.check()?;
+    if tables.version.is_none() && !makes {
+        return Err(no_such_queue(name));
+    }
+    if !tables.is_whole {
+        let all = elsewhere::tables();
+        let all = all.iter().map(String::as_str).chain(sql::TABLES);
+        queues.repeatable(all.map(|sql| json!([sql])).collect())?;
     }
     if let Some(queue) = find(queues, name)? {
         return Ok(queue);
