@@ -264,6 +264,25 @@ fn what_a_cluster_does_not_keep_is_refused() {
 }
 
 #[test]
+fn a_queue_of_a_file_that_was_booted_is_taken_up() {
+    let server = Server::start(0, 1);
+    open(&server).push(Job::bytes("first")).unwrap();
+    let change = |sql: &str| server.database.lock().unwrap().execute_batch(sql).unwrap();
+    change("DROP TABLE _leafpress_queue_group; DROP TABLE _leafpress_queue_step");
+    let queues = builder(&server).connect().unwrap();
+    assert_eq!(queues.names().unwrap(), ["mail"]);
+    let mail = queues.existing("mail").unwrap();
+    let claim = mail.claim().unwrap().unwrap();
+    mail.ack(claim.token).unwrap();
+    assert_eq!(number(&server, "SELECT count(*) FROM leafpress_job WHERE state < 4"), 0);
+    change("UPDATE leafpress_schema SET version = 0; DROP TABLE _leafpress_queue_step");
+    let error = queues.existing("mail").unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unsupported(_)), "{error}");
+    let step = "SELECT count(*) FROM sqlite_schema WHERE name = '_leafpress_queue_step'";
+    assert_eq!(number(&server, step), 0);
+}
+
+#[test]
 fn an_outcome_that_stays_unknown_is_said_to_be_and_no_node_is_told_apart() {
     let nowhere = RqliteQueues::builder("rqlite://127.0.0.1:1".parse().unwrap());
     let queues = nowhere.time_limit(Duration::from_millis(50)).connect().unwrap();

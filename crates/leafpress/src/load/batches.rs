@@ -58,7 +58,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// As [`load_file`](Self::load_file); [`ErrorKind::Aborted`] with an error of `open`.
+    /// As [`load_file`](Self::load_file); [`ErrorKind::Aborted`](crate::ErrorKind::Aborted) with an error
+    /// of `open`.
     pub fn load_record_batch_source<'b, E>(
         self,
         name: &str,
