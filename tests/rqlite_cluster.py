@@ -23,6 +23,15 @@ NODES = 3
 WORST_CALL_MAX_S = 10
 
 
+def found_rqlited():
+    """The server that RQLITED names. If there is none, the test says that it is skipped, and ends."""
+    rqlited = os.environ.get("RQLITED", "")
+    if not shutil.which(rqlited):
+        print(f"skipped: there is no rqlited at '{rqlited}': npm, node and the network are needed to fetch it")
+        sys.exit()
+    return rqlited
+
+
 def free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
@@ -118,10 +127,7 @@ def main():
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
     flags = parser.parse_args()
-    rqlited, example = os.environ.get("RQLITED", ""), os.environ["EXAMPLE"]
-    if not shutil.which(rqlited):
-        print(f"skipped: there is no rqlited at '{rqlited}': npm, node and the network are needed to fetch it")
-        return 0
+    rqlited, example = found_rqlited(), os.environ["EXAMPLE"]
     with tempfile.TemporaryDirectory(prefix="rqlite-") as folder:
         cluster = Cluster(rqlited, pathlib.Path(folder))
         try:

@@ -19,7 +19,7 @@ import time
 import urllib.error
 import urllib.request
 
-from rqlite_cluster import free_ports
+from rqlite_cluster import found_rqlited, free_ports
 
 BULK_ROWS = 500
 DUMP_ROWS = 5_000
@@ -177,10 +177,7 @@ def main():
     parser.add_argument("--bench", action="store_true")
     parser.add_argument("--rows", type=int, default=10_000_000)
     flags = parser.parse_args()
-    rqlited = os.environ.get("RQLITED", "")
-    if not shutil.which(rqlited):
-        print(f"skipped: there is no rqlited at '{rqlited}': npm, node and the network are needed to fetch it")
-        return
+    rqlited = found_rqlited()
     with tempfile.TemporaryDirectory(prefix="rqlite-") as folder:
         if flags.bench:
             bench(rqlited, pathlib.Path(folder), flags.rows)

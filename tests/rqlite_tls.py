@@ -15,7 +15,7 @@ import tempfile
 import time
 import urllib.request
 
-from rqlite_cluster import free_ports
+from rqlite_cluster import found_rqlited, free_ports
 from rqlite_load import load
 
 
@@ -67,11 +67,10 @@ class Node:
 
 
 def main():
-    rqlited = os.environ.get("RQLITED", "")
-    for needed in (rqlited, "openssl"):
-        if not shutil.which(needed):
-            print(f"skipped: there is no '{needed}'")
-            return
+    rqlited = found_rqlited()
+    if not shutil.which("openssl"):
+        print("skipped: there is no openssl")
+        return
     with tempfile.TemporaryDirectory(prefix="rqlite-") as folder:
         folder = pathlib.Path(folder)
         certificates(folder)

@@ -12,7 +12,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use leafpress::queue::elsewhere;
 use leafpress::{Error, Result};
 use serde_json::{Value, json};
 
@@ -247,10 +246,7 @@ impl Engine {
 
     /// Makes the tables if they are missing.
     fn make_tables(&mut self) -> Result<(), String> {
-        let tables = elsewhere::tables();
-        let all = tables.iter().map(String::as_str).chain(sql::TABLES);
-        let statements: Vec<Value> = all.map(|sql| json!([sql])).collect();
-        match self.client.execute(&statements) {
+        match self.client.execute(&sql::make_tables()) {
             Fate::Rejected(_, reason) => Err(reason),
             _ => Ok(()),
         }

@@ -103,9 +103,7 @@ pub fn open(queues: &RqliteQueues, name: &str, makes: bool) -> Result<RqliteQueu
         return Err(no_such_queue(name));
     }
     if !tables.is_whole {
-        let all = elsewhere::tables();
-        let all = all.iter().map(String::as_str).chain(sql::TABLES);
-        queues.repeatable(all.map(|sql| json!([sql])).collect())?;
+        queues.repeatable(sql::make_tables())?;
     }
     if let Some(queue) = find(queues, name)? {
         return Ok(queue);

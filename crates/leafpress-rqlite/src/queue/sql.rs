@@ -15,13 +15,22 @@
 //! Must never: ask for the time or a random number. Each node carries out the statements by itself, and
 //! rqlite 8.26 does not rewrite the functions of time: the nodes would have different tables.
 
+use leafpress::queue::elsewhere;
+use serde_json::{Value, json};
+
 /// Kinds of steps, as numbers in the table and in answers.
 pub const SETTLE_STEP: i64 = 1;
 pub const PUSH_STEP: i64 = 4;
 pub const CLAIM_STEP: i64 = 5;
 
+/// Statements that make the tables of queues, if they are missing.
+pub fn make_tables() -> Vec<Value> {
+    let of_every_queue = elsewhere::tables();
+    of_every_queue.iter().map(String::as_str).chain(TABLES).map(|sql| json!([sql])).collect()
+}
+
 /// Tables that only a queue on rqlite has.
-pub const TABLES: [&str; 3] = [
+const TABLES: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS _leafpress_queue_group(session TEXT, number INTEGER, at_ms INTEGER \
      NOT NULL, answer TEXT NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS _leafpress_queue_group_at ON _leafpress_queue_group(at_ms)",

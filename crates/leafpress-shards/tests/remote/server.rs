@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What the next requests meet.
+/// Faults of the next requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
     Fine,
