@@ -32,6 +32,8 @@ PARTS = 6
 KILLS_MAX = 8
 # The command lines of workers. The agents of a node of Ray take the node with them.
 WORKERS = {"spark": r"\S*python.*pyspark\.daemon|.*CoarseGrainedExecutorBackend", "ray": r"ray::(?!\w*Agent|Dash|Runtime)"}
+# All kills of a job may meet one task, which Ray would try no more than three times again.
+os.environ["RAY_TASK_MAX_RETRIES"] = str(KILLS_MAX)
 # How likely a task waits, so that another attempt of it begins.
 SLOW = 0.3
 SPARK = {
@@ -152,7 +154,8 @@ def jobs_of(engine, out, jobs, dice):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=6, help="number of jobs of both engines")
+    parser.add_argument("--jobs", type=int, default=6, help="number of jobs")
+    parser.add_argument("--engine", choices=WORKERS, action="append", help="only this one")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     import engines
@@ -164,8 +167,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "people"
         killed, reports = 0, []
-        for make in (lambda: engines.Spark(SPARK), engines.Ray):
-            done, kills = jobs_of(make(), out, given.jobs // 2, dice)
+        makers = {"spark": lambda: engines.Spark(SPARK), "ray": engines.Ray}
+        chosen = given.engine or list(makers)
+        for name in chosen:
+            done, kills = jobs_of(makers[name](), out, given.jobs // len(chosen), dice)
             reports += done
             killed += kills
         named = {part.path for report in reports for part in report.parts}

@@ -61,8 +61,8 @@ impl Content {
     }
 }
 
-/// Reads until the buffer is full or the file ends.
-fn fill(file: &mut FileHandle, buffer: &mut [u8]) -> std::io::Result<usize> {
+/// Reads until the buffer is full or the file ends; returns the number of bytes.
+pub fn fill(file: &mut FileHandle, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read(&mut buffer[filled..])? {

@@ -25,6 +25,9 @@ pub const HASH_FUNCTION: &str = "xxh3-64";
 /// Version of the bytes that are hashed.
 pub const HASH_VERSION: u32 = 1;
 
+/// Bytes of a key that are hashed without memory from the allocator.
+const SHORT_KEY: usize = 64;
+
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
 /// The rule by which rows are to be split.
@@ -159,9 +162,7 @@ impl Routing {
     /// ```
     pub fn part_of(&self, key: &[Value<'_>], parts: usize) -> Option<usize> {
         match self {
-            Self::Hash { seed, .. } => {
-                Some((hash_of(key, *seed, &mut Vec::new()) % (parts.max(1) as u64)) as usize)
-            }
+            Self::Hash { seed, .. } => Some((hash_of(key, *seed) % (parts.max(1) as u64)) as usize),
             Self::Range { bounds, .. } => {
                 let key = key.first()?;
                 Some(bounds.partition_point(|bound| bound.compare(key).is_le()))
@@ -195,32 +196,50 @@ impl Routing {
     }
 }
 
-/// The hash of values; `buffer` is emptied first.
-pub fn hash_of(values: &[Value<'_>], seed: u64, buffer: &mut Vec<u8>) -> u64 {
-    buffer.clear();
+/// The hash of a key: of the values of the routing columns, in their order.
+pub fn hash_of(values: &[Value<'_>], seed: u64) -> u64 {
+    let length = values.iter().map(encoded_length).sum();
+    let (mut short, mut long) = ([0; SHORT_KEY], Vec::new());
+    let bytes = if length <= SHORT_KEY {
+        &mut short[..length]
+    } else {
+        long.resize(length, 0);
+        &mut long[..]
+    };
+    let mut rest = &mut *bytes;
     for value in values {
-        match *value {
-            Value::Null => buffer.push(0),
-            Value::Integer(integer) => put(buffer, 1, &integer.to_le_bytes()),
-            Value::Real(real) => match whole(real) {
-                Some(integer) => put(buffer, 1, &integer.to_le_bytes()),
-                None => put(buffer, 2, &real.to_bits().to_le_bytes()),
-            },
-            Value::Text(text) => put_bytes(buffer, 3, text),
-            Value::Blob(blob) => put_bytes(buffer, 4, blob),
-        }
+        let (own, others) = rest.split_at_mut(encoded_length(value));
+        encode(value, own);
+        rest = others;
     }
-    XxHash3_64::oneshot_with_seed(seed, buffer)
+    XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
-fn put(buffer: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
-    buffer.push(tag);
-    buffer.extend_from_slice(bytes);
+/// Number of bytes of a value that are hashed.
+fn encoded_length(value: &Value<'_>) -> usize {
+    match value {
+        Value::Null => 1,
+        Value::Integer(_) | Value::Real(_) => 9,
+        Value::Text(content) | Value::Blob(content) => 9 + content.len(),
+    }
 }
 
-fn put_bytes(buffer: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
-    put(buffer, tag, &(bytes.len() as u64).to_le_bytes());
-    buffer.extend_from_slice(bytes);
+fn encode(value: &Value<'_>, into: &mut [u8]) {
+    let (tag, number, content) = match *value {
+        Value::Null => (0, [0; 8], &[][..]),
+        Value::Integer(integer) => (1, integer.to_le_bytes(), &[][..]),
+        Value::Real(real) => match whole(real) {
+            Some(integer) => (1, integer.to_le_bytes(), &[][..]),
+            None => (2, real.to_bits().to_le_bytes(), &[][..]),
+        },
+        Value::Text(text) => (3, (text.len() as u64).to_le_bytes(), text),
+        Value::Blob(blob) => (4, (blob.len() as u64).to_le_bytes(), blob),
+    };
+    into[0] = tag;
+    if let Some((of_number, of_content)) = into[1..].split_at_mut_checked(8) {
+        of_number.copy_from_slice(&number);
+        of_content.copy_from_slice(content);
+    }
 }
 
 /// The integer that a real is equal to.
@@ -247,18 +266,41 @@ mod tests {
     /// The values are those of the reference implementation of XXH3.
     #[test]
     fn the_hash_is_the_one_that_is_named() {
-        assert_eq!(hash_of(&[], 0, &mut Vec::new()), 0x2d06_8005_38d3_94c2);
+        assert_eq!(hash_of(&[], 0), 0x2d06_8005_38d3_94c2);
+    }
+
+    /// Manifests that were published say where a key is by these bytes.
+    #[test]
+    fn the_bytes_that_are_hashed_are_those_that_are_documented() {
+        let eight = |number: u64| number.to_le_bytes().to_vec();
+        let long = vec![b'x'; 1000];
+        let documented = [
+            (Value::Null, vec![0]),
+            (Value::Integer(-2), [vec![1], eight(-2_i64 as u64)].concat()),
+            (Value::Real(3.0), [vec![1], eight(3)].concat()),
+            (Value::Real(0.5), [vec![2], eight(0.5_f64.to_bits())].concat()),
+            (Value::Text("né".as_bytes()), [vec![3], eight(3), "né".into()].concat()),
+            (Value::Blob(&[0, 255]), [vec![4], eight(2), vec![0, 255]].concat()),
+            (Value::Text(b""), [vec![3], eight(0)].concat()),
+            (Value::Text(&long), [vec![3], eight(1000), long.clone()].concat()),
+        ];
+        for (value, bytes) in &documented {
+            assert_eq!(hash_of(&[*value], 5), XxHash3_64::oneshot_with_seed(5, bytes), "{value:?}");
+        }
+        let key: Vec<_> = documented.iter().map(|(value, _)| *value).collect();
+        let bytes: Vec<_> = documented.into_iter().flat_map(|(_, bytes)| bytes).collect();
+        assert_eq!(hash_of(&key, 5), XxHash3_64::oneshot_with_seed(5, &bytes));
     }
 
     #[test]
     fn equal_values_have_equal_hashes() {
-        let hash = |value| hash_of(&[value], 7, &mut Vec::new());
+        let hash = |value| hash_of(&[value], 7);
         assert_eq!(hash(Value::Integer(1)), hash(Value::Real(1.0)));
         assert_eq!(hash(Value::Integer(0)), hash(Value::Real(-0.0)));
         assert_eq!(hash(Value::Integer(i64::MIN)), hash(Value::Real(-TWO_TO_63)));
         assert_ne!(hash(Value::Integer(i64::MAX)), hash(Value::Real(TWO_TO_63)));
         assert_ne!(hash(Value::Text(b"1")), hash(Value::Blob(b"1")));
-        let two = |one, other| hash_of(&[Value::Text(one), Value::Text(other)], 0, &mut Vec::new());
+        let two = |one, other| hash_of(&[Value::Text(one), Value::Text(other)], 0);
         assert_ne!(two(b"ab", b"c"), two(b"a", b"bc"));
     }
 }

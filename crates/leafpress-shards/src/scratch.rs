@@ -123,6 +123,21 @@ impl ScratchReader {
         })?;
         Ok(Self { store, path: path.to_owned(), size, at: 0, kept: Vec::new(), kept_from: 0 })
     }
+
+    /// The bytes in memory from the place on that is read next.
+    fn kept_from_here(&self) -> Option<&[u8]> {
+        let begin = self.at.checked_sub(self.kept_from)?;
+        self.kept.get(begin as usize..).filter(|kept| !kept.is_empty())
+    }
+
+    /// Reads some bytes from that place on into memory.
+    fn keep(&mut self) -> Result<()> {
+        self.kept.resize(READ_BYTES_MIN.min((self.size - self.at) as usize), 0);
+        self.kept_from = self.at;
+        let read = self.store.read_at(&self.path, self.at, &mut self.kept);
+        self.kept.truncate(*read.as_ref().unwrap_or(&0));
+        read.map(drop)
+    }
 }
 
 impl Read for ScratchReader {
@@ -130,19 +145,21 @@ impl Read for ScratchReader {
         if self.at >= self.size || buffer.is_empty() {
             return Ok(0);
         }
-        let inside = |it: &Self| {
-            let begin = it.at.checked_sub(it.kept_from)?;
-            it.kept.get(begin as usize..).filter(|rest| !rest.is_empty()).map(<[u8]>::len)
+        let rest = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(rest);
+        let buffer = &mut buffer[..wanted];
+        let is_kept = self.kept_from_here().is_some();
+        let count = if !is_kept && buffer.len() >= READ_BYTES_MIN {
+            self.store.read_at(&self.path, self.at, buffer).map_err(io::Error::other)?
+        } else {
+            if !is_kept {
+                self.keep().map_err(io::Error::other)?;
+            }
+            let kept = self.kept_from_here().unwrap_or_default();
+            let count = kept.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&kept[..count]);
+            count
         };
-        if inside(self).is_none() {
-            let count = buffer.len().max(READ_BYTES_MIN).min((self.size - self.at) as usize);
-            self.kept = self.store.read_at(&self.path, self.at, count).map_err(io::Error::other)?;
-            self.kept_from = self.at;
-        }
-        let begin = (self.at - self.kept_from) as usize;
-        let rest = self.kept.get(begin..).unwrap_or_default();
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
         self.at += count as u64;
         Ok(count)
     }
@@ -158,5 +175,51 @@ impl Seek for ScratchReader {
         let outside = || io::Error::new(io::ErrorKind::InvalidInput, "a place outside of the file");
         self.at = at.ok_or_else(outside)?;
         Ok(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BYTES: usize = 3 * READ_BYTES_MIN + 7;
+
+    fn bytes() -> Vec<u8> {
+        (0..BYTES).map(|at| ((at * 31) >> 3) as u8).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn any_place_is_read_by_reads_of_any_size(
+            reads in prop::collection::vec(
+                (0..BYTES + 9, prop_oneof![0..40_usize, READ_BYTES_MIN - 2..READ_BYTES_MIN * 2]),
+                1..20,
+            ),
+        ) {
+            let folder = tempfile::tempdir().expect("a folder");
+            let shards = Shards::at(folder.path()).expect("shards");
+            let publication = shards.begin().expect("a run");
+            let scratch = Scratch::new(&shards, &publication.run, "rows").expect("a file");
+            let bytes = bytes();
+            fs::write(scratch.file(), &bytes).expect("the rows");
+            let mut reader = ScratchReader::open(&shards, &scratch.keep().expect("its place"))
+                .expect("a reader");
+            for (at, count) in reads {
+                reader.seek(SeekFrom::Start(at as u64)).expect("a place");
+                let mut found = Vec::new();
+                reader.by_ref().take(count as u64).read_to_end(&mut found).expect("a read");
+                let end = BYTES.min(at + count);
+                prop_assert_eq!(&found, &bytes[at.min(end)..end]);
+                reader.seek(SeekFrom::Start(at as u64)).expect("a place");
+                let mut found = vec![0; count];
+                let whole = reader.read_exact(&mut found);
+                prop_assert_eq!(whole.is_ok(), count == 0 || at + count <= BYTES);
+                prop_assert!(whole.is_err() || found == bytes[at.min(end)..end]);
+            }
+        }
     }
 }

@@ -20,6 +20,11 @@ use crate::arrow::Exported;
 
 /// Key of the list of batches in the footer.
 pub const BATCHES: &str = "leafpress.batches";
+/// Rows that are looked at in one go: a column of them is read once for each part, and stays in the
+/// cache of the core meanwhile.
+const SLICE_ROWS: usize = 64 << 10;
+/// Columns of more bytes are written without a copy.
+const BUFFER_BYTES: usize = 64 << 10;
 /// Rows and bytes that are kept in memory until they are written.
 const KEPT_ROWS_MAX: usize = 256 << 10;
 const KEPT_BYTES_MAX: usize = 64 << 20;
@@ -87,7 +92,7 @@ impl<'r> Scatter<'r> {
             SchemaRef::new(Schema::new(given.fields().iter().map(nullable).collect::<Vec<_>>()));
         let file = FileHandle::create(path, Rights::private(path))
             .map_err(|source| Error::io("make", path, source))?;
-        let writer = FileWriter::try_new(BufWriter::with_capacity(1 << 20, file), &schema)
+        let writer = FileWriter::try_new(BufWriter::with_capacity(BUFFER_BYTES, file), &schema)
             .map_err(|error| failed(path, error))?;
         Ok(Self {
             path,
@@ -111,14 +116,24 @@ impl<'r> Scatter<'r> {
             self.counts[0] += batch.num_rows() as u64;
             return self.write(0, &batch);
         }
+        let rows = batch.num_rows();
+        let bytes_of_row = batch.get_array_memory_size().div_ceil(rows.max(1));
+        for begin in (0..rows).step_by(SLICE_ROWS) {
+            let slice = batch.slice(begin, SLICE_ROWS.min(rows - begin));
+            self.kept_bytes += bytes_of_row * slice.num_rows();
+            self.add_slice(slice)?;
+        }
+        Ok(())
+    }
+
+    fn add_slice(&mut self, slice: RecordBatch) -> Result<()> {
         let (number, parts) = (self.kept.len(), self.rows.len());
-        keys::each(&batch, &self.places, |row, key| {
+        keys::each(&slice, &self.places, |row, key| {
             let part = self.routing.part_of(key, parts).unwrap_or(0);
             self.rows[part].push((number, row));
             Ok(())
         })?;
-        self.kept_bytes += batch.get_array_memory_size();
-        self.kept.push(batch);
+        self.kept.push(slice);
         let kept_rows: usize = self.kept.iter().map(RecordBatch::num_rows).sum();
         if kept_rows >= KEPT_ROWS_MAX || self.kept_bytes >= KEPT_BYTES_MAX {
             self.write_kept()?;

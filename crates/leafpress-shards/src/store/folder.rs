@@ -14,6 +14,7 @@ use leafpress::vfs::rights::Rights;
 use leafpress::{Error, ErrorKind, Result};
 
 use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, is_older};
+use crate::content::fill;
 
 /// Held while `_CURRENT` changes.
 const LOCK: &str = "_LOCK";
@@ -148,14 +149,12 @@ impl Store for Folder {
         }
     }
 
-    fn read_at(&self, path: &str, first: u64, count: usize) -> Result<Vec<u8>> {
+    fn read_at(&self, path: &str, first: u64, into: &mut [u8]) -> Result<usize> {
         let path = self.root.join(path);
-        let read = || {
+        let mut read = || {
             let mut file = FileHandle::open(&path)?;
             file.seek(SeekFrom::Start(first))?;
-            let mut bytes = Vec::new();
-            file.take(count as u64).read_to_end(&mut bytes)?;
-            Ok(bytes)
+            fill(&mut file, into)
         };
         read().map_err(|source| Error::io("read", &path, source))
     }

@@ -85,8 +85,9 @@ pub trait Store: Debug + Send + Sync {
     /// Copies a file into a new local one.
     fn fetch(&self, path: &str, into: &Path, stop: &Stop<'_>) -> Result<()>;
 
-    /// `count` bytes of a file, from `first` on; fewer where it ends.
-    fn read_at(&self, path: &str, first: u64, count: usize) -> Result<Vec<u8>>;
+    /// Fills `into` with the bytes of a file from `first` on; returns their number, which is smaller
+    /// where the file ends.
+    fn read_at(&self, path: &str, first: u64, into: &mut [u8]) -> Result<usize>;
 
     /// Names of the runs, of unpublished ones too.
     fn runs(&self) -> Result<Vec<String>>;

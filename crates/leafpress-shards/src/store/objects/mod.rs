@@ -244,12 +244,15 @@ impl Store for Objects {
         transfer::fetch(self, path, into, stop)
     }
 
-    fn read_at(&self, path: &str, first: u64, count: usize) -> Result<Vec<u8>> {
+    fn read_at(&self, path: &str, first: u64, into: &mut [u8]) -> Result<usize> {
         let (store, key) = (self.store()?, self.key(path));
-        let range = GetRange::Bounded(first..first + count as u64);
+        let range = GetRange::Bounded(first..first + into.len() as u64);
         let options = GetOptions { range: Some(range), ..GetOptions::default() };
         let found = wait(async move { store.get_opts(&key, options).await?.bytes().await })?;
-        found.map(|bytes| bytes.to_vec()).map_err(|error| self.failed("read", path, &error))
+        let bytes = found.map_err(|error| self.failed("read", path, &error))?;
+        let count = bytes.len().min(into.len());
+        into[..count].copy_from_slice(&bytes[..count]);
+        Ok(count)
     }
 
     fn runs(&self) -> Result<Vec<String>> {
