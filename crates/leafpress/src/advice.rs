@@ -16,7 +16,7 @@
 use std::sync::{PoisonError, RwLock};
 
 /// Options that an advice may name, and their words in Rust.
-const OPTIONS: [(&str, &str); 47] = [
+const OPTIONS: [(&str, &str); 48] = [
     ("all_text", "all_text"),
     ("append", "into_table(IntoTable::Append)"),
     ("busy_limit", "busy_limit"),
@@ -30,6 +30,7 @@ const OPTIONS: [(&str, &str); 47] = [
     ("encoding", "CsvOptions::encoding"),
     ("escape", "CsvOptions::escape"),
     ("exact", "exact"),
+    ("format", "format"),
     ("if_not_exists", "only_if_missing"),
     ("ignore", "into_table(IntoTable::Ignore)"),
     ("index", "index"),

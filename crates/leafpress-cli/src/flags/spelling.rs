@@ -3,7 +3,7 @@
 //! Must never: be asked for an option that it does not have; a test compares it with the library.
 
 /// Options of the library, and their flags.
-const FLAGS: [(&str, &str); 47] = [
+const FLAGS: [(&str, &str); 48] = [
     ("all_text", "--all-text"),
     ("append", "--append"),
     ("busy_limit", "--busy-timeout"),
@@ -17,6 +17,7 @@ const FLAGS: [(&str, &str); 47] = [
     ("encoding", "--encoding"),
     ("escape", "--escape"),
     ("exact", "--exact"),
+    ("format", "--format"),
     ("if_not_exists", "--if-not-exists"),
     ("ignore", "--ignore"),
     ("index", "--index"),

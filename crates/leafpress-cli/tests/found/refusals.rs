@@ -6,6 +6,31 @@ use super::{Found, assert_all};
 const TWO_BAD: &[u8] = b"a,b\n1,2\n3\n4\n5,6\n";
 const TABLE: &str = "CREATE TABLE t(s, n); INSERT INTO t VALUES ('secret', 1)";
 
+const OTHER_INPUTS: &[Found] = &[
+    Found {
+        finding: "text under the name of another format is the page of a failed download",
+        files: &[
+            ("a.parquet", b"<html><body>403 Forbidden</body></html>\n"),
+            ("b.Parquet", b"PAR1PAR1"),
+            ("c.feather", b"a,b\n1,2\n"),
+        ],
+        run: "for f in a.parquet b.Parquet c.feather; do leafpress load x.db $f; echo =$?; done; \
+              leafpress load y.db c.feather --format csv",
+        says: &["=3\n", "and does not begin as one", "say so by --format", "loaded 1 row"],
+        never_says: &["=0", "=1"],
+        leaves_no: &["x.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a URL as an input is told how it can be one",
+        run: "leafpress load x.db s3://bucket/people.csv",
+        status: 3,
+        says: &["inputs are files, not URLs", "pipe it in"],
+        leaves_no: &["x.db"],
+        ..Found::NONE
+    },
+];
+
 const DRY_RUNS: &[Found] = &[
     Found {
         finding: "a dry run keeps to --max-rejects, as the load does",
@@ -225,6 +250,11 @@ const REACHED: &[Found] = &[
 fn with_each(case: &Found) -> Found {
     let run: &'static str = Box::leak(case.run.replacen("EACH ", EACH, 1).into_boxed_str());
     Found { run, ..*case }
+}
+
+#[test]
+fn what_is_no_input_is_told() {
+    assert_all(OTHER_INPUTS);
 }
 
 #[test]

@@ -69,11 +69,22 @@ struct Spool {
 /// The error of an input that cannot be opened, with advice.
 pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
     let advice = match source.kind() {
+        io::ErrorKind::NotFound if is_url(path) => {
+            "inputs are files, not URLs: fetch it first, or pipe it in, with - as the input"
+        }
         io::ErrorKind::NotFound => "check the name",
         io::ErrorKind::PermissionDenied => "give yourself leave to read it",
         _ => "check the path: each part of it but the last must be a folder, or a link to one",
     };
     Error::io("open", path, source).to_do(advice)
+}
+
+/// Returns true for a path that was meant as a URL.
+fn is_url(path: &Path) -> bool {
+    let scheme = path.to_str().and_then(|text| text.split_once("://"));
+    scheme.is_some_and(|(scheme, _)| {
+        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
 }
 
 /// The error of a folder that an input cannot be copied to.

@@ -241,6 +241,8 @@ fn a_missing_file_and_a_folder_are_named() {
     assert!(matches!(missing.kind(), ErrorKind::NotFound { what: "file", .. }));
     assert!(missing.to_string().contains("no.csv"));
     assert_eq!(missing.advice(), Some("check the name"));
+    let url = Source::file("s3://bucket/people.csv", None).map(|_| ()).unwrap_err();
+    assert!(url.advice().is_some_and(|advice| advice.starts_with("inputs are files, not URLs")));
     let refused = Source::file(folder.path(), None).map(|_| ()).unwrap_err();
     assert!(refused.to_string().contains(": is a folder, not a file"), "{refused}");
 }

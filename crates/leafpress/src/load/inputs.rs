@@ -23,6 +23,9 @@ use crate::load::rows::TypedFeed;
 
 /// Endings of the names of JSON files.
 const JSON_ENDINGS: [&str; 4] = ["json", "jsonl", "ndjson", "geojsonl"];
+/// Endings of the names of files whose first bytes show their format, with the format's name.
+const BINARY_ENDINGS: [(&str, &str); 3] =
+    [("parquet", "Parquet"), ("arrow", "Arrow"), ("feather", "Arrow")];
 /// Endings of compressed files, which do not show the content's format.
 const PACKED_ENDINGS: [&str; 3] = ["gz", "zst", "zstd"];
 
@@ -48,7 +51,11 @@ impl<'s> Inputs<'s> {
         let mut inputs = Vec::new();
         for mut source in sources {
             let beginning = source.beginning()?;
-            let format = match (kind_of(&beginning), options.format) {
+            let found = kind_of(&beginning);
+            if found.is_none() && options.format.is_none() {
+                refuse_wrong_name(source.name())?;
+            }
+            let format = match (found, options.format) {
                 (Some(kind), _) => Format::Arrow(kind),
                 (None, Some(InputFormat::Json)) => Format::Json,
                 (None, None) if is_json(source.name(), &beginning) => Format::Json,
@@ -122,6 +129,17 @@ impl<'s> Inputs<'s> {
     }
 }
 
+/// Refuses text under the name of a format that is none, such as the page of a failed download.
+fn refuse_wrong_name(name: &str) -> Result<()> {
+    let ending = ending_of(name);
+    let Some((_, format)) = BINARY_ENDINGS.iter().find(|(it, _)| *it == ending) else {
+        return Ok(());
+    };
+    let reason = format!("has the name of a file of {format}, and does not begin as one");
+    let advice = "see where it comes from; if it is text all the same, say so by ⟦format⟧";
+    Err(Error::input(name, reason).to_do(advice))
+}
+
 /// The input of a load of typed rows; `open` opens each of its sources.
 pub fn typed<'l, I, S: RowSource + 'l>(
     options: &'l LoadOptions,
@@ -168,12 +186,7 @@ fn arrow<'s>(options: &LoadOptions, source: Source<'s>, kind: Kind) -> Result<Ar
 
 /// Returns true if a text is JSON: an object at its start, or an array of objects.
 fn is_json(name: &str, beginning: &[u8]) -> bool {
-    let name = name.to_ascii_lowercase();
-    let mut parts = name.split('.').skip(1).collect::<Vec<_>>();
-    while parts.last().is_some_and(|ending| PACKED_ENDINGS.contains(ending)) {
-        parts.pop();
-    }
-    if parts.last().is_some_and(|ending| JSON_ENDINGS.contains(ending)) {
+    if JSON_ENDINGS.contains(&ending_of(name).as_str()) {
         return true;
     }
     let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
@@ -183,6 +196,16 @@ fn is_json(name: &str, beginning: &[u8]) -> bool {
         Some(b'[') => second(text) == Some(b'{'),
         _ => false,
     }
+}
+
+/// The ending of a name, in small letters, without those of compression.
+fn ending_of(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    let mut endings = name.split('.').skip(1).collect::<Vec<_>>();
+    while endings.last().is_some_and(|ending| PACKED_ENDINGS.contains(ending)) {
+        endings.pop();
+    }
+    endings.pop().unwrap_or_default().to_owned()
 }
 
 /// Name of the table: given, or made from the input's name. A byte of a file's name that is not
