@@ -250,8 +250,10 @@ impl Agreement {
 
     /// Returns true if a row without its parent, which is looked for in the end only, shares a key
     /// with another new row: then it depends on the order which of the two is there in the end.
+    /// One statement of an upsert looks in the end, too, and SQLite after each row of the judge.
     fn has_orphan_with_a_repeated_key(&self, database: &Connection) -> bool {
-        if !(self.has_parent && self.deferred) {
+        let in_the_end = self.deferred || self.into == IntoTable::Upsert;
+        if !(self.has_parent && in_the_end) {
             return false;
         }
         let sql = "SELECT DISTINCT info.name FROM pragma_index_list('t') list,
@@ -405,6 +407,30 @@ fn a_dry_run_leaves_a_log_as_it_is() {
     let mut after = bytes_of(&left);
     after.retain(|(name, _)| !name.ends_with("-shm"));
     assert_eq!(after, before);
+}
+
+/// A foreign key of an upsert is checked once all rows are there, whether or not another row is
+/// refused.
+#[test]
+fn a_row_without_its_parent_stays_if_a_later_row_of_the_upsert_changes_it() {
+    for (others, refused) in [("", 0), ("9,1\n", 1), ("3,8\n", 1), ("9,1\n3,8\n", 2)] {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let database = Connection::open(&path).unwrap();
+        let table = "CREATE TABLE t (k INTEGER PRIMARY KEY CHECK (k <> 9), p REFERENCES parent(k))";
+        database.execute_batch(&format!("{PARENTS} {table}; INSERT INTO t VALUES (1, 1)")).unwrap();
+        let input = folder.path().join("in.csv");
+        fs::write(&input, format!("k,p\n1,7\n2,8\n{others}2,5\n1,2\n")).unwrap();
+        let loader = || Loader::new(&path).table("t").into_table(IntoTable::Upsert);
+        let dry = loader().dry_run_file(&input).unwrap();
+        assert_eq!(dry.would_reject, refused, "{others:?} {:?}", dry.rejects);
+        let skip = OnError::Skip { rejects: None, max_rejects: None };
+        let report = loader().on_error(skip).load_file(&input).unwrap();
+        assert_eq!(report.rows_rejected, refused, "{others:?} {:?}", report.rejects);
+        let sql = "SELECT group_concat(k || '|' || p, ',') FROM t";
+        let rows: String = database.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, "1|2,2|5", "{others:?}");
+    }
 }
 
 fn cases() -> u32 {

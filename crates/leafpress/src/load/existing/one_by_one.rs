@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A row stays if SQLite takes it after the rows before it that stay. Some foreign keys can hold
-//! only when all rows are there, as they are deferred or refer to the table itself. They are
-//! checked at the end, as SQLite does for one statement. A row whose foreign key then has no parent
+//! only when all rows are there, as they are deferred, refer to the table itself, or a later row of
+//! an upsert changes them. They are checked at the end, as SQLite does for one statement. A row whose foreign key then has no parent
 //! row goes, with all rows that refer to it. The rest is inserted anew without them, until all
 //! foreign keys hold. So the number of passes does not grow with the length of a chain of such
 //! rows. While rows go whose keys other rows wait for, the first passes go back one step of a
@@ -151,7 +151,8 @@ impl<'o> OneByOne<'o> {
     fn new(insert: &'o Insert<'o>, refusals: &Refusals<'_>) -> Result<Self> {
         let refused = |error| insert.target.refused("insert the rows", error);
         let declared = &insert.declared;
-        let defers = declared.has_deferred_keys || insert.mode == InsertMode::Replace;
+        let mode_defers = matches!(insert.mode, InsertMode::Replace | InsertMode::Upsert);
+        let defers = declared.has_deferred_keys || mode_defers;
         let keys_in_the_end = declared.is_child && (defers || declared.refers_to_itself());
         let (mut returning, mut references) = (String::new(), None);
         if keys_in_the_end {
