@@ -1,10 +1,11 @@
 """Cuts the network of a real cluster of rqlite under load, and checks that each acknowledged call is there
-once, and that no call takes longer than a limit.
+once, and that no call takes longer than a limit. First under callers of a Writer, then under the producers
+and consumers of a queue, whose rows all nodes must then have alike.
 
 Each node and the callers have a network namespace of their own, joined by a bridge in another one. A
 cut is for one direction between two of them, and is silent: packets go to an address that no card has.
-`make test-rqlite` runs it: RQLITED names the server, EXAMPLE the example rqlite_callers. It needs root
-and `ip`; without them it says "skipped" and why.
+`make test-rqlite` runs it: RQLITED names the server, EXAMPLE and QUEUE the examples rqlite_callers and
+rqlite_queue. It needs root and `ip`; without them it says "skipped" and why.
 """
 
 import argparse
@@ -18,8 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 from rqlite_cluster import NODES, WORST_CALL_MAX_S, found_rqlited
+from rqlite_queue import nodes_are_alike
 
 CALLERS = NODES
 NOWHERE = "02:00:00:00:00:ff"
@@ -105,6 +108,10 @@ class CutCluster:
         done = subprocess.run(self.network.command(node, sys.executable, "-c", ask, url), capture_output=True, text=True)
         return done.stdout if done.returncode == 0 else None
 
+    def rows(self, node, sql):
+        answer = self.get(node, f"/db/query?level=none&q={urllib.parse.quote(sql)}")
+        return json.loads(answer)["results"][0].get("values", [])
+
     def leader(self):
         """The node that leads in the highest term."""
         found = []
@@ -141,17 +148,17 @@ def cuts(network, leader):
     }
 
 
-def run(network, cluster, example, count, seconds, test, seed):
-    """`count` cuts under 64 callers; the example's output and status."""
-    dice = random.Random(seed)
+def cut_under(network, cluster, flags, count, words_for):
+    """Cuts the network `count` times under a load, whose words `words_for` gives by its seconds; its output, its
+    status, and the number of cuts."""
+    words = words_for(int(count * (flags.seconds + 4) + 3))
+    load = subprocess.Popen(network.command(CALLERS, *words), stdout=subprocess.PIPE, text=True)
+    dice = random.Random(flags.seed)
     kinds = []
     while len(kinds) < count:
         names = list(cuts(network, 0))
         dice.shuffle(names)
         kinds += names
-    load_seconds = int(count * (seconds + 4) + 3)
-    command = network.command(CALLERS, example, cluster.url(), 64, load_seconds, test)
-    load = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     done = []
     for kind in kinds[:count]:
         leader = cluster.leader()
@@ -159,7 +166,7 @@ def run(network, cluster, example, count, seconds, test, seed):
             time.sleep(1)
             continue
         cuts(network, leader)[kind]()
-        time.sleep(seconds)
+        time.sleep(flags.seconds)
         network.heal()
         done.append(kind)
         time.sleep(2)
@@ -168,13 +175,25 @@ def run(network, cluster, example, count, seconds, test, seed):
     return output, load.returncode, len(done)
 
 
+def check(found, what, longest, cuts_wanted):
+    """Ends the process if the example has found a fault, or if a call took too long."""
+    output, status, done = found
+    if status != 0:
+        sys.exit(f"{what}: the example has found faults")
+    if done < cuts_wanted // 2:
+        sys.exit(f"only {done} of {cuts_wanted} cuts were made")
+    worst = float(re.search(longest + r" ([0-9.]+) s", output)[1])
+    if worst > WORST_CALL_MAX_S:
+        sys.exit(f"{what}: a call took {worst} s")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cuts", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=4, help="how long each cut lasts")
     parser.add_argument("--seed", type=int, default=1)
     flags = parser.parse_args()
-    rqlited, example = found_rqlited(), os.environ["EXAMPLE"]
+    rqlited = found_rqlited()
     if os.name != "posix" or os.geteuid() != 0 or not shutil.which("ip"):
         print("skipped: partitions need root and ip, for namespaces of the network")
         return
@@ -184,16 +203,15 @@ def main():
         try:
             network.make()
             cluster = CutCluster(network, rqlited, pathlib.Path(folder))
-            output, status, done = run(network, cluster, example, flags.cuts, flags.seconds, "audit", flags.seed)
-            if status != 0:
-                sys.exit("calls were lost, or applied twice")
-            if done < flags.cuts // 2:
-                sys.exit(f"only {done} of {flags.cuts} cuts were made")
-            worst = float(re.search(r"worst call ([0-9.]+) s", output)[1])
-            if worst > WORST_CALL_MAX_S:
-                sys.exit(f"a call took {worst} s")
+            callers, queue = os.environ["EXAMPLE"], os.environ["QUEUE"]
+            url = cluster.url()
+            found = cut_under(network, cluster, flags, flags.cuts, lambda it: [callers, url, 64, it, "audit"])
+            check(found, "Writer", "worst call", flags.cuts)
+            found = cut_under(network, cluster, flags, flags.cuts, lambda it: [queue, "audit", url, it])
+            check(found, "Queue", "the longest call:", flags.cuts)
+            nodes_are_alike(cluster.rows)
             # Without the rows of groups, the same cuts must be found out.
-            output, status, _ = run(network, cluster, example, 7, flags.seconds, "control", flags.seed)
+            output, status, _ = cut_under(network, cluster, flags, 7, lambda it: [callers, url, 64, it, "control"])
             if status == 0 or re.search(r"twice (\d+)", output)[1] == "0":
                 sys.exit("the cuts test nothing: without the rows of groups no call was applied twice")
             print("the control was applied twice, as it must be")

@@ -23,8 +23,9 @@ from rqlite_load import Node
 LONGEST_CALL_MAX = 10.0
 
 
-def query(cluster, node, sql, level):
-    url = f"http://127.0.0.1:{cluster.http[node]}/db/query?level={level}"
+def rows(cluster, node, sql):
+    """The rows that a node has itself."""
+    url = f"http://127.0.0.1:{cluster.http[node]}/db/query?level=none"
     request = urllib.request.Request(url, json.dumps([[sql]]).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.loads(answer.read())["results"][0].get("values", [])
@@ -45,11 +46,12 @@ def kill_leaders(cluster, example, kills):
     assert longest <= LONGEST_CALL_MAX, f"a call took {longest} s"
 
 
-def nodes_are_alike(cluster):
-    """Each node has carried out the statements by itself: their rows are the same, times too."""
+def nodes_are_alike(rows_of):
+    """Each node has carried out the statements by itself: their rows are the same, times too.
+    `rows_of(node, sql)` asks one."""
     time.sleep(1)
     for table in ("leafpress_job", "leafpress_key", "leafpress_attempt", "leafpress_queue"):
-        contents = [query(cluster, node, f"SELECT * FROM {table}", "none") for node in range(NODES)]
+        contents = [rows_of(node, f"SELECT * FROM {table}") for node in range(NODES)]
         assert all(content == contents[0] for content in contents), table
     print("all nodes have the same rows")
 
@@ -82,9 +84,30 @@ def command(cluster):
     done = json.loads(leafpress("work", url, "mail", "--until-empty", "--json", "--exec", "cat"))
     assert done["done"] == 1, done
     leafpress("claim", url, "nothing", status=3)
-    for words in (["list", url, "mail"], ["purge", url, "mail", "--state", "dead"], ["retry", url, "1"]):
-        assert subprocess.run([os.environ["LEAFPRESS"], "queue", *words], capture_output=True).returncode == 3
+    look_and_repair(url)
+    leafpress("schedule", "add", url, "mail", "nightly", "0 3 * * *", status=3)
     print("the command works on a cluster")
+
+
+def look_and_repair(url):
+    """A dead letter is found, shown and tried again; jobs are removed; settings change."""
+    job = leafpress("push", url, "letters", "broken").strip()
+    leafpress("fail", url, leafpress("claim", url, "letters").split("\t")[0], "--reason", "no such address")
+    dead = json.loads(leafpress("list", url, "letters", "--state", "dead", "--json"))["jobs"]
+    assert [(it["id"], it["error"]) for it in dead] == [(int(job), "no such address")], dead
+    shown = json.loads(leafpress("show", url, job, "--json"))
+    assert (shown["job"]["text"], shown["attempts"][0]["outcome"]) == ("broken", "failed"), shown
+    leafpress("show", url, "4711", status=3)
+    assert "retried" in leafpress("retry", url, job)
+    leafpress("retry", url, job, status=3)
+    leafpress("fail", url, leafpress("claim", url, "letters").split("\t")[0], "--reason", "again")
+    assert json.loads(leafpress("retry", url, "letters", "--all-dead", "--json")) == {"retried": 1}
+    leafpress("push", url, "letters", "two", "three")
+    assert "removed" in leafpress("remove", url, job)
+    assert json.loads(leafpress("purge", url, "letters", "--state", "ready", "--yes", "--json")) == {"removed": 2}
+    changed = json.loads(leafpress("settings", url, "letters", "--attempts", "3", "--json"))
+    assert changed["attempts_max"] == 3, changed
+    assert json.loads(leafpress("list", url, "letters", "--json"))["jobs"] == []
 
 
 def backup_is_a_file(cluster, folder):
@@ -144,7 +167,7 @@ def main():
             command(cluster)
             backup_is_a_file(cluster, folder)
             kill_leaders(cluster, example, flags.kills)
-            nodes_are_alike(cluster)
+            nodes_are_alike(lambda node, sql: rows(cluster, node, sql))
         finally:
             cluster.close()
 

@@ -14,7 +14,7 @@ use crate::answer::{Fate, fate};
 /// The longest time for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// The longest time for a request with its answer.
-pub const REQUEST_MAX: Duration = Duration::from_secs(10);
+const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Two nodes that call each other the leader must not send a request back and forth for ever.
 const REDIRECTS_MAX: usize = 4;
 
@@ -42,13 +42,13 @@ impl Client {
     }
 
     /// Sends statements as one transaction, to one node; after a failure the next request goes to
-    /// another node.
-    pub fn execute(&mut self, statements: &[Value]) -> Fate {
+    /// another node. `limit`: the longest time for the answer.
+    pub fn execute(&mut self, statements: &[Value], limit: Duration) -> Fate {
         let texts: Vec<String> = statements.iter().map(Value::to_string).collect();
-        self.execute_texts(&texts, REQUEST_MAX)
+        self.execute_texts(&texts, limit)
     }
 
-    /// As [`execute`](Self::execute), of statements in JSON, with the longest time for an answer.
+    /// As [`execute`](Self::execute), of statements in JSON.
     pub fn execute_texts<T: AsRef<str>>(&mut self, statements: &[T], limit: Duration) -> Fate {
         let bytes: usize = statements.iter().map(|it| it.as_ref().len() + 1).sum();
         let mut body = String::with_capacity(bytes + 2);

@@ -20,6 +20,7 @@
 //! | `declared` | a table that is on the cluster |
 //! | `runs` | calls of one INSERT as one statement, with the counts of each |
 //! | `target` | groups, each applied once |
+//! | `patience` | times between attempts of one request |
 //! | `node` | questions to one node |
 //! | `boot` | a file as the content of a new cluster |
 //! | `queue` | durable jobs on a cluster |
@@ -41,6 +42,7 @@ mod declared;
 mod limits;
 pub mod load;
 mod node;
+mod patience;
 mod queue;
 mod runs;
 mod statement;

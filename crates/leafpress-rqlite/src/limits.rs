@@ -10,6 +10,3 @@ pub const PARAMETERS_MAX: usize = 30_000;
 pub const ROWS_MAX: usize = 500;
 /// Rows of old groups stay so long: no request can arrive later than that.
 pub const KEPT: Duration = Duration::from_secs(15 * 60);
-/// Time for the first answer to a group; each further one has twice as much. A node that is cut off
-/// does not say so, and the next one may lead.
-pub const PATIENCE: Duration = Duration::from_millis(2_500);

@@ -21,7 +21,8 @@ use serde_json::Value as Json;
 use crate::answer::Counts;
 use crate::client::Client;
 use crate::declared::Declared;
-use crate::limits::{PARAMETERS_MAX, PATIENCE, ROWS_MAX};
+use crate::limits::{PARAMETERS_MAX, ROWS_MAX};
+use crate::patience::ANSWER_MIN;
 
 /// Columns beyond these have no bit in [`Plain::nulls`].
 const COLUMNS_MAX: usize = 128;
@@ -173,7 +174,7 @@ impl Tables {
         if self.known.len() >= TABLES_MAX {
             self.forget();
         }
-        if let Ok(rows) = client.rows(SCHEMA, &[&plain.table], PATIENCE) {
+        if let Ok(rows) = client.rows(SCHEMA, &[&plain.table], ANSWER_MIN) {
             self.known.insert(plain.table.clone(), facts(&rows));
         }
     }

@@ -24,7 +24,8 @@ use serde_json::{Value, json};
 use crate::address::Address;
 use crate::answer::{Counts, Fate};
 use crate::client::{Client, Unread};
-use crate::limits::{CALL_BYTES_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, PATIENCE, ROWS_MAX};
+use crate::limits::{CALL_BYTES_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX};
+use crate::patience::Patience;
 use crate::runs::{Plain, Plan, Tables};
 use crate::statement::{Prepared, prepare};
 
@@ -32,8 +33,8 @@ use crate::statement::{Prepared, prepare};
 const DELETE_EVERY: u64 = 64;
 const DELETED_MAX: u32 = 1_000;
 
-/// The longest time for an answer to a request that is sent again.
-const REQUEST_MAX: Duration = Duration::from_secs(20);
+/// Time for the answer to a query, which may read all of a table.
+const QUERY_MAX: Duration = Duration::from_secs(20);
 
 /// An election takes less.
 const ELECTION_MAX: Duration = Duration::from_secs(10);
@@ -181,7 +182,7 @@ impl RqliteTarget {
     pub(crate) fn read(&mut self, sql: &str, parameters: &[&str]) -> Result<Vec<Value>> {
         let end = Instant::now() + ELECTION_MAX;
         loop {
-            match self.client.rows(sql, parameters, REQUEST_MAX) {
+            match self.client.rows(sql, parameters, QUERY_MAX) {
                 Ok(rows) => return Ok(rows),
                 Err(Unread::Refused(reason)) => return Err(of_sqlite(&reason)),
                 Err(Unread::Unanswered(reason)) if Instant::now() > end => {
@@ -294,13 +295,12 @@ impl RqliteTarget {
         begun: Instant,
         slot: &mut Slot,
     ) -> Result<Fate, String> {
-        let mut pause = Duration::from_millis(5);
-        let mut patience = PATIENCE;
+        let mut patience = Patience::new();
         loop {
             let fate = if self.has_table {
-                self.client.execute_texts(statements, patience)
+                self.client.execute_texts(statements, patience.answer_max())
             } else {
-                match self.client.execute(&[json!(TABLE), json!(INDEX)]) {
+                match self.client.execute(&[json!(TABLE), json!(INDEX)], patience.answer_max()) {
                     Fate::Applied(_) => {
                         self.has_table = true;
                         continue;
@@ -319,9 +319,7 @@ impl RqliteTarget {
             if begun.elapsed() >= limit {
                 return Ok(fate);
             }
-            sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(250));
-            patience = (patience * 2).min(REQUEST_MAX);
+            patience.pause();
         }
     }
 
@@ -391,8 +389,10 @@ impl RqliteTarget {
     fn applied(&mut self, begun: Instant, slot: &Slot, reason: String) -> End {
         let sql = "SELECT attempt, counts FROM _leafpress_applied WHERE session=? AND number=?+0";
         let (session, number) = (self.session.clone(), self.number.to_string());
+        let mut patience = Patience::new();
         loop {
-            if let Ok(rows) = self.client.rows(sql, &[&session, &number], PATIENCE) {
+            let keys = [session.as_str(), number.as_str()];
+            if let Ok(rows) = self.client.rows(sql, &keys, patience.answer_max()) {
                 let row = rows.first();
                 let attempt = row.and_then(|row| Some(row.get(0)?.as_u64()? as usize));
                 let text = row.and_then(|row| row.get(1)?.as_str());
@@ -411,7 +411,7 @@ impl RqliteTarget {
             if begun.elapsed() > self.time_limit {
                 return End::Unknown(reason);
             }
-            sleep(Duration::from_millis(50));
+            patience.pause();
         }
     }
 

@@ -9,7 +9,6 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use leafpress::{Error, Result};
@@ -21,6 +20,7 @@ use super::request::{Level, Reply, read, transact};
 use super::sql;
 use crate::answer::Fate;
 use crate::client::Client;
+use crate::patience::{ANSWER_MIN, Patience};
 
 /// Rows of groups stay so long: no request can arrive later than that.
 const KEPT_MS: i64 = 15 * 60 * 1_000;
@@ -32,8 +32,6 @@ const NO_NODE_MAX: Duration = Duration::from_secs(10);
 /// The time for which a group waits for as many calls as the one before had: their callers have just
 /// been answered.
 const GATHER_MAX: Duration = Duration::from_millis(1);
-const PAUSE_MIN: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// The state of a session.
 pub struct Engine {
@@ -112,19 +110,17 @@ impl Engine {
     }
 
     fn end_of(&mut self, group: &Group) -> End {
-        let begun = Instant::now();
+        let mut patience = Patience::new();
         let mut may_be_applied = false;
-        let mut pause = PAUSE_MIN;
         self.number += 1;
         loop {
-            let limit = if may_be_applied { self.time_limit } else { self.no_node_max() };
-            let reason = match self.send(group) {
+            let reason = match self.send(group, patience.answer_max()) {
                 Reply::Done(rows) => match self.applied(rows) {
                     Some((steps, claimed)) => return End::Applied(steps, claimed),
-                    None => return self.recover(group, begun, "the answer cannot be read"),
+                    None => return self.recover(group, patience, "the answer cannot be read"),
                 },
                 Reply::Rejected(Some(0), reason) if reason.contains("_leafpress_queue_group.") => {
-                    return self.recover(group, begun, &reason);
+                    return self.recover(group, patience, &reason);
                 }
                 Reply::Rejected(_, reason) if reason.contains("no such table") => {
                     // The database was replaced by another one.
@@ -144,14 +140,14 @@ impl Engine {
                     reason
                 }
             };
-            if begun.elapsed() >= limit {
+            let limit = if may_be_applied { self.time_limit } else { self.no_node_max() };
+            if patience.elapsed() >= limit {
                 return if may_be_applied { End::Unknown(reason) } else { End::NotTaken(reason) };
             }
             if !self.has_dedupe {
                 self.number += 1;
             }
-            sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
+            patience.pause();
         }
     }
 
@@ -159,8 +155,8 @@ impl Engine {
         self.time_limit.min(NO_NODE_MAX)
     }
 
-    /// Sends the group once.
-    fn send(&mut self, group: &Group) -> Reply {
+    /// Sends the group once. `limit`: the longest time for the answer.
+    fn send(&mut self, group: &Group, limit: Duration) -> Reply {
         let now_ms = match self.now_ms() {
             Ok(now_ms) => now_ms,
             Err(reply) => return reply,
@@ -180,7 +176,7 @@ impl Engine {
         writes.extend(group.writes(now_ms));
         writes.extend(sql::ANSWER.map(|sql| json!([sql, self.session, self.number])));
         let queries = self.queries(group);
-        let reply = transact(&mut self.client, &writes, &queries);
+        let reply = transact(&mut self.client, &writes, &queries, limit);
         if measures_anew && matches!(reply, Reply::Done(_)) {
             self.clock.measured_anew();
         }
@@ -206,24 +202,21 @@ impl Engine {
     }
 
     /// Reads the answer of a group that was applied.
-    fn recover(&mut self, group: &Group, begun: Instant, reason: &str) -> End {
+    fn recover(&mut self, group: &Group, mut patience: Patience, reason: &str) -> End {
         let queries = self.queries(group);
-        let mut pause = PAUSE_MIN;
         loop {
-            match read(&mut self.client, Level::Strong, &queries) {
+            match read(&mut self.client, Level::Strong, &queries, patience.answer_max()) {
                 Ok(rows) => {
                     return match self.applied(rows) {
                         Some((steps, claimed)) => End::Applied(steps, claimed),
                         None => End::Unknown(reason.to_owned()),
                     };
                 }
-                Err(error) if error.is_final || begun.elapsed() >= self.time_limit => {
+                Err(error) if error.is_final || patience.elapsed() >= self.time_limit => {
                     return End::Unknown(error.reason);
                 }
-                Err(_) => {}
+                Err(_) => patience.pause(),
             }
-            sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
@@ -231,7 +224,7 @@ impl Engine {
     fn now_ms(&mut self) -> Result<i64, Reply> {
         if !self.clock.is_fresh() {
             let not_taken = |reason, is_final| Reply::NotTaken { reason, is_final };
-            match read(&mut self.client, Level::Weak, &[json!([sql::CLOCK])]) {
+            match read(&mut self.client, Level::Weak, &[json!([sql::CLOCK])], ANSWER_MIN) {
                 Ok(rows) => {
                     let now_ms = rows.first().and_then(|rows| rows.first()?.get(0)?.as_i64());
                     self.clock.set(now_ms.ok_or_else(|| {
@@ -246,7 +239,7 @@ impl Engine {
 
     /// Makes the tables if they are missing.
     fn make_tables(&mut self) -> Result<(), String> {
-        match self.client.execute(&sql::make_tables()) {
+        match self.client.execute(&sql::make_tables(), ANSWER_MIN) {
             Fate::Rejected(_, reason) => Err(reason),
             _ => Ok(()),
         }
@@ -274,41 +267,37 @@ impl Engine {
     }
 
     fn read_until_done(&mut self, queries: &[Value]) -> Result<Vec<Vec<Value>>, String> {
-        let begun = Instant::now();
-        let mut pause = PAUSE_MIN;
+        let mut patience = Patience::new();
         loop {
-            match read(&mut self.client, Level::Weak, queries) {
+            match read(&mut self.client, Level::Weak, queries, patience.answer_max()) {
                 Ok(rows) => return Ok(rows),
-                Err(error) if error.is_final || begun.elapsed() >= self.no_node_max() => {
+                Err(error) if error.is_final || patience.elapsed() >= self.no_node_max() => {
                     return Err(error.reason);
                 }
-                Err(_) => {}
+                Err(_) => patience.pause(),
             }
-            sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
     /// Carries out statements that may be carried out twice.
     fn repeat(&mut self, submitted: &Submitted) {
         let Call::Repeatable(statements) = &submitted.call else { return };
-        let begun = Instant::now();
-        let mut pause = PAUSE_MIN;
+        let mut patience = Patience::new();
         let answer = loop {
-            let (reason, is_final, is_known) = match self.client.execute(statements) {
+            let fate = self.client.execute(statements, patience.answer_max());
+            let (reason, is_final, is_known) = match fate {
                 Fate::Applied(_) => break Ok(Answer::Rows(Vec::new())),
                 Fate::Rejected(_, reason) => break Err(rejected(&reason)),
                 Fate::NotTaken(reason) => (reason, false, true),
                 Fate::Denied(reason) => (reason, true, true),
                 Fate::Unknown(reason) => (reason, false, false),
             };
-            if is_final || begun.elapsed() >= self.time_limit {
+            if is_final || patience.elapsed() >= self.time_limit {
                 let error =
                     if is_known { not_taken } else { |it: &str| Error::unknown_outcome(it) };
                 break Err(error(&reason));
             }
-            sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
+            patience.pause();
         };
         let _ = submitted.answer.send(answer);
     }

@@ -186,6 +186,9 @@ impl Group {
         let mut writes = Vec::new();
         if !self.settles.is_empty() {
             writes.push(json!([sql::SETTLE, json!(self.settles).to_string(), now_ms]));
+            if self.settles.iter().any(|settle| settle[0] == "retry") {
+                writes.push(json!([sql::FORGET_EXPIRY, now_ms]));
+            }
         }
         for queue in self.lanes.keys() {
             let due = [sql::LEASE_ENDS, sql::DUE, sql::EXPIRIES];
@@ -393,7 +396,7 @@ pub fn payload_text(payload: &Payload) -> String {
     }
 }
 
-fn payload(text: &str) -> Option<Payload> {
+pub fn payload(text: &str) -> Option<Payload> {
     if let Some(json) = text.strip_prefix('t') {
         return Some(Payload::Json(json.to_owned()));
     }
@@ -418,6 +421,51 @@ mod tests {
             assert_eq!(payload(&payload_text(&known)), Some(known));
         }
         assert_eq!((payload("x1"), payload("xg0"), payload("")), (None, None, None));
+    }
+
+    /// The statements of a group that claims from two queues, each with leases that have ended.
+    #[test]
+    fn leases_of_two_queues_end_in_one_group() {
+        use leafpress::rusqlite::{Connection, params_from_iter, types::Value as Sql};
+
+        let database = Connection::open_in_memory().expect("a database");
+        let run = |statement: &Value| {
+            let parts = statement.as_array().expect("a statement");
+            let values = parts[1..].iter().map(|value| match value {
+                Value::Null => Sql::Null,
+                Value::String(text) => Sql::Text(text.clone()),
+                number => Sql::Integer(number.as_i64().expect("an integer")),
+            });
+            let mut sql = database.prepare(parts[0].as_str().expect("SQL")).expect("a statement");
+            sql.execute(params_from_iter(values)).map(drop)
+        };
+        let jobs = "INSERT INTO leafpress_job(queue, state, priority, due_at_ms, changed_at_ms,
+                pushed_at_ms, claims, releases, payload, lease_ms)
+             SELECT queue.id, 1, 0, 5 - value, 0, 0, 1, 0, 'x', 1
+             FROM leafpress_queue AS queue, json_each('[1,2,3]')";
+        for statement in sql::make_tables() {
+            run(&statement).expect("a table");
+        }
+        for name in ["a", "b"] {
+            run(&json!(["INSERT INTO leafpress_queue(name) VALUES (?1)", name])).expect("a queue");
+        }
+        run(&json!([jobs])).expect("jobs");
+        let mut group = Group::default();
+        for queue in [1, 2] {
+            let call = Call::Claim(ClaimCall { queue, jobs_max: 9, lease_ms: None, worker: None });
+            let answer = std::sync::mpsc::channel().0;
+            assert!(group.take(Submitted { call, answer }).is_ok());
+        }
+        for statement in group.writes(10) {
+            run(&statement).expect("a statement of the group");
+        }
+        let ended = "SELECT group_concat(job, ' ') FROM (
+             SELECT job FROM _leafpress_queue_step WHERE kind = 2 ORDER BY op)";
+        let ended: String = database.query_row(ended, [], |row| row.get(0)).expect("jobs");
+        assert_eq!(ended, "3 2 1 6 5 4", "those that ended first come first");
+        let claimed = "SELECT count(*) FROM leafpress_job WHERE claims = 2";
+        let claimed: i64 = database.query_row(claimed, [], |row| row.get(0)).expect("a count");
+        assert_eq!(claimed, 6);
     }
 
     #[test]

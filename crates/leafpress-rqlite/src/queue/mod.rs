@@ -18,9 +18,11 @@
 //!
 //! Must never: claim jobs of a queue that has settings which are not kept here.
 
+mod admin;
 mod clock;
 mod engine;
 mod group;
+mod inspect;
 mod request;
 mod settings;
 mod sql;
@@ -141,6 +143,14 @@ impl RqliteQueues {
     /// on a cluster, or if no node answers.
     pub fn open(&self, name: &str) -> Result<RqliteQueue> {
         settings::open(self, name, true)
+    }
+
+    /// The queue that a job is in; `None` if there is no such job.
+    ///
+    /// # Errors
+    /// If the cluster cannot be read; as [`open`](Self::open), for that queue.
+    pub fn queue_of(&self, job: i64) -> Result<Option<RqliteQueue>> {
+        settings::queue_of(self, job)
     }
 
     /// The queue of this name, which must be there.

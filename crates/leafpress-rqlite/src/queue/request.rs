@@ -3,10 +3,12 @@
 //! Must never: call a transaction rejected that was committed. rqlite commits though a query in
 //! it has failed.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::answer::{Fate, fate};
-use crate::client::{Client, REQUEST_MAX};
+use crate::client::Client;
 
 /// The meaning of the answer to a transaction.
 #[derive(Debug)]
@@ -21,10 +23,15 @@ pub enum Reply {
     NotTaken { reason: String, is_final: bool },
 }
 
-/// Sends `writes` and then `queries` as one transaction.
-pub fn transact(client: &mut Client, writes: &[Value], queries: &[Value]) -> Reply {
+/// Sends `writes` and then `queries` as one transaction. `limit`: the longest time for the answer.
+pub fn transact(
+    client: &mut Client,
+    writes: &[Value],
+    queries: &[Value],
+    limit: Duration,
+) -> Reply {
     let all: Vec<&Value> = writes.iter().chain(queries).collect();
-    let posted = client.post("/db/request?transaction", &json!(all).to_string(), REQUEST_MAX);
+    let posted = client.post("/db/request?transaction", &json!(all).to_string(), limit);
     let fate = match &posted {
         Ok((status, body)) => fate(*status, body, all.len()),
         Err(fate) => fate.clone(),
@@ -58,7 +65,7 @@ pub enum Level {
     Weak,
 }
 
-/// The rows of each query.
+/// The rows of each query. `limit`: the longest time for the answer.
 ///
 /// # Errors
 /// Why there are none.
@@ -66,12 +73,13 @@ pub fn read(
     client: &mut Client,
     level: Level,
     queries: &[Value],
+    limit: Duration,
 ) -> Result<Vec<Vec<Value>>, NotRead> {
     let path = match level {
         Level::Strong => "/db/query?level=strong",
         Level::Weak => "/db/query?level=weak",
     };
-    let answer = client.post(path, &json!(queries).to_string(), REQUEST_MAX);
+    let answer = client.post(path, &json!(queries).to_string(), limit);
     let (status, body) = match answer {
         Ok(answer) => answer,
         Err(Fate::Unknown(reason) | Fate::NotTaken(reason)) => {

@@ -24,6 +24,8 @@ const VERSION: &str = "SELECT version FROM leafpress_schema WHERE part = 'queue'
 const QUEUE: &str = "SELECT id, rate_jobs IS NOT NULL OR group_rate_jobs IS NOT NULL,
          EXISTS (SELECT 1 FROM leafpress_schedule WHERE queue = leafpress_queue.id)
      FROM leafpress_queue WHERE name = ?1";
+const QUEUE_OF: &str = "SELECT queue.name FROM leafpress_job AS job
+     JOIN leafpress_queue AS queue ON queue.id = job.queue WHERE job.id = ?1";
 const NAMES: &str = "SELECT name FROM leafpress_queue ORDER BY name";
 const MAKE: &str = "INSERT INTO leafpress_queue(name) VALUES (?1) ON CONFLICT(name) DO NOTHING";
 const SETTINGS: &str = "SELECT lease_ms, attempts_max, backoff_first_ms, backoff_factor,
@@ -97,13 +99,8 @@ pub fn open(queues: &RqliteQueues, name: &str, makes: bool) -> Result<RqliteQueu
     if name.is_empty() {
         return Err(Error::misuse("a queue needs a name").on_disk("nothing was changed"));
     }
-    let tables = Tables::of(queues)?;
-    tables.check()?;
-    if tables.version.is_none() && !makes {
+    if !has_tables(queues, makes)? {
         return Err(no_such_queue(name));
-    }
-    if !tables.is_whole {
-        queues.repeatable(sql::make_tables())?;
     }
     if let Some(queue) = find(queues, name)? {
         return Ok(queue);
@@ -113,6 +110,27 @@ pub fn open(queues: &RqliteQueues, name: &str, makes: bool) -> Result<RqliteQueu
     }
     queues.repeatable(vec![json!([MAKE, name])])?;
     find(queues, name)?.ok_or_else(confused)
+}
+
+/// The queue that a job is in.
+pub fn queue_of(queues: &RqliteQueues, job: i64) -> Result<Option<RqliteQueue>> {
+    if !has_tables(queues, false)? {
+        return Ok(None);
+    }
+    let rows = queues.read(vec![json!([QUEUE_OF, job])])?;
+    let name = rows.first().and_then(|rows| rows.first()?.get(0)?.as_str());
+    name.map_or(Ok(None), |name| find(queues, name))
+}
+
+/// Returns true if the tables are there, or if `makes`. Those that are missing then are made.
+fn has_tables(queues: &RqliteQueues, makes: bool) -> Result<bool> {
+    let tables = Tables::of(queues)?;
+    tables.check()?;
+    let has = makes || tables.version.is_some();
+    if has && !tables.is_whole {
+        queues.repeatable(sql::make_tables())?;
+    }
+    Ok(has)
 }
 
 fn find(queues: &RqliteQueues, name: &str) -> Result<Option<RqliteQueue>> {

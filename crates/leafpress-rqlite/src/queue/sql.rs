@@ -80,7 +80,31 @@ macro_rules! payload {
     };
 }
 
+/// A column as such a text; `none` stands for NULL.
+macro_rules! as_text {
+    ($column:literal, $none:literal) => {
+        concat!(
+            "CASE typeof(",
+            $column,
+            ") WHEN 'blob' THEN 'x' || hex(",
+            $column,
+            ") WHEN 'null' THEN ",
+            $none,
+            " ELSE 't' || ",
+            $column,
+            " END"
+        )
+    };
+}
+
+/// The result and the payload of a job, as texts.
+pub const VALUES: &str =
+    concat!(as_text!("job.result", "NULL"), ", ", as_text!("job.payload", "NULL"));
+
 /// ?1 the calls, each `[what, job, claim, text, milliseconds, chance]`, ?2 the time.
+///
+/// `retry` and `remove` have no claim: the number in the place of the milliseconds is the queue, and the text
+/// of `remove` may be `[state, time]` in JSON: then the job must be in that state, since before that time.
 ///
 /// The delays of a backoff are multiplied one after the other: rqlite has no `pow`, and it might
 /// differ between machines.
@@ -94,7 +118,7 @@ pub const SETTLE: &str = concat!(
          FROM json_each(?1)),
      judged AS (
          SELECT call.*, job.queue, job.ordering_group, job.unique_key, job.unique_scope,
-             min(queue.keep_done_ms, ",
+             job.claims - job.releases AS attempts, min(queue.keep_done_ms, ",
     longest_ms!(),
     ") AS keep_done_ms, min(queue.keep_dead_ms, ",
     longest_ms!(),
@@ -111,6 +135,11 @@ pub const SETTLE: &str = concat!(
     longest_ms!(),
     " / 4) FROM delay) * (1 + queue.backoff_jitter * (2 * chance - 1))) AS INTEGER)) END AS delay_ms,
              CASE
+                 WHEN what = 'retry'
+                     THEN CASE WHEN job.queue = ms AND job.state = 5 THEN NULL ELSE 'settled' END
+                 WHEN what = 'remove'
+                     THEN CASE WHEN job.queue = ms AND (words IS NULL OR job.state = words->>0
+                         AND coalesce(job.changed_at_ms < words->>1, 1)) THEN NULL ELSE 'settled' END
                  WHEN call.claim < 1 OR call.claim > job.claims OR job.id IS NULL
                      AND call.job NOT BETWEEN 1 AND coalesce((SELECT seq FROM sqlite_sequence
                          WHERE name = 'leafpress_job'), 0) THEN 'never'
@@ -130,16 +159,19 @@ pub const SETTLE: &str = concat!(
      SELECT 1, op, queue, job, claim, verdict,
          CASE WHEN verdict IS NOT NULL OR what = 'extend' THEN NULL
              WHEN what = 'ack' THEN CASE WHEN keep_done_ms > 0 THEN 4 ELSE -1 END
+             WHEN what = 'remove' THEN -1
+             WHEN what = 'retry' THEN CASE WHEN ordering_group IS NULL THEN 0 ELSE 3 END
              WHEN what = 'fail' OR is_last THEN 5
              WHEN what = 'nack' AND delay_ms > 0 THEN 2 ELSE 0 END,
          CASE WHEN what = 'ack' THEN ?2 + keep_done_ms
              WHEN what = 'fail' OR is_last THEN ?2 + keep_dead_ms
              WHEN what = 'nack' THEN ?2 + delay_ms
              WHEN what = 'extend' THEN ?2 + ms ELSE ?2 END,
-         what = 'release',
-         CASE WHEN what = 'ack' THEN NULL
+         CASE what WHEN 'retry' THEN attempts ELSE what = 'release' END,
+         CASE WHEN what IN ('ack', 'retry', 'remove') THEN NULL
              WHEN is_last THEN coalesce(words, 'given back after the last attempt') ELSE words END,
-         CASE WHEN what IN ('ack', 'extend') THEN NULL WHEN what = 'release' THEN 'released'
+         CASE WHEN what IN ('ack', 'extend', 'retry', 'remove') THEN NULL
+             WHEN what = 'release' THEN 'released'
              WHEN what = 'fail' OR is_last THEN 'failed' ELSE 'retried' END,
          words,
          CASE WHEN what = 'ack' THEN ",
@@ -149,6 +181,11 @@ pub const SETTLE: &str = concat!(
          ordering_group, unique_key, unique_scope
      FROM judged"
 );
+
+/// After [`SETTLE`], if there is a `retry`. ?1 the time: an expiry that is over holds no more.
+pub const FORGET_EXPIRY: &str = "UPDATE leafpress_job SET expires_at_ms = NULL
+     WHERE expires_at_ms <= ?1 AND state = 5 AND id IN (
+         SELECT job FROM _leafpress_queue_step WHERE kind = 1 AND next IN (0, 3))";
 
 /// Changes that are due, as many as this of each kind in one group.
 macro_rules! due_max {
@@ -160,7 +197,9 @@ macro_rules! due_max {
 pub const LEASE_ENDS: &str = concat!(
     "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released, error,
          outcome, ordering_group, unique_key, unique_scope)
-     SELECT 2, id, queue, id, CASE WHEN is_last OR is_expired THEN 5 ELSE 0 END,
+     SELECT 2, (SELECT coalesce(max(op), 0) FROM _leafpress_queue_step WHERE kind = 2)
+             + row_number() OVER (ORDER BY due_at_ms, id), queue, id,
+         CASE WHEN is_last OR is_expired THEN 5 ELSE 0 END,
          CASE WHEN is_last OR is_expired THEN ?2 + keep_dead_ms ELSE ?2 END, 0,
          CASE WHEN is_last THEN 'the lease of the last attempt ended without an answer'
              WHEN is_expired THEN 'expired' END,
@@ -261,7 +300,7 @@ pub const APPLY: [&str; 7] = [
     released!("next IN (-1, 4, 5) AND unique_scope IN (0, 1)"),
     "INSERT INTO leafpress_key(queue, key, job, scope)
      SELECT queue, unique_key, job, unique_scope FROM _leafpress_queue_step
-     WHERE next IN (0, 2) AND unique_key IS NOT NULL AND unique_scope IN (0, 1)
+     WHERE next IN (0, 2, 3) AND unique_key IS NOT NULL AND unique_scope IN (0, 1)
      ON CONFLICT(queue, key) DO UPDATE
      SET job = excluded.job, scope = excluded.scope, until_ms = NULL WHERE until_ms <= ?1",
 ];
@@ -339,11 +378,11 @@ macro_rules! fill {
         )
     };
 }
-/// ?1 the time: groups from which a job has gone, or that have a new one.
+/// ?1 the time: groups from which a job has gone, or that have one more.
 pub const FILL: &str = fill!(
     "SELECT DISTINCT queue, ordering_group FROM _leafpress_queue_step
      WHERE ordering_group IS NOT NULL
-         AND (next IN (-1, 4, 5) OR kind = 4 AND verdict IS NULL)"
+         AND (next IN (-1, 3, 4, 5) OR kind = 4 AND verdict IS NULL)"
 );
 /// ?1 the time, ?2 the queue: all its groups.
 pub const FILL_ALL: &str = fill!(
@@ -405,17 +444,18 @@ pub const CLOCK: &str = "SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGE
 pub const READ_ANSWER: &str =
     "SELECT answer FROM _leafpress_queue_group WHERE session = ?1 AND number = ?2";
 /// ?1 session, ?2 number: the jobs that the group has claimed and that still are.
-pub const READ_CLAIMED: &str =
+pub const READ_CLAIMED: &str = concat!(
     "SELECT job.id, job.claims, job.releases, coalesce(job.attempts_max, queue.attempts_max),
          job.ordering_group, job.correlation_id, job.metadata, job.priority, job.pushed_at_ms,
-         job.due_at_ms, queue.name,
-         CASE typeof(job.payload) WHEN 'blob' THEN 'x' || hex(job.payload)
-             WHEN 'null' THEN 'x' ELSE 't' || job.payload END
+         job.due_at_ms, queue.name, ",
+    as_text!("job.payload", "'x'"),
+    "
      FROM json_each((SELECT answer FROM _leafpress_queue_group
          WHERE session = ?1 AND number = ?2)) AS step
      CROSS JOIN leafpress_job AS job ON job.id = step.value->>2 AND job.claims = step.value->>3
      CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
-     WHERE step.value->>0 = 5 AND job.state = 1";
+     WHERE step.value->>0 = 5 AND job.state = 1"
+);
 
 /// ?1 the queue: whether a claim may find a job, by the clock of the leader.
 pub const MAY_HAVE_JOBS: &str =

@@ -283,6 +283,21 @@ fn a_queue_of_a_file_that_was_booted_is_taken_up() {
 }
 
 #[test]
+fn a_node_that_falls_silent_costs_seconds_and_no_outcome() {
+    let server = Server::start(0, 5);
+    let queue = open(&server);
+    queue.push("first").unwrap();
+    for requests in [1, 2] {
+        server.silent.store(requests, Ordering::Relaxed);
+        let begun = Instant::now();
+        let pushed = queue.push("second").unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert_eq!(number(&server, "SELECT count(*) FROM leafpress_job"), pushed.id);
+        assert_eq!(pushed.id, 1 + i64::from(requests));
+    }
+}
+
+#[test]
 fn an_outcome_that_stays_unknown_is_said_to_be_and_no_node_is_told_apart() {
     let nowhere = RqliteQueues::builder("rqlite://127.0.0.1:1".parse().unwrap());
     let queues = nowhere.time_limit(Duration::from_millis(50)).connect().unwrap();

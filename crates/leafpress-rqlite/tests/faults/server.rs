@@ -17,6 +17,8 @@ pub struct Server {
     pub url: String,
     pub database: Arc<Mutex<Connection>>,
     pub faults_in_100: Arc<AtomicU8>,
+    /// Number of the next requests that are applied and never answered, on connections that stay.
+    pub silent: Arc<AtomicU8>,
     /// The clock of both nodes, which is far from that of the clients.
     pub clock_ms: Arc<AtomicI64>,
     /// True once a statement that writes has asked for the time: nodes would differ then.
@@ -38,12 +40,17 @@ enum Fault {
     Late,
     NoLeader,
     ErrorAfter,
+    Silent,
 }
+
+/// Longer than a caller waits.
+const SILENCE: Duration = Duration::from_secs(60);
 
 impl Server {
     pub fn start(faults_in_100: u8, seed: u64) -> Self {
         let faults_in_100 = Arc::new(AtomicU8::new(faults_in_100));
         let connection = Connection::open_in_memory().unwrap();
+        let silent = Arc::new(AtomicU8::new(0));
         let clock_ms = Arc::new(AtomicI64::new(1_000_000_000_000));
         let has_written_time = Arc::new(AtomicBool::new(false));
         set_clock(&connection, &clock_ms, &has_written_time);
@@ -53,7 +60,7 @@ impl Server {
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
         for (at, listener) in listeners.into_iter().enumerate() {
             let (database, random) = (Arc::clone(&database), Arc::clone(&random));
-            let faults = Arc::clone(&faults_in_100);
+            let (faults, silent) = (Arc::clone(&faults_in_100), Arc::clone(&silent));
             std::thread::spawn(move || {
                 for stream in listener.incoming() {
                     let (fault, redirects) = {
@@ -65,8 +72,17 @@ impl Server {
                             Fault::NoLeader,
                             Fault::ErrorAfter,
                         ];
+                        let one_less = |left: u8| left.checked_sub(1);
+                        let is_silent = silent
+                            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+                            .is_ok();
                         let fails = random.u8(..100) < faults.load(Ordering::Relaxed);
-                        (if fails { all[random.usize(..5)] } else { Fault::None }, random.bool())
+                        let fault = match (is_silent, fails) {
+                            (true, _) => Fault::Silent,
+                            (false, true) => all[random.usize(..5)],
+                            (false, false) => Fault::None,
+                        };
+                        (fault, random.bool())
                     };
                     let leader = (at == 1 && redirects).then_some(ports[0]);
                     let database = Arc::clone(&database);
@@ -75,7 +91,7 @@ impl Server {
             });
         }
         let url = format!("rqlite://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
-        Self { url, database, faults_in_100, clock_ms, has_written_time }
+        Self { url, database, faults_in_100, silent, clock_ms, has_written_time }
     }
 }
 
@@ -123,6 +139,10 @@ fn serve(mut stream: TcpStream, database: &Mutex<Connection>, fault: Fault, lead
             drop(stream);
             std::thread::sleep(Duration::from_millis(fastrand::u64(1..40)));
             apply();
+        }
+        Fault::Silent => {
+            apply();
+            std::thread::sleep(SILENCE);
         }
         Fault::NoLeader => answer("503 Unavailable", "", "leader not found"),
         Fault::ErrorAfter => {

@@ -7,12 +7,28 @@
 use std::fmt;
 use std::time::Duration;
 
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params_from_iter};
+
 pub use super::job::When;
+
+use super::admin::ORDER;
+use super::inspect::last_attempt;
 use super::schema::STEPS;
 use super::settle;
-use super::{Claim, ClaimOptions, LeaseLost, Nack, Payload, Pushed, Retry, Token};
+use super::{
+    Attempt, Claim, ClaimOptions, JobInfo, JobState, LeaseLost, ListOptions, Nack, Payload, Purge,
+    Pushed, Retry, Token,
+};
 use crate::error::{Error, Result};
 use crate::times::UnixTime;
+
+/// Columns of a row that [`jobs`] takes, of the tables `leafpress_job AS job` and `leafpress_queue AS queue`. The
+/// result and the payload follow.
+pub const JOB_COLUMNS: &str = super::inspect::JOB_COLUMNS;
+
+/// Rows of the attempts of the job ?1, as [`history`] takes them.
+pub const ATTEMPTS: &str = super::inspect::ATTEMPTS;
 
 /// The version of the tables that [`tables`] makes.
 pub const TABLES_VERSION: usize = STEPS.len();
@@ -67,6 +83,75 @@ pub fn not_good(token: Token, why: Option<LeaseLost>) -> Error {
         Some(why) => settle::lease_lost(token, why),
         None => settle::no_such_claim(token),
     }
+}
+
+/// The terms of a list.
+#[derive(Debug)]
+pub struct Listed<'o> {
+    /// The states of its jobs.
+    pub states: &'o [JobState],
+    /// The ordering group of its jobs.
+    pub group: Option<&'o str>,
+    /// The job behind which it begins.
+    pub after_id: Option<i64>,
+    /// True if the last pushes come first.
+    pub newest_first: bool,
+    /// Largest number of jobs.
+    pub limit: usize,
+    /// True if payloads and results are wanted.
+    pub with_payload: bool,
+}
+
+/// The terms of a list.
+pub fn listed(options: &ListOptions) -> Listed<'_> {
+    let ListOptions { states, group, after_id, newest_first, limit, with_payload } = options;
+    Listed {
+        states,
+        group: group.as_deref(),
+        after_id: *after_id,
+        newest_first: *newest_first,
+        limit: *limit,
+        with_payload: *with_payload,
+    }
+}
+
+/// The states that are purged, in the order in which they are, the age, and the largest number of jobs.
+pub fn purged(purge: &Purge) -> (Vec<JobState>, Option<Duration>, Option<u64>) {
+    let states = ORDER.into_iter().filter(|state| purge.states.contains(state));
+    (states.collect(), purge.older_than, purge.limit)
+}
+
+/// Jobs by their rows.
+///
+/// # Errors
+/// A row has other columns, or other types.
+pub fn jobs(rows: Vec<Vec<Value>>) -> Result<Vec<JobInfo>> {
+    read_rows(rows, JobInfo::from_row)
+}
+
+/// The attempts of a job by their rows, and the one that the job itself tells of.
+///
+/// # Errors
+/// As [`jobs`].
+pub fn history(job: JobInfo, rows: Vec<Vec<Value>>) -> Result<Vec<Attempt>> {
+    let mut attempts = read_rows(rows, Attempt::from_row)?;
+    attempts.extend(last_attempt(job));
+    Ok(attempts)
+}
+
+/// Reads rows that no connection has given as those of one.
+fn read_rows<T>(
+    rows: Vec<Vec<Value>>,
+    read: fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>> {
+    let failed = |source| Error::sqlite("read the queue's jobs", source);
+    let columns = rows.first().map_or(1, Vec::len);
+    let connection = Connection::open_in_memory().map_err(failed)?;
+    let values: Vec<_> = (1..=columns).map(|column| format!("?{column}")).collect();
+    let sql = format!("SELECT {}", values.join(", "));
+    let mut statement = connection.prepare(&sql).map_err(failed)?;
+    let read = |row| statement.query_row(params_from_iter(row), read).map_err(failed);
+    rows.into_iter().map(read).collect()
 }
 
 /// A queue whose jobs a [`Worker`](super::Worker) works off.

@@ -24,8 +24,8 @@ mod with_rqlite {
     use serde::Serialize;
 
     use super::{DoctorFlags, Status, output};
+    use crate::cluster::shown;
     use crate::commands::doctor::finding::{Check, Finding, Verdict};
-    use crate::commands::load::shown;
     use crate::progress::{self, Spinner};
     use crate::{human, summary};
 

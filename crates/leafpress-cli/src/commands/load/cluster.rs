@@ -10,14 +10,6 @@ use leafpress::load::CancelToken;
 use super::Outcome;
 use crate::flags::LoadFlags;
 
-/// The URL without credentials.
-#[cfg(feature = "rqlite")]
-pub fn shown(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("rqlite", url));
-    let place = rest.split('?').next().unwrap_or_default();
-    format!("{scheme}://{}", place.rsplit('@').next().unwrap_or_default())
-}
-
 /// A load into a cluster.
 #[cfg_attr(not(feature = "rqlite"), expect(dead_code, reason = "this build reaches no cluster"))]
 pub struct Load<'a> {
@@ -38,7 +30,8 @@ mod with_rqlite {
     use leafpress_rqlite::load::{Destination, Mode, Way};
     use leafpress_rqlite::{Address, boot};
 
-    use super::{CancelToken, Error, Load, Outcome, Path, shown};
+    use super::{CancelToken, Error, Load, Outcome, Path};
+    use crate::cluster::shown;
     use crate::commands::load::check::is_table;
     use crate::human;
     use crate::loading::is_stdin;

@@ -22,8 +22,6 @@ use crate::{interrupt, output, summary};
 mod check;
 mod cluster;
 
-#[cfg(feature = "rqlite")]
-pub use self::cluster::shown;
 use crate::cluster::url_of;
 
 /// Loads the inputs into one table.

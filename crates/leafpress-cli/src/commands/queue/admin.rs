@@ -4,13 +4,11 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
-use leafpress::path_text;
-use leafpress::queue::{JobState, Purge, Queue};
+use leafpress::queue::{JobState, Purge};
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-use super::place::JobQueue;
-use super::{Database, existing_queue};
+use super::place::{Finder, JobQueue};
 use crate::exit::Status;
 use crate::flags::{
     QueueNamedFlags, QueuePurgeFlags, QueueRemoveFlags, QueueRetryFlags, QueueStateFlag,
@@ -27,14 +25,14 @@ pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
     let all_of = flags.queue().map_err(as_usage_error)?;
     let ids = if all_of.is_some() { Vec::new() } else { flags.ids().map_err(as_usage_error)? };
     let as_json = flags.common.json;
-    let database = match Database::existing(&flags.database, &flags.common) {
-        Ok(database) => database,
+    let finder = match Finder::existing(&flags.database, &flags.common) {
+        Ok(finder) => finder,
         Err(error) => return Ok(output::print_failure(error, as_json)),
     };
     let Some(name) = all_of else {
-        return Ok(each(&database, &ids, as_json, "retried", "not dead", Queue::retry));
+        return Ok(each(&finder, &ids, as_json, "retried", "not dead", JobQueue::retry));
     };
-    let retried = database.queue(name).and_then(|queue| queue.retry_dead(None));
+    let retried = finder.queue(name).and_then(|queue| queue.retry_dead());
     let text = |object: &Value| {
         let jobs = object["retried"].as_u64().unwrap_or_default();
         format!("{} tried again\n", human::counted(jobs, "job is", "jobs are"))
@@ -45,10 +43,10 @@ pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
 
 /// Removes jobs.
 pub fn remove(flags: &QueueRemoveFlags) -> Status {
-    match Database::existing(&flags.database, &flags.common) {
-        Ok(database) => {
+    match Finder::existing(&flags.database, &flags.common) {
+        Ok(finder) => {
             let as_json = flags.common.json;
-            each(&database, &flags.ids, as_json, "removed", "not there", Queue::remove)
+            each(&finder, &flags.ids, as_json, "removed", "not there", JobQueue::remove)
         }
         Err(error) => output::print_failure(error, flags.common.json),
     }
@@ -56,16 +54,16 @@ pub fn remove(flags: &QueueRemoveFlags) -> Status {
 
 /// Does one action to each of the jobs; says of which jobs it was refused.
 fn each(
-    database: &Database,
+    finder: &Finder,
     ids: &[i64],
     as_json: bool,
     done_word: &str,
     not_word: &str,
-    act: impl Fn(&Queue, i64) -> Result<bool>,
+    act: impl Fn(&JobQueue, i64) -> Result<bool>,
 ) -> Status {
     let (mut done, mut not_done) = (Vec::new(), Vec::new());
     for id in ids {
-        let acted = database.queue_of(*id).and_then(|queue| match queue {
+        let acted = finder.queue_of(*id).and_then(|queue| match queue {
             Some(queue) => Ok((act(&queue, *id)?, not_word)),
             None => Ok((false, "not there")),
         });
@@ -73,7 +71,7 @@ fn each(
             Ok((true, _)) => done.push(*id),
             Ok((false, why)) => {
                 not_done.push(*id);
-                output::print_error(&format!("{}: job {id} is {why}", path_text(&database.path)));
+                output::print_error(&format!("{}: job {id} is {why}", finder.database()));
             }
             Err(error) => return stopped_at(error, &done, as_json, done_word),
         }
@@ -105,7 +103,7 @@ fn list(ids: &[i64]) -> String {
 
 /// Removes the jobs in some states.
 pub fn purge(flags: &QueuePurgeFlags) -> Status {
-    let outcome = existing_queue(&flags.place, &flags.common).and_then(|queue| {
+    let outcome = JobQueue::existing(&flags.place, &flags.common).and_then(|queue| {
         confirm(flags, &queue)?;
         let states = flags.state.iter().map(|state| JobState::from(*state));
         let mut purge = Purge::new().states(states);
@@ -123,7 +121,7 @@ pub fn purge(flags: &QueuePurgeFlags) -> Status {
 }
 
 /// Asks before jobs that are not done yet are removed.
-fn confirm(flags: &QueuePurgeFlags, queue: &Queue) -> Result<()> {
+fn confirm(flags: &QueuePurgeFlags, queue: &JobQueue) -> Result<()> {
     let is_harmless =
         |state: &QueueStateFlag| matches!(state, QueueStateFlag::Done | QueueStateFlag::Dead);
     if flags.yes || flags.state.iter().all(is_harmless) {

@@ -6,7 +6,10 @@ use leafpress::Result;
 use leafpress::queue::{Attempt, JobInfo, JobState, ListOptions};
 
 use super::json::{JobObject, Jobs};
+use super::no_such_job;
+use super::place::{Finder, JobQueue};
 use super::view::Looked;
+use crate::cluster::url_of;
 use crate::exit::Status;
 use crate::flags::{QueueListFlags, QueueShowFlags};
 use crate::{output, summary};
@@ -42,6 +45,9 @@ fn jobs(flags: &QueueListFlags) -> Result<Vec<JobInfo>> {
         options = options.after_id(id);
     }
     let place = &flags.place;
+    if url_of(&place.database).is_some() {
+        return JobQueue::existing(place, &flags.common)?.list(&options);
+    }
     Looked::at(&place.database, &flags.common)?.list(&place.queue, &options)
 }
 
@@ -67,5 +73,15 @@ pub fn show(flags: &QueueShowFlags) -> Status {
 }
 
 fn job(flags: &QueueShowFlags) -> Result<(JobInfo, Vec<Attempt>)> {
-    Looked::at(&flags.database, &flags.common)?.job(flags.id)
+    if url_of(&flags.database).is_none() {
+        return Looked::at(&flags.database, &flags.common)?.job(flags.id);
+    }
+    let found = match Finder::existing(&flags.database, &flags.common)?.queue_of(flags.id)? {
+        Some(queue) => queue.job(flags.id)?.map(|job| (job, queue)),
+        None => None,
+    };
+    match found {
+        Some((job, queue)) => Ok((job, queue.history(flags.id)?)),
+        None => Err(no_such_job(&flags.database, flags.id)),
+    }
 }

@@ -27,6 +27,7 @@ use leafpress::vfs::locks::FileHandle;
 use leafpress::writer::{Writer, WriterBuilder};
 use leafpress::{Error, ErrorKind, Profile, Result};
 
+use crate::cluster::name_of;
 use crate::exit::Status;
 use crate::flags::{
     QueueAction, QueueCommonFlags, QueueFlags, QueuePlaceFlags, QueueScheduleAction,
@@ -157,7 +158,7 @@ fn refuse_missing(path: &Path) -> Result<()> {
 
 /// The error for something that a database does not have.
 fn not_found(path: &Path, what: &'static str, name: &str, reason: &str) -> Error {
-    Error::not_found(what, name, format!("{}: {reason}", path_text(path)))
+    Error::not_found(what, name, format!("{}: {reason}", name_of(path)))
         .on_disk("nothing was changed")
 }
 
@@ -168,6 +169,11 @@ fn no_such_queue(path: &Path, name: &str, names: &[String]) -> Error {
     };
     not_found(path, "queue", name, &format!("there is no queue '{name}'"))
         .to_do(format!("{known}; pushing to a queue makes it"))
+}
+
+fn no_such_job(path: &Path, id: i64) -> Error {
+    not_found(path, "job", &id.to_string(), &format!("there is no job {id}"))
+        .to_do("see `leafpress queue list`; jobs that are done go, unless the queue keeps them")
 }
 
 /// Does something with a queue that is made if it is missing, as is its database.

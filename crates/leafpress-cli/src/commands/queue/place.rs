@@ -1,6 +1,6 @@
-//! The queue of an action on jobs: in a file, or on a cluster of rqlite.
+//! The queue of an action: in a file, or on a cluster of rqlite.
 //!
-//! Must never: take a cluster for a file. What is not done on a cluster is refused by
+//! Must never: take a cluster for a file. Schedules, which a cluster does not keep, are refused by
 //! [`refuse_cluster`].
 
 use std::path::Path;
@@ -9,14 +9,14 @@ use std::path::Path;
 use leafpress::Error;
 use leafpress::Result;
 use leafpress::queue::{
-    Claim, ClaimOptions, Job, Nack, Payload, Pushed, Queue, Retry, Settings, Token, UnixTime,
-    Worker,
+    Attempt, Claim, ClaimOptions, Job, JobInfo, ListOptions, Nack, Payload, Purge, Pushed, Queue,
+    Retry, Settings, Token, UnixTime, Worker,
 };
 
 use super::Database;
 #[cfg(not(feature = "rqlite"))]
 use crate::cluster::unreachable as refused;
-use crate::cluster::url_of;
+use crate::cluster::{name_of, url_of};
 use crate::flags::{QueueCommonFlags, QueuePlaceFlags};
 
 /// A queue that takes calls on jobs.
@@ -123,12 +123,96 @@ impl JobQueue {
         call!(self, queue => queue.extend(token, lease))
     }
 
+    pub fn list(&self, options: &ListOptions) -> Result<Vec<JobInfo>> {
+        call!(self, queue => queue.list(options))
+    }
+
+    pub fn job(&self, id: i64) -> Result<Option<JobInfo>> {
+        call!(self, queue => queue.job(id))
+    }
+
+    pub fn history(&self, id: i64) -> Result<Vec<Attempt>> {
+        call!(self, queue => queue.history(id))
+    }
+
+    pub fn configure(
+        &self,
+        change: impl FnMut(&mut Settings) + Send + 'static,
+    ) -> Result<Settings> {
+        call!(self, queue => queue.configure(change))
+    }
+
+    pub fn retry(&self, id: i64) -> Result<bool> {
+        call!(self, queue => queue.retry(id))
+    }
+
+    pub fn retry_dead(&self) -> Result<u64> {
+        call!(self, queue => queue.retry_dead(None))
+    }
+
+    pub fn remove(&self, id: i64) -> Result<bool> {
+        call!(self, queue => queue.remove(id))
+    }
+
+    pub fn purge(&self, purge: &Purge) -> Result<u64> {
+        call!(self, queue => queue.purge(purge))
+    }
+
     pub fn pause(&self) -> Result<()> {
         call!(self, queue => queue.pause())
     }
 
     pub fn resume(&self) -> Result<()> {
         call!(self, queue => queue.resume())
+    }
+}
+
+/// Finds the queues of jobs by their numbers.
+pub struct Finder {
+    database: String,
+    way: Way,
+}
+
+enum Way {
+    File(Database),
+    #[cfg(feature = "rqlite")]
+    Cluster(leafpress_rqlite::RqliteQueues),
+}
+
+impl Finder {
+    /// In a database that is there.
+    pub fn existing(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
+        let way = match url_of(path) {
+            #[cfg(feature = "rqlite")]
+            Some(url) => Way::Cluster(connect(url, common)?),
+            #[cfg(not(feature = "rqlite"))]
+            Some(url) => return Err(refused(url)),
+            None => Way::File(Database::existing(path, common)?),
+        };
+        Ok(Self { database: name_of(path), way })
+    }
+
+    /// The name of the database in messages.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// The queue that a job is in, if there is such a job.
+    pub fn queue_of(&self, job: i64) -> Result<Option<JobQueue>> {
+        match &self.way {
+            Way::File(database) => Ok(database.queue_of(job)?.map(JobQueue::File)),
+            #[cfg(feature = "rqlite")]
+            Way::Cluster(queues) => Ok(queues.queue_of(job)?.map(JobQueue::Cluster)),
+        }
+    }
+
+    /// The queue of this name.
+    pub fn queue(&self, name: &str) -> Result<JobQueue> {
+        match &self.way {
+            Way::File(database) => database.queue(name).map(JobQueue::File),
+            #[cfg(feature = "rqlite")]
+            Way::Cluster(queues) => queues.existing(name).map(JobQueue::Cluster),
+        }
     }
 }
 
@@ -179,7 +263,6 @@ fn refused(_: &str) -> Error {
     Error::unsupported("this action is for a queue in a file, and that is a cluster of rqlite")
         .on_disk("nothing was changed")
         .to_do(
-            "push, claim, ack, nack, fail, release, extend, work, stats, pause and resume are done on \
-             a cluster; its view leafpress_jobs has the jobs",
+            "a queue on a cluster keeps no schedules: push from a program that a schedule starts",
         )
 }

@@ -5,6 +5,7 @@
 use leafpress::Result;
 use leafpress::queue::Settings;
 
+use super::place::JobQueue;
 use super::{json, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{OrNone, QueueSettingsFlags};
@@ -21,14 +22,16 @@ pub fn run(flags: &QueueSettingsFlags) -> Status {
 
 fn settings(flags: &QueueSettingsFlags) -> Result<Settings> {
     let (place, common) = (&flags.place, &flags.common);
+    if let Some(queue) = JobQueue::made_on_cluster(place, common) {
+        return queue?.configure(all_of(changes(flags)));
+    }
     with_made_queue(&place.database, &place.queue, common, |queue| {
-        let change = changes(flags);
-        queue.configure(move |settings| {
-            for change in &change {
-                change(settings);
-            }
-        })
+        queue.configure(all_of(changes(flags)))
     })
+}
+
+fn all_of(changes: Vec<Change>) -> impl FnMut(&mut Settings) + Send + 'static {
+    move |settings| changes.iter().for_each(|change| change(settings))
 }
 
 type Change = Box<dyn Fn(&mut Settings) + Send>;

@@ -13,7 +13,7 @@ use leafpress::queue::{
 };
 use leafpress::{Error, ErrorKind, Result};
 
-use super::{Database, no_such_queue, not_found, refuse_missing};
+use super::{Database, no_such_job, no_such_queue, refuse_missing};
 use crate::flags::QueueCommonFlags;
 
 /// The queues of one database.
@@ -104,11 +104,7 @@ impl Looked {
             },
             Way::ReadOnly(view) => view.job(id)?,
         };
-        found.ok_or_else(|| {
-            not_found(&self.database, "job", &id.to_string(), &format!("there is no job {id}")).to_do(
-                "see `leafpress queue list`; jobs that are done go, unless the queue keeps them",
-            )
-        })
+        found.ok_or_else(|| no_such_job(&self.database, id))
     }
 
     fn found<T>(&self, name: &str, found: Option<T>) -> Result<T> {

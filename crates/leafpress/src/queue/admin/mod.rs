@@ -48,7 +48,7 @@ const DROP_RATES: &str = "DELETE FROM leafpress_rate WHERE queue = ?1 AND orderi
      SELECT ordering_group FROM leafpress_rate WHERE queue = ?1 LIMIT ?2)";
 
 /// The order in which states are dealt with (invariant 2).
-const ORDER: [JobState; 6] = [
+pub(super) const ORDER: [JobState; 6] = [
     JobState::Blocked,
     JobState::Delayed,
     JobState::Ready,
@@ -61,9 +61,9 @@ const ORDER: [JobState; 6] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Purge {
-    states: Vec<JobState>,
-    older_than: Option<Duration>,
-    limit: Option<u64>,
+    pub(super) states: Vec<JobState>,
+    pub(super) older_than: Option<Duration>,
+    pub(super) limit: Option<u64>,
 }
 
 impl Default for Purge {

@@ -37,14 +37,21 @@ struct Bounds {
 const BOUNDS: Bounds = Bounds { walk_max: 20_000, priorities_max: 100 };
 
 /// Columns as [`JobInfo::from_row`] reads them; then come the result and the payload.
+macro_rules! job_columns {
+    () => {
+        "job.id, queue.name, job.state, job.priority, job.due_at_ms, job.changed_at_ms,
+         job.pushed_at_ms, job.claims, job.releases, coalesce(job.attempts_max, queue.attempts_max),
+         job.expires_at_ms, job.ordering_group, job.unique_key, job.unique_scope,
+         job.unique_until_ms, job.correlation_id, job.metadata, job.worker, job.error"
+    };
+}
+
 macro_rules! job_query {
     ($values:literal) => {
         concat!(
-            "SELECT job.id, queue.name, job.state, job.priority, job.due_at_ms, job.changed_at_ms,
-                 job.pushed_at_ms, job.claims, job.releases,
-                 coalesce(job.attempts_max, queue.attempts_max), job.expires_at_ms,
-                 job.ordering_group, job.unique_key, job.unique_scope, job.unique_until_ms,
-                 job.correlation_id, job.metadata, job.worker, job.error, ",
+            "SELECT ",
+            job_columns!(),
+            ", ",
             $values,
             " FROM leafpress_job AS job JOIN leafpress_queue AS queue ON queue.id = job.queue
              WHERE job.id = ?1 AND job.queue = ?2"
@@ -52,9 +59,10 @@ macro_rules! job_query {
     };
 }
 
+pub(super) const JOB_COLUMNS: &str = job_columns!();
 const JOB: &str = job_query!("job.result, job.payload");
 const JOB_WITHOUT_PAYLOAD: &str = job_query!("NULL, NULL");
-const ATTEMPTS: &str = "SELECT claim, worker, claimed_at_ms, ended_at_ms, outcome, error
+pub(super) const ATTEMPTS: &str = "SELECT claim, worker, claimed_at_ms, ended_at_ms, outcome, error
      FROM leafpress_attempt WHERE job = ?1 ORDER BY claim";
 const NAMES: &str = "SELECT name FROM leafpress_queue ORDER BY name";
 const FIRST_PRIORITIES: &str = concat!(
@@ -177,7 +185,7 @@ pub struct JobInfo {
 }
 
 impl JobInfo {
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         let number: i64 = row.get(2)?;
         let state = JobState::from_number(number)
             .ok_or(rusqlite::Error::IntegralValueOutOfRange(2, number))?;
@@ -227,12 +235,12 @@ impl JobInfo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct ListOptions {
-    states: Vec<JobState>,
-    group: Option<String>,
-    after_id: Option<i64>,
-    newest_first: bool,
-    limit: usize,
-    with_payload: bool,
+    pub(super) states: Vec<JobState>,
+    pub(super) group: Option<String>,
+    pub(super) after_id: Option<i64>,
+    pub(super) newest_first: bool,
+    pub(super) limit: usize,
+    pub(super) with_payload: bool,
 }
 
 impl Default for ListOptions {
@@ -304,6 +312,20 @@ pub struct Attempt {
     pub outcome: AttemptOutcome,
     /// Error of the attempt.
     pub error: Option<String>,
+}
+
+impl Attempt {
+    /// Reads a row of [`ATTEMPTS`].
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            claim: row.get(0)?,
+            worker: row.get(1)?,
+            claimed_at: row.get(2)?,
+            ended_at: row.get(3)?,
+            outcome: AttemptOutcome::from_name(&row.get::<_, String>(4)?),
+            error: row.get(5)?,
+        })
+    }
 }
 
 /// End of an attempt.
@@ -454,21 +476,11 @@ fn job(connection: &Connection, sql: &'static str, queue: i64, id: i64) -> Resul
 
 fn attempts(connection: &Connection, id: i64) -> rusqlite::Result<Vec<Attempt>> {
     let mut statement = connection.prepare_cached(ATTEMPTS)?;
-    let attempts = statement.query_map([id], |row| {
-        Ok(Attempt {
-            claim: row.get(0)?,
-            worker: row.get(1)?,
-            claimed_at: row.get(2)?,
-            ended_at: row.get(3)?,
-            outcome: AttemptOutcome::from_name(&row.get::<_, String>(4)?),
-            error: row.get(5)?,
-        })
-    })?;
-    attempts.collect()
+    statement.query_map([id], Attempt::from_row)?.collect()
 }
 
 /// The attempt that the job's own row tells of, and no row of its own.
-fn last_attempt(job: JobInfo) -> Option<Attempt> {
+pub(super) fn last_attempt(job: JobInfo) -> Option<Attempt> {
     let (claim, worker) = (job.claims, job.worker);
     match job.state {
         JobState::Leased => Some(Attempt {

@@ -31,6 +31,7 @@ pub(super) use self::collect::count;
 pub(super) use self::counters::{Counters, Event};
 pub use self::events::Events;
 
+use super::job::JobState;
 use super::session::{Work, failed};
 use super::settings::Rate;
 use crate::error::Result;
@@ -123,6 +124,18 @@ impl JobCounts {
             ("done", self.done),
             ("dead", self.dead),
         ]
+    }
+
+    /// Number of jobs in this state.
+    pub fn of(&self, state: JobState) -> u64 {
+        match state {
+            JobState::Ready => self.ready,
+            JobState::Leased => self.leased,
+            JobState::Delayed => self.delayed,
+            JobState::Blocked => self.blocked,
+            JobState::Done => self.done,
+            JobState::Dead => self.dead,
+        }
     }
 
     /// Number of jobs that are still to be done: all but done and dead.

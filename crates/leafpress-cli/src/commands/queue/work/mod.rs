@@ -22,6 +22,7 @@ use leafpress::{Error, ErrorKind, Result};
 use self::control::Control;
 use self::program::{Ended, EndedFor, Program};
 use super::place::JobQueue;
+use crate::cluster::name_of;
 use crate::exit::Status;
 use crate::flags::QueueWorkFlags;
 use crate::{human, interrupt, output as messages, summary};
@@ -90,7 +91,7 @@ fn refuse_unless_kept(queue: &JobQueue, flags: &QueueWorkFlags) -> Result<()> {
     if !queue.settings()?.keep_done.is_zero() {
         return Ok(());
     }
-    let (name, database) = (queue.name(), path_text(&flags.place.database));
+    let (name, database) = (queue.name(), name_of(&flags.place.database));
     let reason = format!(
         "--keep-output keeps what programs print with their jobs, and the queue '{name}' keeps no \
          done jobs"
