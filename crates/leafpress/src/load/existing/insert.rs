@@ -331,6 +331,8 @@ impl<'i> Insert<'i> {
         let before = self.before(counts)?;
         let rows_staged = self.staged.rows;
         let changed = match (self.columns.is_empty(), attached) {
+            // An INSERT of no rows would begin to count the rowids of an AUTOINCREMENT table.
+            _ if rows_staged == 0 => 0,
             (true, _) => self.insert_defaults()?,
             (false, true) => self.insert_attached()?,
             (false, false) => self.insert_one_by_one()?,
