@@ -14,10 +14,7 @@
 //!
 //! These rows can be written as NDJSON, too, one object a line.
 //!
-//! Rows made in memory are `user(id INTEGER PRIMARY KEY, area TEXT, age INTEGER,
-//! active INTEGER)`, as in the open challenge to put a billion of them in SQLite
-//! within a minute: the area is six digits, or NULL in every other row.
-//! Rows with random keys are made by [`crate::events`].
+//! Rows made in memory are those of [`crate::users`], and with random keys of [`crate::events`].
 
 use std::fs::File;
 use std::io::Write as _;
@@ -367,81 +364,6 @@ fn push_day(text: &mut Vec<u8>, bits: u64) {
     push_padded(text, 1 + (bits >> 16) % 28, 2);
 }
 
-/// A row of the table `user`: id, area, age, active.
-pub type UserRow<'a> = (i64, Option<&'a str>, i64, bool);
-
-/// The text of every area that a user can have, so that rows borrow theirs and
-/// neither rival pays for memory allocations that belong to the generator.
-#[derive(Debug)]
-pub struct Areas(String);
-
-impl Areas {
-    const COUNT: u64 = 1_000_000;
-    const DIGITS: usize = 6;
-
-    /// Makes the areas 000000 to 999999, 6 MB.
-    pub fn new() -> Self {
-        let text: Vec<u8> = (0..Self::COUNT)
-            .flat_map(|area| {
-                let digit = move |place: u32| b'0' + (area / 10_u64.pow(place) % 10) as u8;
-                (0..Self::DIGITS as u32).rev().map(digit)
-            })
-            .collect();
-        // Digits only, so nothing is lost.
-        Self(String::from_utf8_lossy(&text).into_owned())
-    }
-
-    fn get(&self, area: u64) -> &str {
-        let start = (area % Self::COUNT) as usize * Self::DIGITS;
-        &self.0[start..start + Self::DIGITS]
-    }
-}
-
-impl Default for Areas {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Users made in memory, one after the other; ids start at 1.
-#[derive(Debug, Clone)]
-pub struct Users<'a> {
-    areas: &'a Areas,
-    rows: Range<u64>,
-}
-
-impl<'a> Users<'a> {
-    /// The users of these row numbers (from 0 on; the id is one more).
-    pub fn new(areas: &'a Areas, rows: Range<u64>) -> Self {
-        Self { areas, rows }
-    }
-
-    /// The first `rows_count` users as `parts_count` consecutive parts of about
-    /// the same size.
-    pub fn parts(areas: &'a Areas, rows_count: u64, parts_count: u64) -> Vec<Self> {
-        let parts_count = parts_count.max(1);
-        let (each, rest) = (rows_count / parts_count, rows_count % parts_count);
-        let start = |part: u64| part * each + part.min(rest);
-        (0..parts_count).map(|part| Self::new(areas, start(part)..start(part + 1))).collect()
-    }
-}
-
-impl<'a> Iterator for Users<'a> {
-    type Item = UserRow<'a>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let row = self.rows.next()?;
-        let bits = hash(row);
-        let area = (bits & 1 == 0).then(|| self.areas.get(bits >> 32));
-        let age = (bits >> 8) & 0x7F;
-        Some((row as i64 + 1, area, age as i64, bits & 2 == 0))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.rows.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -532,27 +454,5 @@ mod tests {
         }
         assert_eq!(rows, written.rows);
         assert!((rows / 40..rows / 10).contains(&quoted), "{quoted} of {rows} have a comma");
-    }
-
-    #[test]
-    fn parts_make_the_same_users_as_one_iterator() {
-        let areas = Areas::new();
-        let whole: Vec<UserRow> = Users::new(&areas, 0..1003).collect();
-        let parts: Vec<UserRow> = Users::parts(&areas, 1003, 4).into_iter().flatten().collect();
-        assert_eq!(whole, parts);
-        assert_eq!(whole.len(), 1003);
-        assert_eq!((whole[0].0, whole[1002].0), (1, 1003));
-        let with_area = whole.iter().filter_map(|row| row.1);
-        assert!(with_area.clone().all(|area| area.len() == 6));
-        assert!((400..600).contains(&with_area.count()));
-    }
-
-    #[test]
-    fn areas_are_six_digits() {
-        let areas = Areas::new();
-        assert_eq!(
-            (areas.get(0), areas.get(123), areas.get(999_999)),
-            ("000000", "000123", "999999")
-        );
     }
 }

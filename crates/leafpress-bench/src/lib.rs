@@ -7,7 +7,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`generate`], [`events`] | the inputs: files, rows made in memory, rows with random keys |
+//! | [`generate`], [`users`], [`events`] | the inputs: files, rows made in memory, rows with random keys |
 //! | [`options`] | what can be asked for, and what is heard meanwhile |
 //! | [`experiment`] | what was asked for: makes the inputs, runs the plan, writes the report |
 //! | `plan`, `overview` | which rungs are compared with which, and which of them run when nothing is named |
@@ -88,6 +88,7 @@ mod syncs;
 mod test_reports;
 mod time_left;
 mod usage;
+pub mod users;
 mod warm_up;
 
 pub use csv_report::csv;

@@ -10,8 +10,9 @@ use leafpress::load::{Column, ColumnType, Indexer, IntoTable, Loader, Report, Ro
 
 use crate::error::Result;
 use crate::events::{Event, Events, KEY_BYTES, PAYLOAD_BYTES};
-use crate::generate::{Areas, CSV_COLUMNS, ColumnKind, INDEXED_COLUMN, Users};
+use crate::generate::{CSV_COLUMNS, ColumnKind, INDEXED_COLUMN};
 use crate::machine::cores;
+use crate::users::{AREA_DIGITS, User, Users};
 
 /// Loads a file of the rows of [`crate::generate`], of any format; `typed` gives the types instead of
 /// having them detected.
@@ -33,6 +34,28 @@ fn column_type(kind: ColumnKind) -> ColumnType {
     }
 }
 
+impl Row for User {
+    #[inline]
+    fn columns(&self) -> usize {
+        4
+    }
+
+    #[inline]
+    fn value(&self, column: usize) -> Value<'_> {
+        match column {
+            0 => Value::Integer(self.id()),
+            1 => self.area().map_or(Value::Null, Value::Text),
+            2 => Value::Integer(self.age()),
+            _ => Value::Integer(i64::from(self.is_active())),
+        }
+    }
+
+    #[inline]
+    fn content_bytes(&self) -> usize {
+        AREA_DIGITS
+    }
+}
+
 fn user_columns() -> [Column; 4] {
     [
         Column::new("id", ColumnType::Integer),
@@ -43,16 +66,16 @@ fn user_columns() -> [Column; 4] {
 }
 
 /// Loads `rows_count` users made in memory, on all cores.
-pub(super) fn load_user_parts(areas: &Areas, rows_count: u64, database: &Path) -> Result<Report> {
-    let parts = Users::parts(areas, rows_count, cores() as u64);
+pub(super) fn load_user_parts(rows_count: u64, database: &Path) -> Result<Report> {
+    let parts = Users::parts(rows_count, cores() as u64);
     let loader = Loader::new(database).table("user").primary_key("id");
     Ok(loader.load_parts(&user_columns(), parts)?)
 }
 
 /// Loads `rows_count` users made in memory by a single iterator.
-pub(super) fn load_user_rows(areas: &Areas, rows_count: u64, database: &Path) -> Result<Report> {
+pub(super) fn load_user_rows(rows_count: u64, database: &Path) -> Result<Report> {
     let loader = Loader::new(database).table("user").primary_key("id");
-    Ok(loader.load_rows(&user_columns(), Users::new(areas, 0..rows_count))?)
+    Ok(loader.load_rows(&user_columns(), Users::new(0..rows_count))?)
 }
 
 /// Loads the CSV file, types detected, and its index in the same run.

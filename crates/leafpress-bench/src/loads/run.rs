@@ -10,7 +10,6 @@ use super::process::{self, Tool};
 use super::rung::{Load, LoadRung};
 use super::{disk, ours, sql};
 use crate::error::Result;
-use crate::generate::Areas;
 use crate::rung::described::Given;
 use crate::rung::result::{RungResult, stages_of};
 use crate::usage::Usage;
@@ -62,19 +61,15 @@ pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
         }
         Load::ProcessShell => process::load(Tool::Shell, rows, database),
         Load::ProcessLeafpress => process::load(Tool::Leafpress, rows, database),
-        Load::UsersSql => users(|areas| sql::load_users(areas, rows, database)),
-        Load::UsersIteratorLeafpress => users(|areas| ours::load_user_rows(areas, rows, database)),
-        Load::AttachSql => users(|areas| sql::attach_users(areas, rows, database, 1)),
-        Load::AttachBatchedSql => {
-            users(|areas| sql::attach_users(areas, rows, database, sql::STATEMENT_ROWS))
-        }
+        Load::UsersSql => timed(|| sql::load_users(rows, database)),
+        Load::UsersIteratorLeafpress => timed(|| ours::load_user_rows(rows, database)),
+        Load::AttachSql => timed(|| sql::attach_users(rows, database, 1)),
+        Load::AttachBatchedSql => timed(|| sql::attach_users(rows, database, sql::STATEMENT_ROWS)),
         // The loader sees for itself whether the database exists.
         Load::UsersLeafpress | Load::AttachLeafpress => {
-            users(|areas| ours::load_user_parts(areas, rows, database))
+            timed(|| ours::load_user_parts(rows, database))
         }
-        Load::UsersDisk => {
-            disk_alone(database, None, &ours::load_user_parts(&Areas::new(), rows, database)?)
-        }
+        Load::UsersDisk => disk_alone(database, None, &ours::load_user_parts(rows, database)?),
         Load::KeysDisk => {
             disk_alone(database, None, &ours::load_keys(&numbers, database, rung.memory_bytes)?)
         }
@@ -92,12 +87,6 @@ pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
         }
         Load::IndexLeafpress => timed(|| ours::create_index(database).map(|()| rows)),
     }
-}
-
-/// Makes the texts that users are made of, which belongs to neither rival, then times the work.
-fn users<D: Into<Done>>(work: impl FnOnce(&Areas) -> Result<D>) -> Result<RungResult> {
-    let areas = Areas::new();
-    timed(|| work(&areas))
 }
 
 /// Times the disk alone, beside a database that was pressed before.

@@ -13,13 +13,12 @@ use super::users::{USER_TABLE, insert_users};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::generate::{Areas, INDEXED_COLUMN};
+use crate::generate::INDEXED_COLUMN;
 
 /// Inserts users into a new table, `statement_rows` with one statement, in one
 /// transaction. Closing, which moves the rows from the WAL to the file, is part
 /// of it.
 pub(in crate::loads) fn attach_users(
-    areas: &Areas,
     rows_count: u64,
     database: &Path,
     statement_rows: u64,
@@ -28,7 +27,7 @@ pub(in crate::loads) fn attach_users(
     connection
         .execute_batch(&format!("BEGIN IMMEDIATE; {USER_TABLE}"))
         .map_err(Error::sqlite("create the table"))?;
-    insert_users(&connection, areas, rows_count, statement_rows)?;
+    insert_users(&connection, rows_count, statement_rows)?;
     finish(connection)?;
     Ok(rows_count)
 }

@@ -2,20 +2,21 @@
 
 use std::path::Path;
 
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement};
 
 use super::insert::{Insert, STATEMENT_ROWS, create, finish};
 use crate::error::Result;
-use crate::generate::{Areas, UserRow, Users};
+use crate::users::{User, Users};
 
 /// The table that rows made in memory go to.
 pub(super) const USER_TABLE: &str =
     "CREATE TABLE user(id INTEGER PRIMARY KEY, area TEXT, age INTEGER, active INTEGER)";
 
 /// Inserts `rows_count` users made in memory and says how many there were.
-pub(in crate::loads) fn load_users(areas: &Areas, rows_count: u64, database: &Path) -> Result<u64> {
+pub(in crate::loads) fn load_users(rows_count: u64, database: &Path) -> Result<u64> {
     let connection = create(database, USER_TABLE)?;
-    insert_users(&connection, areas, rows_count, STATEMENT_ROWS)?;
+    insert_users(&connection, rows_count, STATEMENT_ROWS)?;
     finish(connection)?;
     Ok(rows_count)
 }
@@ -26,23 +27,18 @@ pub(in crate::loads) fn load_users(areas: &Areas, rows_count: u64, database: &Pa
 /// that is a quarter faster than to bind them, so the best SQL does it.
 pub(super) fn insert_users(
     connection: &Connection,
-    areas: &Areas,
     rows_count: u64,
     statement_rows: u64,
 ) -> Result<()> {
-    let mut users = Users::new(areas, 0..rows_count);
+    let mut users = Users::new(0..rows_count);
     let table = Insert { table: "user", values: "(NULL,?,?,?)", statement_rows };
     table.insert(connection, rows_count, &mut users, bind_user)
 }
 
 #[inline]
-fn bind_user(
-    insert: &mut Statement<'_>,
-    bound_before: usize,
-    user: &UserRow<'_>,
-) -> rusqlite::Result<()> {
-    let (_, area, age, active) = *user;
+fn bind_user(insert: &mut Statement<'_>, bound_before: usize, user: &User) -> rusqlite::Result<()> {
+    let area = user.area().map(|area| ToSqlOutput::Borrowed(ValueRef::Text(area)));
     insert.raw_bind_parameter(bound_before + 1, area)?;
-    insert.raw_bind_parameter(bound_before + 2, age)?;
-    insert.raw_bind_parameter(bound_before + 3, active)
+    insert.raw_bind_parameter(bound_before + 2, user.age())?;
+    insert.raw_bind_parameter(bound_before + 3, user.is_active())
 }
