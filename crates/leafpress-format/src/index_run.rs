@@ -22,7 +22,9 @@
 
 use crate::cells::{OpenLeaf, space, write_page_header};
 use crate::error::{FormatError, RECORD_BYTES_MAX};
-use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout, offset};
+use crate::layout::{
+    CELL_BYTES_MIN, PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout, offset,
+};
 use crate::loose::LooseCells;
 use crate::numbers::{PageNumbers, PageRange};
 use crate::run_pages::{RunPages, shift_index};
@@ -138,8 +140,9 @@ impl IndexRun {
         local: &[u8],
         cell_bytes: usize,
     ) -> usize {
-        let page = &mut self.pages.bytes[open.page_at..][..self.layout.page_bytes()];
+        let page = self.pages.page(open.page_at);
         let cell_at = open.content_at + POINTER_BYTES - space(cell_bytes);
+        page[cell_at + cell_bytes.min(CELL_BYTES_MIN)..cell_at + CELL_BYTES_MIN].fill(0);
         let local_at = cell_at + varint_len(payload_bytes);
         let local_end = local_at + local.len();
         page[local_at..local_end].copy_from_slice(local);
@@ -166,7 +169,8 @@ impl IndexRun {
     }
 
     fn close_leaf(&mut self, open: OpenLeaf) {
-        let page = &mut self.pages.bytes[open.page_at..][..self.layout.page_bytes()];
+        let page = self.pages.page(open.page_at);
+        page[open.pointers_end()..open.content_at].fill(0);
         write_page_header(page, KIND, open.cells, open.content_at);
         self.leaves.push(self.pages.index(open.page_at));
         self.open = None;
@@ -247,7 +251,7 @@ impl IndexRun {
 
     /// Memory that pages and separators take so far.
     pub fn bytes(&self) -> usize {
-        self.pages.bytes.len() + self.separators.bytes() + self.tail.bytes()
+        self.pages.used_bytes() + self.separators.bytes() + self.tail.bytes()
     }
 
     /// Takes page numbers for the whole run and gives them to its loose cells.

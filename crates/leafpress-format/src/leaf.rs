@@ -11,7 +11,7 @@
 
 use crate::cells::{OpenLeaf, space, write_page_header};
 use crate::error::{FormatError, RECORD_BYTES_MAX};
-use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout};
+use crate::layout::{CELL_BYTES_MIN, PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout};
 use crate::numbers::{PageNumbers, PageRange};
 use crate::record::{RecordWriter, SerialTypes, WRITE_SLACK_BYTES, record_bytes_max};
 use crate::run_pages::RunPages;
@@ -86,8 +86,7 @@ impl LeafRun {
         let room = record_bytes_max + ROW_OVERHEAD_BYTES_MAX + WRITE_SLACK_BYTES;
         let open = self.open.filter(|open| room <= open.free_bytes());
         let (buf, end) = if let Some(open) = open {
-            let page_end = open.page_at + self.layout.page_bytes();
-            (&mut self.pages.bytes[open.page_at..page_end], open.content_at)
+            (self.pages.page(open.page_at), open.content_at)
         } else {
             if self.scratch.len() < room {
                 self.scratch.resize(room, 0);
@@ -170,8 +169,9 @@ impl LeafRun {
         let cell_bytes = prefix_bytes + local_bytes + if spills { PAGE_NUMBER_BYTES } else { 0 };
         let mut open = self.page_with_room(cell_bytes);
 
-        let page = &mut self.pages.bytes[open.page_at..][..self.layout.page_bytes()];
+        let page = self.pages.page(open.page_at);
         let cell_at = open.content_at - space(cell_bytes) + POINTER_BYTES;
+        page[cell_at + cell_bytes.min(CELL_BYTES_MIN)..cell_at + CELL_BYTES_MIN].fill(0);
         let local_at = cell_at + prefix_bytes;
         page[local_at..local_at + local_bytes].copy_from_slice(&payload[..local_bytes]);
         let at = put_varint_before(page, local_at, rowid as u64);
@@ -203,8 +203,7 @@ impl LeafRun {
 
     fn close_page(&mut self) {
         let (Some(open), Some(last_rowid)) = (self.open.take(), self.last_rowid) else { return };
-        let page = &mut self.pages.bytes[open.page_at..][..self.layout.page_bytes()];
-        // Records are written in words that may reach into the gap.
+        let page = self.pages.page(open.page_at);
         page[open.pointers_end()..open.content_at].fill(0);
         write_page_header(page, KIND, open.cells, open.content_at);
         let page_index = self.pages.index(open.page_at);
@@ -233,7 +232,7 @@ impl LeafRun {
 
     /// Memory that the pages take so far.
     pub fn bytes(&self) -> usize {
-        self.pages.bytes.len()
+        self.pages.used_bytes()
     }
 
     pub(crate) fn leaves(&self) -> &[Leaf] {

@@ -273,6 +273,31 @@ impl Prefix {
 
     #[inline(never)]
     fn push_escaped(&mut self, code: u8, content: &[u8]) -> bool {
+        if self.skip > 0 {
+            return self.push_escaped_behind(code, content);
+        }
+        // One byte more than can be taken: an escaped zero is two.
+        let mut bytes = [0; 1 + BITS as usize / 8];
+        let (mut end, last) = (1, bytes.len() - 1);
+        bytes[0] = code;
+        for &byte in content {
+            if end >= last {
+                break;
+            }
+            bytes[end] = byte;
+            end += 1;
+            if byte == 0 {
+                bytes[end] = ESCAPE;
+                end += 1;
+            }
+        }
+        // The zero behind the content is there already.
+        let bits = bytes.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
+        self.push(bits, BITS.min(8 * (end as u32 + 1)))
+    }
+
+    /// As [`push_escaped`](Self::push_escaped), while some bits are still to be left out.
+    fn push_escaped_behind(&mut self, code: u8, content: &[u8]) -> bool {
         let mut goes_on = self.push_code(code);
         for &byte in content {
             goes_on = goes_on && self.push_code(byte);

@@ -14,8 +14,9 @@ use crate::numbers::{PageNumbers, PageRange};
 #[derive(Debug)]
 pub(crate) struct RunPages {
     layout: PageLayout,
-    /// Whole pages, one after the other.
-    pub bytes: Vec<u8>,
+    /// Whole pages, one after the other; those behind the first `used_bytes` are of an earlier run.
+    bytes: Vec<u8>,
+    used_bytes: usize,
     links: Vec<Link>,
 }
 
@@ -28,14 +29,30 @@ struct Link {
 
 impl RunPages {
     pub fn new(layout: PageLayout) -> Self {
-        Self { layout, bytes: Vec::new(), links: Vec::new() }
+        Self { layout, bytes: Vec::new(), used_bytes: 0, links: Vec::new() }
     }
 
-    /// Adds a zeroed page and returns where it begins.
+    /// Adds a page and returns where it begins. Only its reserved bytes are zero: to clear all of it
+    /// takes longer than to clear the gap that its cells leave.
     pub fn add(&mut self) -> usize {
-        let at = self.bytes.len();
-        self.bytes.resize(at + self.layout.page_bytes(), 0);
+        let at = self.used_bytes;
+        self.used_bytes = at + self.layout.page_bytes();
+        if self.bytes.len() < self.used_bytes {
+            self.bytes.resize(self.used_bytes, 0);
+        }
+        self.bytes[at + self.layout.usable()..self.used_bytes].fill(0);
         at
+    }
+
+    /// The page that begins at `page_at`.
+    #[inline(always)]
+    pub fn page(&mut self, page_at: usize) -> &mut [u8] {
+        &mut self.bytes[page_at..][..self.layout.page_bytes()]
+    }
+
+    /// Number of bytes of all pages.
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes
     }
 
     /// The index of the page that begins at `page_at`.
@@ -51,12 +68,15 @@ impl RunPages {
     /// Adds overflow pages for the rest of a payload, chained, and returns the
     /// index of the first.
     pub fn add_overflow(&mut self, rest: &[u8]) -> u32 {
-        let first_index = self.index(self.bytes.len());
+        let first_index = self.index(self.used_bytes);
         let mut previous_at = None;
         for content in rest.chunks(self.layout.overflow_bytes()) {
             let page_at = self.add();
-            let content_at = page_at + PAGE_NUMBER_BYTES;
-            self.bytes[content_at..content_at + content.len()].copy_from_slice(content);
+            let page = self.page(page_at);
+            let (number, room) = page.split_at_mut(PAGE_NUMBER_BYTES);
+            number.fill(0);
+            room[..content.len()].copy_from_slice(content);
+            room[content.len()..].fill(0);
             if let Some(link_at) = previous_at.replace(page_at) {
                 self.link(link_at, self.index(page_at));
             }
@@ -70,6 +90,7 @@ impl RunPages {
         let page_bytes = self.layout.page_bytes();
         let from = index as usize * page_bytes;
         let page = self.bytes.drain(from..from + page_bytes).collect();
+        self.used_bytes -= page_bytes;
         let mut links = Vec::new();
         self.links.retain_mut(|link| {
             debug_assert!(link.target_index != index, "a leaf is no overflow page");
@@ -87,7 +108,7 @@ impl RunPages {
 
     /// Takes page numbers for all pages.
     pub fn take_numbers(&self, numbers: &mut PageNumbers) -> Result<PageRange, FormatError> {
-        numbers.take_range(self.index(self.bytes.len()))
+        numbers.take_range(self.index(self.used_bytes))
     }
 
     /// Makes the page numbers final and returns the pages.
@@ -96,12 +117,12 @@ impl RunPages {
             self.bytes[link.at..link.at + PAGE_NUMBER_BYTES]
                 .copy_from_slice(&range.number(link.target_index).to_be_bytes());
         }
-        &self.bytes
+        &self.bytes[..self.used_bytes]
     }
 
     /// Forgets the pages, keeping the memory.
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.used_bytes = 0;
         self.links.clear();
     }
 }

@@ -66,12 +66,12 @@ impl RowBatch for ArrowBatch {
         self.rows
     }
 
-    #[inline]
+    #[inline(always)]
     fn value(&self, row: usize, column: usize) -> Value<'_> {
         self.columns[column].value(row)
     }
 
-    #[inline]
+    #[inline(always)]
     fn text_within(&self, row: usize, column: usize) -> Option<(&[u8], Range<usize>)> {
         self.columns[column].text_within(row)
     }

@@ -130,10 +130,21 @@ impl Column {
     }
 
     /// The value of a row.
+    #[inline(always)]
     pub fn value(&self, row: usize) -> Value<'_> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return Value::Null;
         }
+        match &self.values {
+            Values::Integer(integers) => Value::Integer(integers[row]),
+            Values::Real(reals) => real(reals[row]),
+            _ => self.other_value(row),
+        }
+    }
+
+    /// The value of a row that is not NULL. By a call: it leaves the loop over rows small.
+    #[inline(never)]
+    fn other_value(&self, row: usize) -> Value<'_> {
         match &self.values {
             Values::Null => Value::Null,
             Values::Boolean(bits) => Value::Integer(i64::from(bits.value(row))),
@@ -171,7 +182,7 @@ impl Column {
     }
 
     /// The text of a row, if it is a part of a larger buffer.
-    #[inline]
+    #[inline(always)]
     pub fn text_within(&self, row: usize) -> Option<(&[u8], Range<usize>)> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
