@@ -154,6 +154,13 @@ pub struct EntryShape {
     pub unique_columns: usize,
 }
 
+impl EntryShape {
+    /// Returns true if the last column of each record is the rowid.
+    pub fn ends_in_rowid(&self) -> bool {
+        self.columns.last() == Some(&EntryColumn::Rowid)
+    }
+}
+
 /// A table without keys that holds rows for another one; the columns by which they are sorted come
 /// first.
 pub fn staged_shape(

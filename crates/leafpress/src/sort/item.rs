@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lengths │ record's length │ sequence │ rowid − sequence − 1 │ record
-//!  1 byte │ 1, 2, 4 or 8    │ 1 to 8   │ 0 to 6, or 8         │
+//!  1 byte │ 1, 2 or 4       │ 1 to 8   │ 0 to 6, or 8         │
 //! ```
 //!
 //! | bits of `lengths` | say |
@@ -14,10 +14,29 @@
 //! All numbers are little-endian; the difference has its sign in its lowest
 //! bit. Where rowids count the rows from 1 it takes no byte.
 //!
+//! An entry of an index ends in its rowid already, which mostly is the sequence plus 1. Such an
+//! item, if its record is short, has one byte before it:
+//!
+//! ```text
+//! lengths │ record
+//!  1 byte │
+//! ```
+//!
+//! | bits of `lengths` | say |
+//! |---|---|
+//! | 0, 1 | 3, which stands for no length of a record's length |
+//! | 2 to 7 | how long the record is |
+//!
 //! Must never: panic at bytes that are no item. They may come from a disk.
 
 /// No header is longer; that many bytes behind an item may be scribbled over.
 pub const HEADER_BYTES_MAX: usize = 1 + 8 + 8 + 8;
+
+/// Bits 0 and 1 of an item without sequence and rowid.
+const ENDS_IN_ROWID: u8 = 3;
+
+/// Records of such items are shorter. Their headers are too, and have their length in one byte.
+const SHORT_RECORD_BYTES: usize = 64;
 
 /// An item found in some bytes.
 #[derive(Debug, Clone, Copy)]
@@ -40,9 +59,24 @@ pub fn bytes_max(record: &[u8]) -> usize {
     HEADER_BYTES_MAX + record.len()
 }
 
+/// Writes an item whose record's last column is the rowid; else as [`write`].
+#[inline]
+pub fn write_entry(buf: &mut [u8], at: usize, item: &Item<'_>) -> usize {
+    let &Item { sequence, rowid, record } = item;
+    if record.len() >= SHORT_RECORD_BYTES || rowid != (sequence as i64).wrapping_add(1) {
+        return write(buf, at, item);
+    }
+    debug_assert_eq!(last_integer(record), Some(rowid), "the record ends in the rowid");
+    buf[at] = ENDS_IN_ROWID | (record.len() as u8) << 2;
+    let end = at + 1 + record.len();
+    buf[at + 1..end].copy_from_slice(record);
+    end
+}
+
 /// Writes an item at `at` and returns where it ends. There is room for [`bytes_max`].
 #[inline]
-pub fn write(buf: &mut [u8], at: usize, sequence: u64, rowid: i64, record: &[u8]) -> usize {
+pub fn write(buf: &mut [u8], at: usize, item: &Item<'_>) -> usize {
+    let &Item { sequence, rowid, record } = item;
     let buf = &mut buf[at..at + bytes_max(record)];
     let difference = rowid.wrapping_sub(sequence as i64).wrapping_sub(1);
     let difference = (difference << 1 ^ difference >> 63) as u64;
@@ -50,8 +84,8 @@ pub fn write(buf: &mut [u8], at: usize, sequence: u64, rowid: i64, record: &[u8]
     let length_power = match length {
         0..0x100 => 0,
         0x100..0x1_0000 => 1,
-        0x1_0000..0x1_0000_0000 => 2,
-        _ => 3,
+        // No record of SQLite is longer.
+        _ => 2,
     };
     let sequence_bytes = bytes_of(sequence | 1);
     let difference_code = bytes_of(difference).min(7);
@@ -72,6 +106,13 @@ pub fn write(buf: &mut [u8], at: usize, sequence: u64, rowid: i64, record: &[u8]
 /// none, or not all of it.
 #[inline]
 pub fn read(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
+    let first = *bytes.first()?;
+    if first & ENDS_IN_ROWID == ENDS_IN_ROWID {
+        let end = 1 + usize::from(first >> 2);
+        let record = bytes.get(1..end)?;
+        let rowid = last_integer(record)?;
+        return Some((Item { sequence: rowid.wrapping_sub(1) as u64, rowid, record }, end));
+    }
     let header = header(bytes)?;
     let end = header.record_at.checked_add(header.record_bytes)?;
     let record = bytes.get(header.record_at..end)?;
@@ -80,6 +121,10 @@ pub fn read(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
 
 /// Length of the item at the start of `bytes`, even if `bytes` ends before the item does.
 pub fn length(bytes: &[u8]) -> Option<u64> {
+    let first = *bytes.first()?;
+    if first & ENDS_IN_ROWID == ENDS_IN_ROWID {
+        return Some(1 + u64::from(first >> 2));
+    }
     let header = header(bytes)?;
     (header.record_at as u64).checked_add(header.record_bytes as u64)
 }
@@ -100,6 +145,27 @@ fn header(bytes: &[u8]) -> Option<Header> {
         record_at: 1 + length_bytes + sequence_bytes + rowid_bytes,
         record_bytes: usize::try_from(length).ok()?,
     })
+}
+
+/// The last column of a record that is shorter than [`SHORT_RECORD_BYTES`], if it is an integer.
+#[inline]
+fn last_integer(record: &[u8]) -> Option<i64> {
+    let header_bytes = usize::from(*record.first()?);
+    let serial_type = *record.get(header_bytes.wrapping_sub(1))?;
+    let bytes = match serial_type {
+        1..=4 => usize::from(serial_type),
+        5 => 6,
+        6 => 8,
+        8 | 9 => return Some(i64::from(serial_type) - 8),
+        _ => return None,
+    };
+    let unused = 64 - 8 * bytes;
+    if let Some(word) = record.last_chunk::<8>() {
+        return Some(i64::from_be_bytes(*word) << unused >> unused);
+    }
+    let column = record.get(record.len().checked_sub(bytes)?..)?;
+    let value = column.iter().fold(0, |value, &byte| value << 8 | i64::from(byte));
+    Some(value << unused >> unused)
 }
 
 const fn bytes_of(value: u64) -> usize {
@@ -135,7 +201,7 @@ mod tests {
 
     fn check(sequence: u64, rowid: i64, record: &[u8]) {
         let mut buf = vec![0xee; 3 + bytes_max(record)];
-        let end = write(&mut buf, 3, sequence, rowid, record);
+        let end = write(&mut buf, 3, &Item { sequence, rowid, record });
         for slack in [0, 1, 8] {
             let some = &buf[3..(end + slack).min(buf.len())];
             let (item, length_read) = read(some).unwrap();
@@ -144,6 +210,48 @@ mod tests {
             assert_eq!((item.sequence, item.rowid, item.record), (sequence, rowid, record));
         }
         assert!(read(&buf[3..end - 1]).is_none() || record.is_empty());
+    }
+
+    /// An entry with a rowid behind some bytes of text, and whether it is written in the short form.
+    fn check_entry(sequence: u64, rowid: i64, text_bytes: usize) {
+        let mut record = vec![3, 13 + 2 * text_bytes as u8, 6];
+        record.resize(3 + text_bytes, b'x');
+        record.extend_from_slice(&rowid.to_be_bytes());
+        let mut buf = vec![0xee; 3 + bytes_max(&record)];
+        let end = write_entry(&mut buf, 3, &Item { sequence, rowid, record: &record });
+        let is_short =
+            record.len() < SHORT_RECORD_BYTES && rowid == (sequence as i64).wrapping_add(1);
+        assert_eq!(end == 4 + record.len(), is_short);
+        let (item, length_read) = read(&buf[3..]).unwrap();
+        assert_eq!((length_read, length(&buf[3..])), (end - 3, Some(end as u64 - 3)));
+        assert_eq!((item.sequence, item.rowid, item.record), (sequence, rowid, &record[..]));
+        assert!(read(&buf[3..end - 1]).is_none());
+    }
+
+    #[test]
+    fn entries_come_back() {
+        for rowid in [0, 1, -1, 255, 256, 1 << 40, i64::MIN, i64::MAX] {
+            for text_bytes in [0, 1, 51, 52, 53, 54] {
+                check_entry(rowid.wrapping_sub(1) as u64, rowid, text_bytes);
+                check_entry(rowid as u64, rowid, text_bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_integer_is_that_of_any_length() {
+        let integers =
+            [0_i64, 1, -1, 127, -128, 40_000, -40_000, 8 << 20, 1 << 31, -1 << 40, 1 << 60];
+        for integer in integers {
+            let mut serials = leafpress_format::SerialTypes::new(2);
+            let mut buf = [0; 64];
+            let mut writer = leafpress_format::RecordWriter::new(&mut buf, 64, &mut serials);
+            writer.integer(integer);
+            writer.text(b"xyz");
+            let at = writer.finish();
+            assert_eq!(last_integer(&buf[at..]), Some(integer));
+            assert_eq!(last_integer(&[2, 11, b'a']), None);
+        }
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub struct SortOptions {
     pub folder: PathBuf,
     /// Makes that file.
     pub make_file: MakeFile,
+    /// True if each record's last column is the rowid, as in the entries of an index. They take less
+    /// memory then.
+    pub ends_in_rowid: bool,
 }
 
 /// The key that items are sorted by.

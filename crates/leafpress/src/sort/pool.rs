@@ -68,7 +68,7 @@ impl Pool {
     /// A buffer to fill.
     pub fn buffer(&self) -> Result<RunBuffer> {
         self.reserve(self.limits.run_bytes)?;
-        Ok(RunBuffer::new(self.limits.run_bytes))
+        Ok(RunBuffer::new(self.limits.run_bytes, self.options.ends_in_rowid))
     }
 
     /// Takes a buffer back.

@@ -21,9 +21,14 @@ const PASSES_MAX: u32 = 5;
 /// Number of slots that a bucket should get, as a power of two.
 const SLOTS_PER_BUCKET_BITS: u32 = 3;
 
+/// A larger group would make a partition read many items that are not its own.
+const GROUP_SLOTS_MAX: usize = 256;
+
 /// More buckets than these would not stay in the processor's first cache, with the slots that
 /// are added to them.
 const BUCKET_BITS_MAX: u32 = 11;
+
+const FEW_BUCKETS_BITS: u32 = 5;
 
 /// Sorts `slots` by their prefixes. `spare` is memory for as many slots, to use again.
 pub fn sort_by_prefix(slots: &mut [Slot], spare: &mut Vec<Slot>) {
@@ -34,15 +39,41 @@ pub fn sort_by_prefix(slots: &mut [Slot], spare: &mut Vec<Slot>) {
         }
         return;
     }
-    if spare.len() < slots.len() {
-        spare.resize(slots.len(), Slot::new(0, 0));
-    }
-    distribute(slots, spare, PASSES_MAX);
+    distribute(slots, make_room(spare, slots.len()), PASSES_MAX, &mut |bucket| {
+        bucket.sort_by_key(Slot::prefix);
+    });
 }
 
-fn distribute(slots: &mut [Slot], spare: &mut [Slot], passes_left: u32) {
+/// Puts `slots` in the order of small groups: each has smaller prefixes than the next, and is in no
+/// order itself. Adds the index of each group's first slot to `starts`, which is empty. Returns
+/// false if a group would be large, as many prefixes are equal.
+pub fn group_by_prefix(slots: &mut [Slot], spare: &mut Vec<Slot>, starts: &mut Vec<usize>) -> bool {
+    let (mut end, mut largest) = (0, 0);
+    distribute(slots, make_room(spare, slots.len()), PASSES_MAX, &mut |bucket| {
+        starts.push(end);
+        end += bucket.len();
+        largest = largest.max(bucket.len());
+    });
+    largest <= GROUP_SLOTS_MAX
+}
+
+fn make_room(spare: &mut Vec<Slot>, slots: usize) -> &mut [Slot] {
+    if spare.len() < slots {
+        spare.resize(slots, Slot::new(0, 0));
+    }
+    spare
+}
+
+/// Deals slots to buckets, each of smaller prefixes than the next, and calls `end` with each bucket
+/// that is not to be dealt further, in order.
+fn distribute(
+    slots: &mut [Slot],
+    spare: &mut [Slot],
+    passes_left: u32,
+    end: &mut impl FnMut(&mut [Slot]),
+) {
     if slots.len() < DISTRIBUTED_SLOTS_MIN || passes_left == 0 {
-        slots.sort_by_key(Slot::prefix);
+        end(slots);
         return;
     }
     let mut smallest = u128::MAX;
@@ -52,6 +83,7 @@ fn distribute(slots: &mut [Slot], spare: &mut [Slot], passes_left: u32) {
         largest = largest.max(slot.prefix());
     }
     if smallest == largest {
+        end(slots);
         return;
     }
     let bits = (slots.len().ilog2() - SLOTS_PER_BUCKET_BITS).min(BUCKET_BITS_MAX);
@@ -59,28 +91,37 @@ fn distribute(slots: &mut [Slot], spare: &mut [Slot], passes_left: u32) {
     let shift = bits_used.saturating_sub(bits);
     let bucket_of = |slot: &Slot| ((slot.prefix() - smallest) >> shift) as usize;
 
-    let mut ends = [0_u32; 1 << BUCKET_BITS_MAX];
-    let ends = &mut ends[..1 << bits];
+    // Most calls are for a few slots, and to clear room for many buckets would take longer than to
+    // deal these.
+    let (mut of_few, mut of_many);
+    let ends = if bits <= FEW_BUCKETS_BITS {
+        of_few = [0_u32; 1 << FEW_BUCKETS_BITS];
+        &mut of_few[..1 << bits]
+    } else {
+        of_many = [0_u32; 1 << BUCKET_BITS_MAX];
+        &mut of_many[..1 << bits]
+    };
     for slot in slots.iter() {
         ends[bucket_of(slot)] += 1;
     }
     let mut start = 0;
-    for end in ends.iter_mut() {
-        start += std::mem::replace(end, start);
+    for bucket_end in ends.iter_mut() {
+        start += std::mem::replace(bucket_end, start);
     }
     let spare = &mut spare[..slots.len()];
     for slot in slots.iter() {
-        let end = &mut ends[bucket_of(slot)];
-        spare[*end as usize] = *slot;
-        *end += 1;
+        let bucket_end = &mut ends[bucket_of(slot)];
+        spare[*bucket_end as usize] = *slot;
+        *bucket_end += 1;
     }
     let mut start = 0;
-    for &end in ends.iter() {
-        let bucket = start..end as usize;
+    for &bucket_end in ends.iter() {
+        let bucket = start..bucket_end as usize;
         start = bucket.end;
-        slots[bucket.clone()].copy_from_slice(&spare[bucket.clone()]);
-        if bucket.len() > 1 {
-            distribute(&mut slots[bucket.clone()], &mut spare[bucket], passes_left - 1);
+        if !bucket.is_empty() {
+            let slots = &mut slots[bucket.clone()];
+            slots.copy_from_slice(&spare[bucket.clone()]);
+            distribute(slots, &mut spare[bucket], passes_left - 1, end);
         }
     }
 }
@@ -101,6 +142,26 @@ mod tests {
         let found: Vec<(u128, u64)> =
             slots.iter().map(|slot| (slot.prefix(), slot.place)).collect();
         assert_eq!(found, expected);
+        check_groups(prefixes);
+    }
+
+    fn check_groups(prefixes: &[u128]) {
+        let mut slots: Vec<Slot> =
+            prefixes.iter().zip(0..).map(|(&prefix, place)| Slot::new(prefix, place)).collect();
+        let mut starts = Vec::new();
+        let are_small = group_by_prefix(&mut slots, &mut Vec::new(), &mut starts);
+        let mut places: Vec<u64> = slots.iter().map(|slot| slot.place).collect();
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..prefixes.len() as u64));
+        let ends = starts.iter().skip(1).copied().chain([slots.len()]);
+        let groups: Vec<&[Slot]> =
+            starts.iter().zip(ends).map(|(&start, end)| &slots[start..end]).collect();
+        assert_eq!(groups.iter().map(|group| group.len()).sum::<usize>(), slots.len());
+        assert_eq!(are_small, groups.iter().all(|group| group.len() <= GROUP_SLOTS_MAX));
+        for pair in groups.windows(2) {
+            let largest = pair[0].iter().map(Slot::prefix).max();
+            assert!(largest < pair[1].iter().map(Slot::prefix).min());
+        }
     }
 
     #[test]

@@ -1,6 +1,10 @@
-//! A run: items in memory, in key order.
+//! A run: items in memory, in small groups.
 //!
-//! A thread fills a [`RunBuffer`] with items in any order. When it is full, its slots are sorted
+//! The keys of a group are smaller than those of the next group; in a group the items are in any
+//! order. A partition sorts its items of all runs, and only has to find those of each run: groups
+//! are as good as sorted items for that, and take half the time.
+//!
+//! A thread fills a [`RunBuffer`] with items in any order. When it is full, its slots are grouped
 //! and the items are copied in that order to a [`MemoryRun`], which has memory for just them. The
 //! buffer is small enough to stay in the processor's cache from the first item to the last copy,
 //! and it is filled again after that. So what grows with the rows is the bytes of the items alone,
@@ -9,11 +13,12 @@
 use super::arena::Arena;
 use super::item::{self, Item};
 use super::order::{Between, Order, SLOT_BYTES, Slot, TOUCHED_ITEMS, sort_slots};
-use super::samples::{Sampler, Samples, read_items};
+use super::radix::group_by_prefix;
+use super::samples::{Sampler, Samples};
 use crate::error::Result;
 
-/// A slot, and as much again for sorting.
-const SLOT_BYTES_SORTED: usize = 2 * SLOT_BYTES;
+/// A slot, as much again for sorting, and the index of a group.
+const SLOT_BYTES_SORTED: usize = 2 * SLOT_BYTES + size_of::<usize>();
 
 /// Distance from one sample of a run to the next. So many bytes are read needlessly at each end
 /// of a partition's stretch of a run.
@@ -33,15 +38,21 @@ pub struct RunBuffer {
     slots: Vec<Slot>,
     /// Memory for sorting the slots.
     spare: Vec<Slot>,
+    /// Indices of the slots that begin groups.
+    starts: Vec<usize>,
     /// Memory that items and slots may take together.
     limit_bytes: usize,
+    /// True if each record's last column is the rowid.
+    ends_in_rowid: bool,
 }
 
 impl RunBuffer {
-    /// Room for `limit_bytes` of items and their slots.
-    pub fn new(limit_bytes: usize) -> Self {
-        let (slots, spare) = (Vec::new(), Vec::new());
-        Self { bytes: Arena::new(limit_bytes), used: 0, slots, spare, limit_bytes }
+    /// Room for `limit_bytes` of items and their slots. `ends_in_rowid`: each record's last column
+    /// is the rowid.
+    pub fn new(limit_bytes: usize, ends_in_rowid: bool) -> Self {
+        let (slots, spare, starts) = (Vec::new(), Vec::new(), Vec::new());
+        let bytes = Arena::new(limit_bytes);
+        Self { bytes, used: 0, slots, spare, starts, limit_bytes, ends_in_rowid }
     }
 
     /// Smallest size of a buffer that an item with this record fits.
@@ -57,7 +68,8 @@ impl RunBuffer {
             return false;
         }
         self.slots.push(Slot::new(order.prefix(item), self.used as u64));
-        self.used = item::write(&mut self.bytes, self.used, item.sequence, item.rowid, item.record);
+        let write = if self.ends_in_rowid { item::write_entry } else { item::write };
+        self.used = write(&mut self.bytes, self.used, item);
         true
     }
 
@@ -66,15 +78,28 @@ impl RunBuffer {
         self.used
     }
 
-    /// Moves its items, in order, to a run in `memory`.
+    /// Moves its items, group by group, to a run in `memory`.
     pub fn seal(&mut self, order: &Order, memory: Arena) -> MemoryRun {
+        let Self { slots, spare, starts, .. } = self;
         let items = &self.bytes[..self.used];
-        sort_slots(order, &mut self.slots, &mut self.spare, &|place| item_at(items, place));
+        starts.clear();
+        // Slots that are in order, as of keys that ascend, need no groups.
+        let in_groups =
+            !slots.is_sorted_by_key(Slot::prefix) && group_by_prefix(slots, spare, starts);
+        if !in_groups {
+            sort_slots(order, slots, spare, &|place| item_at(items, place));
+            starts.clear();
+            starts.extend(0..slots.len());
+        }
         let mut run = RunFiller::new(memory);
-        for batch in self.slots.chunks(TOUCHED_ITEMS) {
+        let mut starts = starts.iter().peekable();
+        for (batch, first) in slots.chunks(TOUCHED_ITEMS).zip((0..).step_by(TOUCHED_ITEMS)) {
             touch(batch.iter().map(|slot| (items, slot.place as usize)));
-            for slot in batch {
-                run.push(slot.prefix(), &items[slot.place as usize..]);
+            for (slot, index) in batch.iter().zip(first..) {
+                if starts.next_if(|start| **start == index).is_some() {
+                    run.begin_group(slot.prefix());
+                }
+                run.push(&items[slot.place as usize..]);
             }
         }
         let run = run.finish(self.slots.len());
@@ -84,7 +109,7 @@ impl RunBuffer {
     }
 }
 
-/// Copies items, which come in order, to a run.
+/// Copies items, which come group by group, to a run.
 struct RunFiller {
     bytes: Arena,
     used: usize,
@@ -96,10 +121,15 @@ impl RunFiller {
         Self { bytes, used: 0, sampler: Sampler::new(0, SAMPLE_STEP_BYTES) }
     }
 
+    /// Begins a group, by the prefix of its first item.
+    #[inline]
+    fn begin_group(&mut self, prefix: u128) {
+        self.sampler.push(prefix, self.used as u64);
+    }
+
     /// Copies the item that `bytes` begin with.
     #[inline]
-    fn push(&mut self, prefix: u128, bytes: &[u8]) {
-        self.sampler.push(prefix, self.used as u64);
+    fn push(&mut self, bytes: &[u8]) {
         let length = item::read(bytes).map_or(0, |(_, length)| length);
         let room = &mut self.bytes[self.used..];
         // A copy of fixed length is no call. The next item overwrites what is too much.
@@ -128,13 +158,13 @@ pub struct MemoryRun {
 impl MemoryRun {
     /// A run of one item, for which `memory` has room.
     pub fn of_one(order: &Order, item: &Item<'_>, mut memory: Arena) -> Self {
-        let used = item::write(&mut memory, 0, item.sequence, item.rowid, item.record);
+        let used = item::write(&mut memory, 0, item);
         let mut sampler = Sampler::new(0, SAMPLE_STEP_BYTES);
         sampler.push(order.prefix(item), 0);
         Self { bytes: memory, used, samples: sampler.finish(used as u64), items: 1 }
     }
 
-    /// The bytes of all items, in order.
+    /// The bytes of all items, group by group.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.used]
@@ -175,14 +205,23 @@ impl MemoryRun {
         between: &Between<'_>,
         mut take: impl FnMut(u128, u64),
     ) -> Result<()> {
-        let stretch = self.samples.stretch(between, |sample, divider| {
+        let stretch = self.samples.stretch_of_groups(between, |sample, divider| {
             let record = || self.item(sample.place).record;
             Ok(between.order.is_before(sample.prefix(), record, divider))
         })?;
-        let bytes = &self.bytes()[stretch.start as usize..stretch.end as usize];
-        let items =
-            read_items(bytes, between, |prefix, at| take(prefix, stretch.start + at as u64));
-        debug_assert!(items.is_some(), "a run in memory has just items");
+        let mut at = stretch.start;
+        while at < stretch.end {
+            let Some((item, length)) = item::read(&self.bytes()[at as usize..]) else {
+                debug_assert!(false, "a run in memory has just items");
+                break;
+            };
+            let prefix = between.order.prefix(&item);
+            let record = || item.record;
+            if !between.is_before(prefix, record) && !between.is_behind(prefix, record) {
+                take(prefix, at);
+            }
+            at += length as u64;
+        }
         Ok(())
     }
 }

@@ -1,4 +1,7 @@
-//! The samples of a sorted run: where in its bytes the keys between two others lie.
+//! The samples of a run: where in its bytes the keys between two others lie.
+//!
+//! A run on disk is in key order. One in memory is in groups, of which each has smaller keys than the
+//! next; a sample is the first item of a group.
 
 use std::ops::Range;
 
@@ -9,7 +12,7 @@ use crate::error::Result;
 /// The prefix of an item's key and the place of the item, which is the slot's place.
 pub type Sample = Slot;
 
-/// Samples of a run's items, in order.
+/// Samples of a run's items, by key.
 #[derive(Debug)]
 pub struct Samples {
     list: Vec<Sample>,
@@ -65,14 +68,35 @@ impl Samples {
         self.list.len() * size_of::<Sample>()
     }
 
-    /// The places between which the run's items between two keys lie. A few items at both ends
-    /// may be outside of these keys.
+    /// The places between which the items between two keys lie, in a run in key order. A few items
+    /// at both ends may be outside of these keys.
     ///
     /// `is_before` is asked about samples whose prefix is the divider's.
     pub fn stretch(
         &self,
         between: &Between<'_>,
+        is_before: impl FnMut(&Sample, &Divider) -> Result<bool>,
+    ) -> Result<Range<u64>> {
+        self.stretch_up_to(between, is_before, 0)
+    }
+
+    /// As [`stretch`](Self::stretch), in a run in groups. Items anywhere in the stretch may be outside
+    /// of these keys.
+    pub fn stretch_of_groups(
+        &self,
+        between: &Between<'_>,
+        is_before: impl FnMut(&Sample, &Divider) -> Result<bool>,
+    ) -> Result<Range<u64>> {
+        // Behind the first sample that is too large, its group may go on with smaller keys.
+        self.stretch_up_to(between, is_before, 1)
+    }
+
+    /// A stretch that ends `samples_more` behind the first sample that is not before `upper`.
+    fn stretch_up_to(
+        &self,
+        between: &Between<'_>,
         mut is_before: impl FnMut(&Sample, &Divider) -> Result<bool>,
+        samples_more: usize,
     ) -> Result<Range<u64>> {
         let start = match between.lower {
             None => self.run.start,
@@ -85,7 +109,8 @@ impl Samples {
             None => self.run.end,
             Some(divider) => {
                 let first_not_before = self.first_not_before(divider, &mut is_before)?;
-                self.list.get(first_not_before).map_or(self.run.end, |first| first.place)
+                let end = self.list.get(first_not_before + samples_more);
+                end.map_or(self.run.end, |sample| sample.place)
             }
         };
         Ok(start..end.max(start))
@@ -112,7 +137,7 @@ impl Samples {
     }
 }
 
-/// Reads the items of a stretch of a run, and calls `take` with the prefix of each that is between
+/// Reads the items of a stretch of a run in key order, and calls `take` with the prefix of each that is between
 /// the keys, and with where it begins. Returns the range of bytes that these items take; `None` if
 /// the bytes are no items.
 pub fn read_items(

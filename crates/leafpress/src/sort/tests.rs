@@ -47,7 +47,18 @@ fn make_file(folder: &Path) -> std::io::Result<UnnamedFile> {
 }
 
 fn options(threads: usize) -> SortOptions {
-    SortOptions { memory_bytes: 0, threads, folder: std::env::temp_dir(), make_file }
+    let folder = std::env::temp_dir();
+    SortOptions { memory_bytes: 0, threads, folder, make_file, ends_in_rowid: false }
+}
+
+/// Options for rows, whose records may all end in the rowid.
+fn options_for(rows: &[Row], threads: usize) -> SortOptions {
+    let mut columns = RecordColumns::new();
+    let ends_in_rowid = rows.iter().all(|row| {
+        let count = columns.parse(&row.record);
+        columns.value(&row.record, count - 1) == Value::Integer(row.rowid)
+    });
+    SortOptions { ends_in_rowid, ..options(threads) }
 }
 
 /// Numbers that are not in order, the same each time.
@@ -76,7 +87,7 @@ fn compare_in_model(key: &SortKey, left: &Row, right: &Row) -> Ordering {
 /// Sorts `rows`, dealt out to `threads`, with `memory_bytes`. No row is so large
 /// that more than that has to be used.
 fn sort_within(rows: &[Row], key: &SortKey, memory_bytes: usize, threads: usize) -> Sorted {
-    let sorter = Sorter::with_memory(options(threads), key.clone(), memory_bytes);
+    let sorter = Sorter::with_memory(options_for(rows, threads), key.clone(), memory_bytes);
     push_all(&sorter, rows, threads);
     let (held, limit) = (sorter.pool.held_bytes(), sorter.pool.limits.runs_bytes);
     assert!(held <= limit, "{held} of {limit}");
@@ -85,7 +96,7 @@ fn sort_within(rows: &[Row], key: &SortKey, memory_bytes: usize, threads: usize)
 
 /// Sorts `rows`, dealt out to `threads`, with `memory_bytes`.
 fn sort(rows: &[Row], key: &SortKey, memory_bytes: usize, threads: usize) -> Sorted {
-    let sorter = Sorter::with_memory(options(threads), key.clone(), memory_bytes);
+    let sorter = Sorter::with_memory(options_for(rows, threads), key.clone(), memory_bytes);
     push_all(&sorter, rows, threads);
     sorter.finish().unwrap()
 }
@@ -171,6 +182,20 @@ fn values() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// The rows with their rowids as a last column; every other rowid is the sequence plus 1.
+fn ending_in_rowid(rows: &[Row]) -> Vec<Row> {
+    let with_rowid = |row: &Row| {
+        let &Row { sequence, rowid, .. } = row;
+        let rowid = if sequence % 2 == 0 { sequence as i64 + 1 } else { rowid };
+        let mut columns = RecordColumns::new();
+        let count = columns.parse(&row.record);
+        let values = (0..count).map(|column| columns.value(&row.record, column));
+        let values: Vec<_> = values.chain([Value::Integer(rowid)]).collect();
+        Row { sequence, rowid, record: record(&values) }
+    };
+    rows.iter().map(with_rowid).collect()
+}
+
 /// Rows of three columns, which `values` gives as records of one.
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     let row = (values(), values(), values(), prop_oneof![-9..9_i64, any::<i64>()]);
@@ -212,8 +237,10 @@ proptest! {
     fn any_rows_come_out_as_from_a_sorted_vec(
         rows in rows(), key in keys(), threads in 1..4_usize, memory_bytes in 600..60_000_usize,
     ) {
-        check(&rows, &key, memory_bytes, threads);
-        check(&rows, &key, MEMORY_BYTES_MIN, threads);
+        for rows in [&rows, &ending_in_rowid(&rows)] {
+            check(rows, &key, memory_bytes, threads);
+            check(rows, &key, MEMORY_BYTES_MIN, threads);
+        }
     }
 }
 
@@ -321,8 +348,9 @@ fn keys_of_any_distribution_are_sorted() {
         let rows: Vec<Row> = (0..count)
             .map(|sequence| {
                 let text = text_of(sequence);
-                let values = [Value::from(text.as_str()), Value::Integer(sequence as i64)];
-                Row { sequence, rowid: sequence as i64 + 1, record: record(&values) }
+                let rowid = sequence as i64 + 1;
+                let values = [Value::from(text.as_str()), Value::Integer(rowid)];
+                Row { sequence, rowid, record: record(&values) }
             })
             .collect();
         for (memory_bytes, spills) in [(40_000, true), (100_000, true), (64 << 20, false)] {
@@ -353,7 +381,7 @@ fn rows_larger_than_the_memory() {
 #[test]
 fn a_folder_that_is_not_there_is_an_error_that_names_it() {
     let folder = PathBuf::from("no such folder");
-    let options = SortOptions { memory_bytes: 0, threads: 2, folder: folder.clone(), make_file };
+    let options = SortOptions { folder: folder.clone(), ..options(2) };
     let sorter = Sorter::with_memory(options, SortKey::Rowid, 10_000);
     let failures = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2)

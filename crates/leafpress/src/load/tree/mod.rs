@@ -185,12 +185,13 @@ impl<'b> Build<'b> {
         // A table's records are as long as the entries of many indexes together.
         let shares = pressed.len() + if sorts_table { 3 } else { 0 };
         let share_bytes = options.memory_bytes / shares.max(1);
-        let sorter = |memory_bytes: usize, key| {
+        let sorter = |memory_bytes: usize, key, ends_in_rowid| {
             let sort = SortOptions {
                 memory_bytes,
                 threads: options.threads,
                 folder: options.tmpdir.clone(),
                 make_file: disk::make_unnamed,
+                ends_in_rowid,
             };
             Sorter::new(sort, key)
         };
@@ -198,10 +199,12 @@ impl<'b> Build<'b> {
             Some(key) => SortKey::Columns(key.order.clone()),
             None => SortKey::Rowid,
         };
-        let table = sorts_table.then(|| sorter(3 * share_bytes, key));
-        let indexes = pressed
-            .into_iter()
-            .map(|index| (index, sorter(share_bytes, SortKey::Columns(index.entry.order.clone()))));
+        let table = sorts_table.then(|| sorter(3 * share_bytes, key, false));
+        let indexes = pressed.into_iter().map(|index| {
+            let IndexShape { entry, .. } = index;
+            let key = SortKey::Columns(entry.order.clone());
+            (index, sorter(share_bytes, key, entry.ends_in_rowid()))
+        });
         Self { shape, options, order, table, indexes: indexes.collect(), dropped, given }
     }
 

@@ -291,6 +291,7 @@ impl Indexer {
             threads: self.threads,
             folder: self.folder.clone().unwrap_or_else(beside),
             make_file: disk::make_unnamed,
+            ends_in_rowid: false,
         }
     }
 }

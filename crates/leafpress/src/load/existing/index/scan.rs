@@ -78,6 +78,7 @@ impl Scan<'_> {
         // is faster to compare rowids as columns. In a unique index the sorter has to find the
         // equal ones.
         let columns = if self.plan.index.unique { entry.unique_columns } else { entry.order.len() };
+        let options = SortOptions { ends_in_rowid: entry.ends_in_rowid(), ..options };
         let sorter = Sorter::new(options, SortKey::Columns(entry.order[..columns].to_vec()));
         let maker = || EntryMaker::new(self.plan, first_rowid, sorter.run());
         match pages.file.take() {
