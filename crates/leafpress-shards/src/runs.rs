@@ -149,10 +149,7 @@ impl Shards {
     /// As [`open`](Self::open).
     pub fn manifest(&self) -> Result<Manifest> {
         let Some(current) = self.current()? else {
-            let root = path_text(&self.root);
-            let reason = format!("there are no shards in {root}: it has no {CURRENT}");
-            return Err(Error::not_found("file", CURRENT, reason)
-                .to_do("name the folder that leafpress shard wrote"));
+            return Err(self.no_shards(&format!("it has no {CURRENT}")));
         };
         let (manifest, bytes) = self.manifest_of(&current.run)?;
         if hex(&Sha256::digest(&bytes)) != current.sha256 {
@@ -167,6 +164,12 @@ impl Shards {
     fn current(&self) -> Result<Option<Current>> {
         let bytes = self.store.read(CURRENT)?;
         bytes.map(|bytes| self.read_current(&bytes)).transpose()
+    }
+
+    fn no_shards(&self, why: &str) -> Error {
+        let reason = format!("there are no shards in {}: {why}", path_text(&self.root));
+        Error::not_found("file", CURRENT, reason)
+            .to_do("name the folder that leafpress shard wrote")
     }
 
     fn read_current(&self, bytes: &[u8]) -> Result<Current> {
@@ -392,7 +395,11 @@ impl Shards {
     /// # Errors
     /// Those of the system or the store; what was removed before stays removed.
     /// [`Input`](ErrorKind::Input) if a manifest cannot be read: then nothing of its run is removed.
+    /// [`NotFound`](ErrorKind::NotFound) if the folder does not exist.
     pub fn gc(&self, older_than: Duration, dry_run: bool) -> Result<Collected> {
+        if self.store.in_place(RUNS).is_some() && !self.root.is_dir() {
+            return Err(self.no_shards("the folder does not exist"));
+        }
         let mut collected = Collected { dry_run, ..Collected::default() };
         let unfinished = self.store.unfinished()?;
         for run in self.names_of_runs(&unfinished)? {

@@ -256,6 +256,8 @@ pub struct BlockReader<'a> {
     record_bytes_max: u64,
     next_line: u64,
     line_ends: LineEnds,
+    /// True if `rest` is all of the input.
+    has_all: bool,
     is_ended: bool,
 }
 
@@ -275,6 +277,7 @@ impl<'a> BlockReader<'a> {
             record_bytes_max: record_bytes_limit(options.record_bytes_max),
             next_line: 1,
             line_ends: LineEnds::default(),
+            has_all: false,
             is_ended: false,
         })
     }
@@ -285,14 +288,13 @@ impl<'a> BlockReader<'a> {
     /// # Errors
     /// If the input cannot be read.
     pub fn peek(&mut self) -> Result<Sample<'_>> {
-        let mut is_all = self.is_ended;
-        if self.rest.is_empty() && !is_all {
+        if self.rest.is_empty() && !self.is_ended {
             let limit = self.block_bytes as u64;
             let read = self.source.by_ref().take(limit).read_to_end(&mut self.rest);
-            is_all = (read.map_err(|error| self.source.describe(error))? as u64) < limit;
+            self.has_all = (read.map_err(|error| self.source.describe(error))? as u64) < limit;
             self.unseen_bytes = self.rest.len();
         }
-        Ok(Sample { text: &self.rest, is_all })
+        Ok(Sample { text: &self.rest, is_all: self.has_all || self.is_ended })
     }
 
     /// Puts a filter around the input, from its first byte on. To be called before the first
@@ -300,6 +302,7 @@ impl<'a> BlockReader<'a> {
     pub fn filter(&mut self, rules: LineRules, first_line: u64) {
         let seen = std::mem::take(&mut self.rest);
         self.unseen_bytes = 0;
+        self.has_all = false;
         self.next_line = first_line;
         self.line_ends = rules.line_ends();
         self.source
@@ -340,6 +343,7 @@ impl<'a> BlockReader<'a> {
         block.line_ends = self.line_ends;
         block.push(&self.rest).map_err(|error| self.out_of_memory(error))?;
         self.rest.clear();
+        self.is_ended = self.has_all;
         if !self.fill_whole(block, cut)? {
             return Ok(false);
         }

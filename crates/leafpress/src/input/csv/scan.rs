@@ -339,8 +339,8 @@ impl Scanner {
         let mut is_escaped = is_after_escape(self.state);
         let keeps_blank_lines = self.dialect.is_database_text();
         for stripe in stripes(self.position, bytes) {
-            index.field_ends.reserve(STRIPE_CHUNKS * CHUNK_BYTES);
-            index.record_ends.reserve(STRIPE_CHUNKS * CHUNK_BYTES);
+            index.field_ends.reserve(stripe.len() * CHUNK_BYTES);
+            index.record_ends.reserve(stripe.len() * CHUNK_BYTES);
             for chunk in stripe {
                 let mut masks = needles.find::<QUOTES>(chunk);
                 let is_plain = (masks.quotes | edge.inside | edge.quote) == 0;
