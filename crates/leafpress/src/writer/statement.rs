@@ -53,6 +53,14 @@ impl<'c> LastStatement<'c> {
         !self.known.may_fail
     }
 
+    /// Returns true if it is compiled, and has succeeded before.
+    pub(super) fn is_kept(&mut self) -> bool {
+        if self.compiled.is_none() && !self.known.is_seen {
+            self.compiled = self.connection.kept(&self.known.sql);
+        }
+        self.compiled.as_ref().is_some_and(CompiledStatement::has_succeeded)
+    }
+
     /// Carries it out. Parameters that are given away are freed once they are bound: SQLite
     /// has copies of long ones.
     pub(super) fn execute(

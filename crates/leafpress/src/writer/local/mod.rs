@@ -20,6 +20,7 @@
 //! Must never: commit outside of [`LocalTarget::commit`], or carry out a call
 //! twice whose first failure was its own.
 
+mod itself;
 mod run;
 
 use std::cell::RefCell;
@@ -114,6 +115,8 @@ pub(super) struct LocalTarget {
     known: RefCell<KnownStatement>,
     /// Number of the next groups whose calls have savepoints.
     groups_with_savepoints: u32,
+    /// Number of the next ranges that have a BEGIN and a COMMIT, whatever they are.
+    ranges_begun: u32,
     schema_version: Option<i64>,
     /// The version of the data for which the schema was read, and all commits since are our own.
     data_version: Option<u32>,
@@ -183,7 +186,7 @@ impl LocalTarget {
                 Ok(())
             }))?;
         }
-        let guard = Guard::install(&mut connection)?;
+        let guard = Guard::install(&mut connection, &interrupts)?;
         interrupts.watch(&mut connection)?;
         let (schema_may_fail, schema_version) = (false, None);
         let plans = RefCell::default();
@@ -204,6 +207,7 @@ impl LocalTarget {
             plans,
             known: RefCell::default(),
             groups_with_savepoints: 0,
+            ranges_begun: 0,
             schema_version,
             data_version: None,
             hooks,
@@ -447,13 +451,18 @@ impl LocalTarget {
                 self.data_version = data_version(&self.connection);
                 self.plans.borrow_mut().committed();
                 self.tell(TransactionHooks::committed);
-                match self.place.check_after(&self.connection) {
-                    Ok(()) => self.close_journal().unwrap_or(RangeEnd::Answered),
-                    Err(reason) => self.committed_elsewhere(group, range, reason),
-                }
+                self.committed(group, range)
             }
             Ok(Err(reason)) => self.not_synced(group, range, reason),
             Err(source) => self.not_committed(group, range, source),
+        }
+    }
+
+    /// Looks, after a commit, whether the database is where it was.
+    fn committed(&mut self, group: &mut Group<'_>, range: &Range<usize>) -> RangeEnd {
+        match self.place.check_after(&self.connection) {
+            Ok(()) => self.close_journal().unwrap_or(RangeEnd::Answered),
+            Err(reason) => self.committed_elsewhere(group, range, reason),
         }
     }
 
@@ -585,7 +594,8 @@ impl CommitTarget for LocalTarget {
         // Ranges to try; the last one is the next in order.
         let mut ranges = vec![whole];
         while let Some(range) = ranges.pop() {
-            match self.commit_range(group, &range) {
+            let end = self.commit_itself(group, &range);
+            match end.unwrap_or_else(|| self.commit_range(group, &range)) {
                 RangeEnd::Answered => {}
                 RangeEnd::LostAt(index) => {
                     if range.len() > 1 {
