@@ -16,16 +16,12 @@
 //! transaction.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use rusqlite::ErrorCode;
 
 use super::run::NOTHING;
 use super::{LocalTarget, RangeEnd};
-use crate::error::Error;
-use crate::vfs::connection::data_version;
-use crate::vfs::locks;
 use crate::writer::call::{Answer, Call};
 use crate::writer::guard::OwnCommit;
 use crate::writer::place;
@@ -56,9 +52,8 @@ impl LocalTarget {
         if !last.is_whole(&statement.sql) || !last.is_kept() {
             return None;
         }
-        let refusal = self.connection.path().map(Path::new).map(locks::refuse_beside_another_copy);
-        let begun = refusal.unwrap_or(Ok(())).map_err(Error::from);
-        if let Err(error) = begun.and_then(|()| self.interrupts.begin(number, limit)) {
+        let refused = self.refuse_beside_another_copy();
+        if let Err(error) = refused.and_then(|()| self.interrupts.begin(number, limit)) {
             drop(last);
             group.answer(index, Err(error));
             return Some(RangeEnd::Answered);
@@ -105,10 +100,6 @@ impl LocalTarget {
         }
         let error = match (outcome, commit) {
             (Ok(executed), _) => {
-                if matches!(commit, OwnCommit::Begun(_)) {
-                    // The statement has met the schema for which it was compiled.
-                    self.data_version = data_version(&self.connection);
-                }
                 group.answer(range.start, Ok(Answer::Executed(executed)));
                 return self.committed(group, range);
             }
@@ -124,5 +115,91 @@ impl LocalTarget {
         self.has_moved |= place::is_moved(&error);
         group.answer(range.start, Err(self.naming_the_disk(error)));
         RangeEnd::Answered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use rusqlite::{Connection, StatementStatus};
+
+    use super::*;
+    use crate::profile::{self, Profile, ProfileRequest};
+    use crate::writer::busy::BusyClock;
+    use crate::writer::interrupt::Interrupts;
+    use crate::writer::place::Place;
+    use crate::writer::request::{Parameters, Statement};
+    use crate::writer::target::CommitTarget as _;
+    use crate::writer::transaction_hooks::TransactionHooksPlace;
+
+    fn target(folder: &tempfile::TempDir) -> LocalTarget {
+        let path = folder.path().join("a.db");
+        let request = ProfileRequest::new(Profile::Rollback);
+        let (connection, in_force) = profile::open(&path, &request).unwrap();
+        connection.execute_batch("CREATE TABLE t (n)").unwrap();
+        let interrupts = Arc::<Interrupts>::default();
+        let busy = BusyClock::new(Duration::ZERO, Arc::clone(&interrupts), None);
+        let place = Place::of(&connection, &path, false).unwrap();
+        let hooks = TransactionHooksPlace::default();
+        LocalTarget::new(connection, busy, None, &in_force, hooks, interrupts, place).unwrap()
+    }
+
+    /// Commits a group of each of these statements alone. Returns the number of those that succeeded.
+    fn commit(target: &mut LocalTarget, statements: &[&str]) -> usize {
+        let succeeds = |sql: &&&str| {
+            let (sql, parameters) = ((**sql).into(), Parameters::Positional(Vec::new()));
+            let mut group = Group::new([Call::Execute(Statement { sql, parameters })]);
+            target.commit(&mut group).unwrap();
+            !group.has_failed(0)
+        };
+        statements.iter().filter(succeeds).count()
+    }
+
+    /// Number of transactions that the writer has begun.
+    fn begun(target: &LocalTarget) -> i32 {
+        let begin = target.connection.kept(super::super::BEGIN);
+        let runs = |begin: &mut rusqlite::Statement<'_>| Ok(begin.get_status(StatementStatus::Run));
+        begin.map_or(0, |mut begin| begin.run(runs).unwrap())
+    }
+
+    const ONE: &str = "INSERT INTO t VALUES (1)";
+    const TWO: &str = "INSERT INTO t VALUES (1), (2)";
+
+    #[test]
+    fn each_statement_is_begun_once_and_then_commits_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = target(&folder);
+        assert_eq!(commit(&mut target, &[ONE, ONE, TWO, ONE, TWO, TWO]), 6);
+        assert_eq!(begun(&target), 2);
+        assert!(target.connection.is_autocommit());
+        // What says FAIL, PRAGMA or the writer's name never does.
+        let said = "INSERT OR FAIL INTO t VALUES (1)";
+        assert_eq!(commit(&mut target, &[said, said]), 2);
+        let seen = "PRAGMA user_version = 1";
+        assert_eq!(commit(&mut target, &[seen, seen]), 2);
+        assert_eq!(begun(&target), 6);
+    }
+
+    #[test]
+    fn one_that_meets_another_schema_is_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = target(&folder);
+        assert_eq!(commit(&mut target, &[TWO, TWO]), 2);
+        let other = Connection::open(folder.path().join("a.db")).unwrap();
+        other.execute_batch("CREATE TABLE other (n)").unwrap();
+        assert_eq!(commit(&mut target, &[TWO]), 1);
+        assert_eq!((begun(&target), target.ranges_begun), (2, RANGES_BEGUN));
+        target.ranges_begun = 0;
+        assert_eq!(commit(&mut target, &[TWO]), 1);
+        assert_eq!(begun(&target), 2);
+        let half = "CREATE TRIGGER half AFTER INSERT ON t WHEN new.n > 1 BEGIN
+            SELECT RAISE(FAIL, 'half'); END";
+        other.execute_batch(half).unwrap();
+        target.ranges_begun = 0;
+        assert_eq!(commit(&mut target, &[TWO, TWO]), 0);
+        let rows = other.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+        assert_eq!(rows, Ok(8));
     }
 }

@@ -27,7 +27,7 @@ use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -59,6 +59,9 @@ use crate::vfs::connection::data_version;
 use crate::vfs::database_file;
 use crate::vfs::kept::KeepingConnection;
 use crate::vfs::locks;
+
+/// The beginning of a transaction that writes.
+const BEGIN: &str = "BEGIN IMMEDIATE /* leafpress */";
 
 /// Number of compiled statements that are kept for the next groups, of callers and of this crate.
 const STATEMENTS_KEPT: usize = 128;
@@ -95,6 +98,8 @@ pub(super) struct LocalCounts {
 #[derive(Debug)]
 pub(super) struct LocalTarget {
     connection: KeepingConnection,
+    /// The path of the database, if it has one.
+    path: Option<PathBuf>,
     guard: Arc<Guard>,
     busy: Arc<BusyClock>,
     counts: Arc<LocalCounts>,
@@ -193,8 +198,10 @@ impl LocalTarget {
         let journal = OpenJournal::watch(&connection, in_force);
         let is_alone = in_force.locking == Locking::Exclusive;
         let sharing = busy.sharing().filter(|_| in_force.shares_syncs).map(Arc::clone);
+        let path = connection.path().filter(|path| !path.is_empty()).map(PathBuf::from);
         Ok(Self {
             connection: KeepingConnection::new(connection, STATEMENTS_KEPT),
+            path,
             guard,
             busy,
             counts,
@@ -259,11 +266,9 @@ impl LocalTarget {
     }
 
     fn begin(&mut self) -> Result<()> {
-        if let Some(path) = self.connection.path() {
-            locks::refuse_beside_another_copy(Path::new(path))?;
-        }
+        self.refuse_beside_another_copy()?;
         self.busy.line_up();
-        self.own("BEGIN IMMEDIATE /* leafpress */").map_err(|source| {
+        self.own(BEGIN).map_err(|source| {
             self.busy.ended();
             self.not_begun(source)
         })?;
@@ -279,16 +284,17 @@ impl LocalTarget {
         Ok(())
     }
 
+    fn refuse_beside_another_copy(&self) -> Result<()> {
+        self.path.as_deref().map_or(Ok(()), |path| Ok(locks::refuse_beside_another_copy(path)?))
+    }
+
     /// Fails if no work may be begun on the connection.
     fn check_between_groups(&mut self) -> Result<()> {
         if let Some(reason) = self.gate.as_ref().and_then(|gate| gate.broken()) {
             return Err(Error::stopped(reason));
         }
         self.place.check_before(&self.connection).map_err(Error::stopped)?;
-        match self.connection.path() {
-            Some(path) => Ok(locks::refuse_beside_another_copy(Path::new(path))?),
-            None => Ok(()),
-        }
+        self.refuse_beside_another_copy()
     }
 
     fn not_begun(&self, source: rusqlite::Error) -> Error {
@@ -303,8 +309,8 @@ impl LocalTarget {
 
     /// Names the database in an error whose cause is a full disk.
     fn naming_the_disk(&self, error: Error) -> Error {
-        match self.connection.path() {
-            Some(path) => error.on_full_disk(Path::new(path)),
+        match &self.path {
+            Some(path) => error.on_full_disk(path),
             None => error,
         }
     }
@@ -312,9 +318,9 @@ impl LocalTarget {
     /// Names the holder in the error. The look at all processes costs some milliseconds: too many
     /// for a caller that does not wait and tries again by itself.
     fn naming_the_holder(&self, error: Error) -> Error {
-        match self.connection.path() {
+        match &self.path {
             Some(path) if self.busy.limit >= LIMIT_WORTH_A_LOOK => {
-                error.held_by(holders_sentence(Path::new(path)))
+                error.held_by(holders_sentence(path))
             }
             _ => error,
         }
@@ -591,9 +597,9 @@ impl CommitTarget for LocalTarget {
             answer_all(group, whole, &Error::stopped(reason.clone()));
             return Err(reason);
         }
-        // Ranges to try; the last one is the next in order.
-        let mut ranges = vec![whole];
-        while let Some(range) = ranges.pop() {
+        // The range to try, and those that follow it, the last one first.
+        let (mut next, mut ranges) = (Some(whole), Vec::new());
+        while let Some(range) = next.take().or_else(|| ranges.pop()) {
             let end = self.commit_itself(group, &range);
             match end.unwrap_or_else(|| self.commit_range(group, &range)) {
                 RangeEnd::Answered => {}

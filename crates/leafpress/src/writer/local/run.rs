@@ -254,7 +254,7 @@ impl LocalTarget {
 
     fn run_code(&self, call: &mut Call<'_>) -> Result<Answer> {
         match call {
-            Call::Execute(statement) => execute(&self.connection, statement)
+            Call::Execute(one) => execute(&self.connection, &one.sql, &one.parameters)
                 .map(Answer::Executed)
                 .map_err(|source| refused(&self.guard, source)),
             Call::Batch(batch) => {
