@@ -71,7 +71,7 @@ pub fn prepare(statement: &Statement) -> Result<Prepared> {
     }
     let words = tokens(&statement.sql);
     check(&words, &statement.parameters)?;
-    let mut array = vec![json!(statement.sql)];
+    let mut array = vec![json!(&*statement.sql)];
     match &statement.parameters {
         Parameters::Positional(values) => {
             for value in values {
@@ -245,7 +245,7 @@ mod tests {
 
     fn of(sql: &str, values: Vec<Value>) -> Result<Prepared> {
         let parameters = Parameters::Positional(values);
-        prepare(&Statement { sql: sql.to_owned(), parameters })
+        prepare(&Statement { sql: sql.into(), parameters })
     }
 
     #[test]

@@ -568,7 +568,7 @@ fn inserts(request: &InsertMany) -> Result<Vec<Prepared>> {
     let row = format!("({})", vec!["?"; width].join(","));
     let of_rows = |rows: &[Vec<rusqlite::types::Value>]| {
         let sql = into.clone() + &vec![&*row; rows.len()].join(",");
-        prepare(&Statement { sql, parameters: Parameters::Positional(rows.concat()) })
+        prepare(&Statement { sql: sql.into(), parameters: Parameters::Positional(rows.concat()) })
     };
     let rows_max = (PARAMETERS_MAX / width).clamp(1, ROWS_MAX);
     request.rows.chunks(rows_max).map(of_rows).collect()

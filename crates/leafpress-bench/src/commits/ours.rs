@@ -43,7 +43,11 @@ pub(super) fn run(rung: &CommitRung, writer: &Writer, progress: &Progress) -> Re
     }
 }
 
-fn parameters(call: &Call) -> [Value; 3] {
+fn parameters(call: &Call) -> (u32, i64, &str) {
+    (call.caller, call.n as i64, call.text())
+}
+
+fn values(call: &Call) -> [Value; 3] {
     [call.caller.into(), (call.n as i64).into(), call.text().to_owned().into()]
 }
 
@@ -109,7 +113,7 @@ impl Many<'_> {
 
 impl Caller for Many<'_> {
     fn begin(&mut self, call: &Call) -> Result<()> {
-        self.rows.push(parameters(call));
+        self.rows.push(values(call));
         if self.rows.len() < self.rows_a_call { Ok(()) } else { self.add() }
     }
 

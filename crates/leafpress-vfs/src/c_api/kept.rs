@@ -57,14 +57,20 @@ impl KeepingConnection {
     /// # Errors
     /// That of compiling it.
     pub fn compiled(&self, sql: &str) -> rusqlite::Result<CompiledStatement<'_>> {
-        if let Some((sql, statement)) = self.take(sql) {
-            let statement = Some(statement);
-            return Ok(CompiledStatement { connection: self, sql, statement, has_succeeded: true });
+        if let Some(kept) = self.kept(sql) {
+            return Ok(kept);
         }
         let flags = PrepFlags::SQLITE_PREPARE_PERSISTENT;
         let statement = Some(self.unbound().prepare_with_flags(sql, flags)?);
         let sql = sql.into();
         Ok(CompiledStatement { connection: self, sql, statement, has_succeeded: false })
+    }
+
+    /// The statement `sql`, if it is kept and not handed out. So it has succeeded once.
+    pub fn kept(&self, sql: &str) -> Option<CompiledStatement<'_>> {
+        let (sql, statement) = self.take(sql)?;
+        let statement = Some(statement);
+        Some(CompiledStatement { connection: self, sql, statement, has_succeeded: true })
     }
 
     /// Runs the statement `sql` once.
@@ -109,6 +115,11 @@ impl KeepingConnection {
 }
 
 impl CompiledStatement<'_> {
+    /// Returns true if it has succeeded once.
+    pub fn has_succeeded(&self) -> bool {
+        self.has_succeeded
+    }
+
     /// Runs it.
     ///
     /// # Errors

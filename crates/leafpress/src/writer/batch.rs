@@ -9,7 +9,7 @@ use rusqlite::{Batch as Statements, Connection};
 
 use super::guard::Guard;
 use super::refused::refused;
-use super::request::{Batch, BatchPart};
+use super::request::{Batch, BatchPart, Statement};
 use super::statement::execute;
 use crate::error::{Error, FailedStatement, Result};
 use crate::script::{shown, split};
@@ -24,9 +24,9 @@ pub(super) fn run(connection: &KeepingConnection, guard: &Guard, batch: &Batch) 
     let mut before = 0;
     for part in &batch.parts {
         before += match part {
-            BatchPart::Statement(statement) => {
-                execute(connection, statement).map_err(|source| {
-                    let (ordinal, sql) = (before + 1, shown(statement.sql.trim()));
+            BatchPart::Statement(Statement { sql, parameters }) => {
+                execute(connection, sql, parameters).map_err(|source| {
+                    let (ordinal, sql) = (before + 1, shown(sql.trim()));
                     refused(guard, source).at_statement(FailedStatement { ordinal, line: 1, sql })
                 })?;
                 1

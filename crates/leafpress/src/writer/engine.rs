@@ -112,7 +112,7 @@ impl Engine {
         let Self { process, target, queue, recorder, counts, work, .. } = self;
         let Some(target) = target else { return Err("it was closed".to_owned()) };
         let taken = work.entries.len();
-        work.entries.retain_mut(Entry::begin);
+        Entry::begin_all(&mut work.entries);
         work.detours.cancelled += (taken - work.entries.len()) as u64;
         if work.entries.is_empty() {
             return Ok(());
@@ -386,6 +386,9 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
 /// take twice as long to carry out as to commit. With those, the callers and the thread that
 /// carries them out lose more by waiting for each other than a larger group saves.
 fn worth_waiting_for(calls: usize, whole: Duration, commit: Duration) -> usize {
+    if calls < 2 {
+        return calls;
+    }
     let carrying_out = whole.saturating_sub(commit).as_nanos().max(1);
     let enough = 2 * commit.as_nanos() * calls as u128 / carrying_out;
     usize::try_from(enough).map_or(calls, |enough| calls.min(enough))
@@ -437,23 +440,14 @@ impl Work {
         GroupDone { failed, begun, commit, answered, wal_bytes, detours }
     }
 
-    /// Hands out the answers, then wakes the waiting threads; returns the number of errors.
+    /// Hands out the answers and wakes those who wait for them; returns the number of errors.
     fn answer(&mut self) -> u64 {
+        self.group.drop_closures();
         let mut failed = 0;
-        let answers = self.group.take_answers();
-        for (entry, (answer, spent)) in self.entries.iter_mut().zip(answers) {
+        let answers = self.group.take_answers().inspect(|(answer, _)| {
             failed += u64::from(answer.is_err());
-            entry.answer(answer, spent);
-        }
-        let mut last = None;
-        for entry in self.entries.drain(..) {
-            let event = entry.event();
-            // Neighbours in a group nearly always wait for the same event.
-            if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, event)) {
-                event.notify();
-                last = Some(Arc::clone(event));
-            }
-        }
+        });
+        Entry::answer_all(&mut self.entries, answers);
         failed
     }
 }

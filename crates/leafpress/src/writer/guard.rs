@@ -4,7 +4,8 @@
 //! later. If a statement breaks the rules all the same, the commit hook refuses each commit
 //! that is not the writer's own.
 //!
-//! 1. Only the writer begins, commits and rolls back.
+//! 1. Only the writer begins, commits and rolls back. It lets a statement commit itself
+//!    ([`Guard::committing_itself`]) that is compiled already, for the schema that it meets.
 //! 2. No caller changes a setting that the next caller would meet.
 //!
 //! Must never: refuse a statement that a transaction of the caller's own could run without a trace
@@ -12,10 +13,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
+use super::interrupt::Interrupts;
 use crate::sync::lock;
 
 /// Pragmas that only return something, with any argument.
@@ -85,17 +88,36 @@ pub(super) struct Guard {
     /// True if a call changed triggers or tables.
     changed_schema: AtomicBool,
     refusal: Mutex<Option<String>>,
+    /// Present while a statement runs that commits itself.
+    own_commit: Mutex<Option<OwnCommit>>,
+}
+
+/// The commit of a statement that commits itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnCommit {
+    /// SQLite did not come to it: there is nothing to commit, or the statement has failed.
+    NotBegun,
+    /// It began at this moment. The statement itself had succeeded.
+    Begun(Instant),
+    /// SQLite compiled the statement again, for another schema or for other values. So the
+    /// commit is refused: a trigger of that schema may end the statement half way and leave
+    /// what it did (RAISE(FAIL)).
+    Refused,
 }
 
 impl Guard {
-    /// Installs the guard on `connection`.
-    pub(super) fn install(connection: &mut Connection) -> rusqlite::Result<Arc<Self>> {
+    /// Installs the guard on `connection`, whose calls `interrupts` can stop.
+    pub(super) fn install(
+        connection: &mut Connection,
+        interrupts: &Arc<Interrupts>,
+    ) -> rusqlite::Result<Arc<Self>> {
         let guard = Arc::new(Self::default());
         let authorizer = Arc::clone(&guard);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
             if authorizer.is_own.load(Ordering::Relaxed) {
                 return Authorization::Allow;
             }
+            authorizer.compiles();
             match authorizer.refusal_of(&context) {
                 None => Authorization::Allow,
                 Some(reason) => {
@@ -104,9 +126,52 @@ impl Guard {
                 }
             }
         }))?;
-        let commits = Arc::clone(&guard);
-        connection.commit_hook(Some(move || !commits.may_commit.load(Ordering::Relaxed)))?;
+        let (commits, interrupts) = (Arc::clone(&guard), Arc::clone(interrupts));
+        connection.commit_hook(Some(move || {
+            if commits.may_commit.load(Ordering::Relaxed) {
+                return false;
+            }
+            let is_allowed = commits.begins_commit();
+            if is_allowed {
+                interrupts.leave_code();
+            }
+            !is_allowed
+        }))?;
         Ok(guard)
+    }
+
+    /// A statement of a caller is being compiled.
+    fn compiles(&self) {
+        if let Some(own_commit) = &mut *lock(&self.own_commit) {
+            *own_commit = OwnCommit::Refused;
+        }
+    }
+
+    /// Notes that the commit of a statement begins. False if no statement may commit itself now.
+    fn begins_commit(&self) -> bool {
+        let mut own_commit = lock(&self.own_commit);
+        let is_allowed = *own_commit == Some(OwnCommit::NotBegun);
+        if is_allowed {
+            *own_commit = Some(OwnCommit::Begun(Instant::now()));
+        }
+        is_allowed
+    }
+
+    /// Lets a compiled statement of a caller commit itself, unless SQLite compiles it again. The
+    /// permission ends with `run`, also after a panic.
+    pub(super) fn committing_itself<T>(&self, run: impl FnOnce() -> T) -> (T, OwnCommit) {
+        struct Allowed<'g>(&'g Guard);
+        impl Drop for Allowed<'_> {
+            fn drop(&mut self) {
+                *lock(&self.0.own_commit) = None;
+            }
+        }
+        *lock(&self.own_commit) = Some(OwnCommit::NotBegun);
+        let allowed = Allowed(self);
+        let outcome = run();
+        let own_commit = lock(&self.own_commit).unwrap_or(OwnCommit::NotBegun);
+        drop(allowed);
+        (outcome, own_commit)
     }
 
     /// Runs statements of the writer itself: BEGIN, SAVEPOINT and the like. The permission ends

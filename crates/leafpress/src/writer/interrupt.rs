@@ -173,6 +173,12 @@ impl Interrupts {
         code()
     }
 
+    /// Says that the code of the call is over, though [`run`](Self::run) has not returned: what
+    /// comes now is a commit.
+    pub(super) fn leave_code(&self) {
+        self.runs.store(false, Ordering::Relaxed);
+    }
+
     /// The error of the call, if it is to end or was stopped; asked by each step of a closure.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.must_end();

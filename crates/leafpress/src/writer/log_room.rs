@@ -24,6 +24,8 @@ const STEP_BYTES: (u64, u64) = (256 << 10, 4 << 20);
 pub(super) struct LogRoom {
     /// Bytes that the log had after the commit before.
     used: u64,
+    /// Bytes of the last commit that made it longer, since it was rewound.
+    grown: u64,
     /// Size of its file, as far as it is known.
     size: u64,
     /// Size to which its file is lengthened at most.
@@ -35,22 +37,30 @@ impl LogRoom {
     pub(super) fn of(in_force: &InForce, size_max: u64) -> Option<Self> {
         let syncs = in_force.shares_syncs || in_force.synchronous >= Synchronous::Full;
         let is_wal = in_force.journal_mode == JournalMode::Wal;
-        (syncs && is_wal).then_some(Self { used: 0, size: 0, size_max })
+        (syncs && is_wal).then_some(Self { used: 0, grown: 0, size: 0, size_max })
+    }
+
+    /// Returns true if the log, of which the commits up to now use `used` bytes, has room for the
+    /// next transaction, or needs none.
+    pub(super) fn suffices(&mut self, used: u64) -> bool {
+        if used < self.used {
+            // The log was rewound, and perhaps cut.
+            (self.size, self.grown) = (0, 0);
+        } else if used > self.used {
+            self.grown = used - self.used;
+        }
+        self.used = used;
+        used < USED_BYTES_MIN || used + self.grown.saturating_mul(2) <= self.size
     }
 
     /// Makes room if the log, of which the commits up to now use `used` bytes, may lack it in the
     /// transaction that was begun.
     pub(super) fn prepare(&mut self, connection: &Connection, used: u64) {
-        let grown = used.checked_sub(std::mem::replace(&mut self.used, used));
-        if grown.is_none() {
-            // The log was rewound, and perhaps cut.
-            self.size = 0;
-        }
-        let grown = grown.unwrap_or_default();
-        let needed = grown.saturating_mul(2);
-        if used < USED_BYTES_MIN || used + needed <= self.size {
+        if self.suffices(used) {
             return;
         }
+        let grown = self.grown;
+        let needed = grown.saturating_mul(2);
         let step = grown.saturating_mul(GROUPS_OF_STEP).clamp(STEP_BYTES.0, STEP_BYTES.1);
         let step = step.min(self.size_max.saturating_sub(used));
         self.size = make_room_in_log(connection, used, needed, step).unwrap_or_else(|error| {

@@ -59,6 +59,7 @@ mod call;
 mod caught;
 mod driving;
 mod engine;
+mod group_event;
 mod guard;
 mod insert_many;
 mod internal_call;
@@ -253,10 +254,10 @@ impl Writer {
     /// then, except that the outcome is not known after the last of these.
     pub fn execute(
         &self,
-        sql: impl Into<String>,
+        sql: impl AsRef<str>,
         parameters: impl IntoParameters,
     ) -> Result<Executed> {
-        self.carry_out(execute_call(sql.into(), parameters)?, executed)
+        self.carry_out(execute_call(sql.as_ref(), parameters)?, executed)
     }
 
     /// Submits a statement as [`execute`](Self::execute) does, without waiting for the commit. It
@@ -266,10 +267,10 @@ impl Writer {
     /// If the writer is closed, or a parameter cannot be a value in SQLite.
     pub fn submit(
         &self,
-        sql: impl Into<String>,
+        sql: impl AsRef<str>,
         parameters: impl IntoParameters,
     ) -> Result<Ticket<Executed>> {
-        self.submit_call(execute_call(sql.into(), parameters)?, executed)
+        self.submit_call(execute_call(sql.as_ref(), parameters)?, executed)
     }
 
     /// Does as [`submit`](Self::submit), and never waits.
@@ -278,11 +279,11 @@ impl Writer {
     /// Those of [`submit`](Self::submit), and [`QueueFull`](crate::ErrorKind::QueueFull).
     pub fn try_submit(
         &self,
-        sql: impl Into<String>,
+        sql: impl AsRef<str>,
         parameters: impl IntoParameters,
     ) -> Result<Ticket<Executed>> {
         let shared = self.shared.get()?;
-        let call = execute_call(sql.into(), parameters)?;
+        let call = execute_call(sql.as_ref(), parameters)?;
         shared.queue.try_push((call, self.call_limit), executed).inspect_err(|error| {
             if matches!(error.kind(), ErrorKind::QueueFull { .. }) {
                 shared.recorder.queue_full();
@@ -564,8 +565,9 @@ impl Drop for Shared {
     }
 }
 
-fn execute_call(sql: String, parameters: impl IntoParameters) -> Result<Call<'static>> {
-    Ok(Call::Execute(Statement { sql, parameters: parameters.into_parameters()? }))
+fn execute_call(sql: &str, parameters: impl IntoParameters) -> Result<Call<'static>> {
+    let (sql, parameters) = (request::shared_text(sql), parameters.into_parameters()?);
+    Ok(Call::Execute(Statement { sql, parameters }))
 }
 
 fn closure_call<T: Send + 'static>(

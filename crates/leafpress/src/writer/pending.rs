@@ -183,10 +183,10 @@ impl Writer {
     /// As [`execute`](Self::execute), as a future.
     pub fn execute_async(
         &self,
-        sql: impl Into<String>,
+        sql: impl AsRef<str>,
         parameters: impl IntoParameters,
     ) -> PendingCall<Executed> {
-        PendingCall::new(self, execute_call(sql.into(), parameters), executed)
+        PendingCall::new(self, execute_call(sql.as_ref(), parameters), executed)
     }
 
     /// As [`execute_batch`](Self::execute_batch), as a future.

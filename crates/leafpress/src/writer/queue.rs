@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 
 use super::call::Call;
 use super::driving;
+use super::group_event::GroupEvent;
 use super::interrupt::Interrupts;
-use super::ticket::{Entry, GroupEvent, Take, Ticket, waits_in_closure};
+use super::ticket::{Entry, Take, Ticket, waits_in_closure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
 
@@ -90,7 +91,7 @@ impl CallQueue {
         let state = QueueState {
             entries: Vec::new(),
             line: BTreeMap::new(),
-            event: GroupEvent::new(&interrupts),
+            event: GroupEvent::new(&interrupts, 1),
             last_number: 0,
             closed: None,
             refused_from: None,
@@ -311,7 +312,7 @@ impl CallQueue {
         } else {
             group.extend(state.entries.drain(..grouping.calls_max));
         }
-        state.event = GroupEvent::new(&self.interrupts);
+        state.event = GroupEvent::new(&self.interrupts, state.last_number + 1);
         self.admit(&mut state);
         if state.threads_in_line > 0 {
             self.room.notify_all();
@@ -419,10 +420,9 @@ fn refuse(entries: impl IntoIterator<Item = Entry>, reason: &str) -> usize {
     let mut refused = 0;
     for mut entry in entries {
         if entry.begin() {
-            entry.answer(Err(Error::stopped(reason)), None);
+            entry.answer(Err(Error::stopped(reason)));
             refused += 1;
         }
-        entry.event().notify();
     }
     refused
 }
@@ -503,8 +503,7 @@ mod tests {
             assert!(queue.wait() && queue.take(NATURAL, 1, Duration::ZERO, &mut group));
             for mut entry in group.drain(..) {
                 assert!(entry.begin());
-                entry.answer(Ok(Answer::Done), None);
-                entry.event().notify();
+                entry.answer(Ok(Answer::Done));
                 seen += 1;
             }
         }
@@ -605,8 +604,7 @@ mod tests {
             assert!(queue.wait() && queue.take(NATURAL, 1, Duration::ZERO, &mut group));
             for mut entry in group.drain(..) {
                 assert!(entry.begin());
-                entry.answer(Ok(Answer::Done), None);
-                entry.event().notify();
+                entry.answer(Ok(Answer::Done));
                 seen += 1;
             }
         }

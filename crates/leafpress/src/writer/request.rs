@@ -1,5 +1,8 @@
 //! Requests of callers, as plain data: statements, their parameters, batches, and rows for a table.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, Value};
 
@@ -162,10 +165,32 @@ fn owned(value: &dyn ToSql) -> Result<Value> {
 /// One statement with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
-    /// The SQL of exactly one statement.
-    pub sql: String,
+    /// The SQL of exactly one statement. Calls that have the same one share it.
+    pub sql: Arc<str>,
     /// The values of its parameters.
     pub parameters: Parameters,
+}
+
+/// A longer text is not kept for the next call of its thread.
+const SHARED_BYTES_MAX: usize = 4 << 10;
+
+/// The text of a statement, shared with the last one of this thread if it is the same: most threads
+/// send one statement over and over.
+pub(super) fn shared_text(sql: &str) -> Arc<str> {
+    thread_local! {
+        static LAST: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+    }
+    if sql.len() > SHARED_BYTES_MAX {
+        return sql.into();
+    }
+    let shared = |last: &RefCell<Option<Arc<str>>>| {
+        let mut last = last.borrow_mut();
+        let same = last.take().filter(|last| **last == *sql).unwrap_or_else(|| sql.into());
+        *last = Some(Arc::clone(&same));
+        same
+    };
+    // A thread that ends has none any more.
+    LAST.try_with(shared).unwrap_or_else(|_| sql.into())
 }
 
 /// Statements that are carried out as one transaction: all of them or none.
@@ -201,11 +226,11 @@ impl Batch {
     /// If a parameter cannot be a value in SQLite.
     pub fn statement(
         mut self,
-        sql: impl Into<String>,
+        sql: impl AsRef<str>,
         parameters: impl IntoParameters,
     ) -> Result<Self> {
-        let parameters = parameters.into_parameters()?;
-        self.parts.push(BatchPart::Statement(Statement { sql: sql.into(), parameters }));
+        let (sql, parameters) = (sql.as_ref().into(), parameters.into_parameters()?);
+        self.parts.push(BatchPart::Statement(Statement { sql, parameters }));
         Ok(self)
     }
 
@@ -232,7 +257,7 @@ impl Batch {
                     let parameters = || Parameters::Positional(Vec::new());
                     let split = crate::script::split("the batch", text)?.into_iter();
                     statements.extend(
-                        split.map(|it| Statement { sql: it.sql, parameters: parameters() }),
+                        split.map(|it| Statement { sql: it.sql.into(), parameters: parameters() }),
                     );
                 }
             }

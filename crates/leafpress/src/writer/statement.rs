@@ -9,16 +9,17 @@
 
 use std::borrow::Borrow;
 use std::cell::{RefCell, RefMut};
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::request::{Executed, Parameters, Statement};
+use super::request::{Executed, Parameters};
 use crate::vfs::kept::{CompiledStatement, KeepingConnection};
 
 /// Facts of the statement of the last single call that its words alone tell.
 #[derive(Debug, Default)]
 pub(super) struct KnownStatement {
-    sql: String,
+    sql: Arc<str>,
     /// True if it may leave a part of its changes when it fails.
     may_fail: bool,
     /// True if the guard must see it each time.
@@ -43,14 +44,22 @@ impl<'c> LastStatement<'c> {
 
     /// Takes this statement as the last one. Whether SQLite's own atomicity is
     /// enough for it: with OR FAIL, half of it would stay.
-    pub(super) fn is_whole(&mut self, sql: &str) -> bool {
-        if self.known.sql != sql {
+    pub(super) fn is_whole(&mut self, sql: &Arc<str>) -> bool {
+        if !Arc::ptr_eq(&self.known.sql, sql) && self.known.sql != *sql {
             self.compiled = None;
-            sql.clone_into(&mut self.known.sql);
+            self.known.sql = Arc::clone(sql);
             self.known.may_fail = contains_word(sql, b"fail");
             self.known.is_seen = must_be_seen(sql);
         }
         !self.known.may_fail
+    }
+
+    /// Returns true if it is compiled, and has succeeded before.
+    pub(super) fn is_kept(&mut self) -> bool {
+        if self.compiled.is_none() && !self.known.is_seen {
+            self.compiled = self.connection.kept(&self.known.sql);
+        }
+        self.compiled.as_ref().is_some_and(CompiledStatement::has_succeeded)
     }
 
     /// Carries it out. Parameters that are given away are freed once they are bound: SQLite
@@ -96,11 +105,10 @@ pub(super) fn is_no_statement(source: &rusqlite::Error) -> bool {
 /// Carries out one statement, whatever it is; rows that it returns are dropped.
 pub(super) fn execute(
     connection: &KeepingConnection,
-    statement: &Statement,
+    sql: &str,
+    parameters: &Parameters,
 ) -> rusqlite::Result<Executed> {
-    prepared(connection, &statement.sql, &statement.parameters, |compiled| {
-        step_through(connection, compiled)
-    })
+    prepared(connection, sql, parameters, |compiled| step_through(connection, compiled))
 }
 
 /// Compiles a statement, or finds it compiled, and runs it with these parameters.
@@ -216,15 +224,15 @@ mod tests {
         let mut last = LastStatement::new(&connection, &known);
         let values = |a: i64| Parameters::Positional(vec![a.into()]);
         for a in 0..3 {
-            assert!(last.is_whole("INSERT INTO t VALUES (?1)"));
+            assert!(last.is_whole(&"INSERT INTO t VALUES (?1)".into()));
             assert_eq!(last.execute(values(a)).expect("it goes in").rows_changed, 1);
         }
-        assert!(last.is_whole("CREATE TABLE u(b)"));
+        assert!(last.is_whole(&"CREATE TABLE u(b)".into()));
         let none = Parameters::Positional(Vec::new());
         assert_eq!(last.execute(&none).expect("a table").rows_changed, 0);
-        assert!(last.is_whole("UPDATE t SET a = a + 1 RETURNING a"));
+        assert!(last.is_whole(&"UPDATE t SET a = a + 1 RETURNING a".into()));
         assert_eq!(last.execute(&none).expect("all rows").rows_changed, 3);
-        assert!(!last.is_whole("INSERT OR FAIL INTO t VALUES (1)"));
+        assert!(!last.is_whole(&"INSERT OR FAIL INTO t VALUES (1)".into()));
         let wrong = last.execute(values(1)).expect_err("one value too many");
         assert!(matches!(wrong, rusqlite::Error::InvalidParameterCount(1, 0)), "{wrong}");
     }

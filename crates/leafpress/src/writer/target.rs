@@ -17,6 +17,7 @@ use super::call::{Answer, Call};
 use super::caught::drop_caught;
 use super::interrupt::Interrupts;
 use super::maintenance::Maintenance;
+use super::request::Batch;
 use crate::error::{Error, Result};
 
 /// A target, which commits groups.
@@ -164,13 +165,22 @@ impl<'c> Group<'c> {
 
     /// Sets the answer to the call at `index`. The last answer counts.
     pub fn answer(&mut self, index: usize, answer: Result<Answer>) {
-        // An earlier one may hold a value of the caller's, of a run that was undone.
-        drop_caught(self.calls[index].answer.replace(answer));
+        if let Some(earlier) = self.calls[index].answer.replace(answer) {
+            // It may hold a value of the caller's, of a run that was undone.
+            drop_caught(earlier);
+        }
     }
 
     /// Returns true if the call at `index` has failed, by its answer so far.
     pub fn has_failed(&self, index: usize) -> bool {
         matches!(self.calls[index].answer, Some(Err(_)))
+    }
+
+    /// Drops the calls that run code of callers as they are dropped.
+    pub(super) fn drop_closures(&mut self) {
+        for member in self.calls.iter_mut().filter(|member| !member.call.is_plain_data()) {
+            member.call = Call::Batch(Batch::new());
+        }
     }
 
     /// The answers, in order, each with its call if that is plain data; calls without an answer

@@ -17,7 +17,7 @@ use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
 use super::interrupt::Interrupts;
 use super::refused::refused;
-use super::request::{Executed, IntoParameters, Statement, insert_many_request};
+use super::request::{Executed, IntoParameters, insert_many_request};
 use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
 use super::{batch, statement};
 use crate::error::{Error, Result};
@@ -65,8 +65,8 @@ impl<'c> Transaction<'c> {
     /// SQLite rolled it back (`OR ROLLBACK`, a full disk); return the error to
     /// undo all that the closure did.
     pub fn execute(&self, sql: &str, parameters: impl IntoParameters) -> Result<Executed> {
-        let one = Statement { sql: sql.to_owned(), parameters: parameters.into_parameters()? };
-        self.guarded(|connection| statement::execute(connection, &one))
+        let parameters = parameters.into_parameters()?;
+        self.guarded(|connection| statement::execute(connection, sql, &parameters))
     }
 
     /// Runs any number of statements without parameters.

@@ -205,6 +205,52 @@ fn a_sync_that_fails_leaves_the_outcome_unknown_and_stops_the_writer() {
     }
 }
 
+/// A statement that is alone, and has run before, commits itself.
+#[test]
+fn a_statement_that_commits_itself_says_what_became_of_it() {
+    for (profile, name) in [
+        (Profile::Durable, "itself-durable"),
+        (Profile::Relaxed, "itself-relaxed"),
+        (Profile::Rollback, "itself-rollback"),
+    ] {
+        let on_disk = open(name, profile);
+        let insert = |id: i64, bytes: u64| {
+            on_disk.writer.execute("INSERT INTO t VALUES(?1, zeroblob(?2))", [id, bytes as i64])
+        };
+        for id in 1..4 {
+            insert(id, 10).expect("it fits");
+        }
+        on_disk.disk.file_bytes_max.store(MIB, Ordering::SeqCst);
+        // Large enough to be written before the commit, and too large only then.
+        for large in [8 * MIB, MIB] {
+            let full = insert(4, large).map_err(|it| words(&it)).expect_err("it does not fit");
+            assert_eq!(full, "13: database or disk is full", "{name}");
+            assert_eq!(on_disk.ids(), [1, 2, 3], "{name}");
+        }
+        on_disk.disk.is_broken.store(true, Ordering::SeqCst);
+        let broken = insert(4, 8 * MIB).map_err(|it| words(&it)).expect_err("it breaks");
+        assert_eq!(broken, "778: disk I/O error", "{name}");
+        assert_eq!(on_disk.ids(), [1, 2, 3], "{name}");
+        on_disk.disk.file_bytes_max.store(u64::MAX, Ordering::SeqCst);
+        insert(4, 8 * MIB).expect("there is room again");
+        insert(5, 10).expect("there is room again");
+        on_disk.disk.sync_fails.store(true, Ordering::SeqCst);
+        if profile == Profile::Relaxed {
+            insert(6, 10).expect("no sync, and none is needed");
+            assert_eq!(on_disk.writer.stopped(), None);
+            continue;
+        }
+        let error = insert(6, 10).expect_err("no sync, no success");
+        assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }), "{name}: {error}");
+        let late = insert(7, 10).expect_err("it has stopped");
+        assert!(matches!(late.kind(), ErrorKind::Stopped { .. }), "{name}: {late}");
+        on_disk.disk.sync_fails.store(false, Ordering::SeqCst);
+        let _ = on_disk.writer.clone().close();
+        let ids = on_disk.ids();
+        assert!(ids == [1, 2, 3, 4, 5] || ids == [1, 2, 3, 4, 5, 6], "{name}: {ids:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 

@@ -11,7 +11,7 @@
 //! `calls.rs` makes random calls, `model.rs` carries them out plainly,
 //! `oracle.rs` compares. `traps.rs` has a test for each trap that grouping is
 //! known for, `tickets.rs` for what callers wait on, `tasks.rs` for callers that are tasks, `alone.rs` for callers that work at the engine themselves, `backup.rs` for copies, `disk.rs` for a disk that
-//! is full or broken.
+//! is full or broken, `itself.rs` for a statement that is alone and commits itself.
 
 mod alone;
 mod backup;
@@ -20,6 +20,7 @@ mod closures;
 mod disk;
 mod errors;
 mod interrupts;
+mod itself;
 mod model;
 #[cfg(unix)]
 mod moved;

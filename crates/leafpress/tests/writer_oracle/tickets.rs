@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leafpress::writer::{Executed, Ticket, Writer};
 use leafpress::{Error, ErrorKind, Profile};
@@ -111,6 +111,11 @@ fn the_last_waker_is_the_one_that_counts() {
     }
     held.release();
     writer.execute(INSERT, [1, 2]).expect("a later group");
+    // The calls of a group are answered at once, and the tasks are woken then.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while late.0.load(Ordering::SeqCst) == 0 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
     assert_eq!((early.0.load(Ordering::SeqCst), late.0.load(Ordering::SeqCst)), (0, 1));
     assert!(ticket.is_answered());
     block_on(ticket).expect("it is in");

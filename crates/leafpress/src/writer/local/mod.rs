@@ -20,13 +20,14 @@
 //! Must never: commit outside of [`LocalTarget::commit`], or carry out a call
 //! twice whose first failure was its own.
 
+mod itself;
 mod run;
 
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -58,6 +59,9 @@ use crate::vfs::connection::data_version;
 use crate::vfs::database_file;
 use crate::vfs::kept::KeepingConnection;
 use crate::vfs::locks;
+
+/// The beginning of a transaction that writes.
+const BEGIN: &str = "BEGIN IMMEDIATE /* leafpress */";
 
 /// Number of compiled statements that are kept for the next groups, of callers and of this crate.
 const STATEMENTS_KEPT: usize = 128;
@@ -94,6 +98,8 @@ pub(super) struct LocalCounts {
 #[derive(Debug)]
 pub(super) struct LocalTarget {
     connection: KeepingConnection,
+    /// The path of the database, if it has one.
+    path: Option<PathBuf>,
     guard: Arc<Guard>,
     busy: Arc<BusyClock>,
     counts: Arc<LocalCounts>,
@@ -114,6 +120,8 @@ pub(super) struct LocalTarget {
     known: RefCell<KnownStatement>,
     /// Number of the next groups whose calls have savepoints.
     groups_with_savepoints: u32,
+    /// Number of the next ranges that have a BEGIN and a COMMIT, whatever they are.
+    ranges_begun: u32,
     schema_version: Option<i64>,
     /// The version of the data for which the schema was read, and all commits since are our own.
     data_version: Option<u32>,
@@ -183,15 +191,17 @@ impl LocalTarget {
                 Ok(())
             }))?;
         }
-        let guard = Guard::install(&mut connection)?;
+        let guard = Guard::install(&mut connection, &interrupts)?;
         interrupts.watch(&mut connection)?;
         let (schema_may_fail, schema_version) = (false, None);
         let plans = RefCell::default();
         let journal = OpenJournal::watch(&connection, in_force);
         let is_alone = in_force.locking == Locking::Exclusive;
         let sharing = busy.sharing().filter(|_| in_force.shares_syncs).map(Arc::clone);
+        let path = connection.path().filter(|path| !path.is_empty()).map(PathBuf::from);
         Ok(Self {
             connection: KeepingConnection::new(connection, STATEMENTS_KEPT),
+            path,
             guard,
             busy,
             counts,
@@ -204,6 +214,7 @@ impl LocalTarget {
             plans,
             known: RefCell::default(),
             groups_with_savepoints: 0,
+            ranges_begun: 0,
             schema_version,
             data_version: None,
             hooks,
@@ -255,11 +266,9 @@ impl LocalTarget {
     }
 
     fn begin(&mut self) -> Result<()> {
-        if let Some(path) = self.connection.path() {
-            locks::refuse_beside_another_copy(Path::new(path))?;
-        }
+        self.refuse_beside_another_copy()?;
         self.busy.line_up();
-        self.own("BEGIN IMMEDIATE /* leafpress */").map_err(|source| {
+        self.own(BEGIN).map_err(|source| {
             self.busy.ended();
             self.not_begun(source)
         })?;
@@ -275,16 +284,17 @@ impl LocalTarget {
         Ok(())
     }
 
+    fn refuse_beside_another_copy(&self) -> Result<()> {
+        self.path.as_deref().map_or(Ok(()), |path| Ok(locks::refuse_beside_another_copy(path)?))
+    }
+
     /// Fails if no work may be begun on the connection.
     fn check_between_groups(&mut self) -> Result<()> {
         if let Some(reason) = self.gate.as_ref().and_then(|gate| gate.broken()) {
             return Err(Error::stopped(reason));
         }
         self.place.check_before(&self.connection).map_err(Error::stopped)?;
-        match self.connection.path() {
-            Some(path) => Ok(locks::refuse_beside_another_copy(Path::new(path))?),
-            None => Ok(()),
-        }
+        self.refuse_beside_another_copy()
     }
 
     fn not_begun(&self, source: rusqlite::Error) -> Error {
@@ -299,8 +309,8 @@ impl LocalTarget {
 
     /// Names the database in an error whose cause is a full disk.
     fn naming_the_disk(&self, error: Error) -> Error {
-        match self.connection.path() {
-            Some(path) => error.on_full_disk(Path::new(path)),
+        match &self.path {
+            Some(path) => error.on_full_disk(path),
             None => error,
         }
     }
@@ -308,9 +318,9 @@ impl LocalTarget {
     /// Names the holder in the error. The look at all processes costs some milliseconds: too many
     /// for a caller that does not wait and tries again by itself.
     fn naming_the_holder(&self, error: Error) -> Error {
-        match self.connection.path() {
+        match &self.path {
             Some(path) if self.busy.limit >= LIMIT_WORTH_A_LOOK => {
-                error.held_by(holders_sentence(Path::new(path)))
+                error.held_by(holders_sentence(path))
             }
             _ => error,
         }
@@ -447,13 +457,18 @@ impl LocalTarget {
                 self.data_version = data_version(&self.connection);
                 self.plans.borrow_mut().committed();
                 self.tell(TransactionHooks::committed);
-                match self.place.check_after(&self.connection) {
-                    Ok(()) => self.close_journal().unwrap_or(RangeEnd::Answered),
-                    Err(reason) => self.committed_elsewhere(group, range, reason),
-                }
+                self.committed(group, range)
             }
             Ok(Err(reason)) => self.not_synced(group, range, reason),
             Err(source) => self.not_committed(group, range, source),
+        }
+    }
+
+    /// Looks, after a commit, whether the database is where it was.
+    fn committed(&mut self, group: &mut Group<'_>, range: &Range<usize>) -> RangeEnd {
+        match self.place.check_after(&self.connection) {
+            Ok(()) => self.close_journal().unwrap_or(RangeEnd::Answered),
+            Err(reason) => self.committed_elsewhere(group, range, reason),
         }
     }
 
@@ -582,10 +597,11 @@ impl CommitTarget for LocalTarget {
             answer_all(group, whole, &Error::stopped(reason.clone()));
             return Err(reason);
         }
-        // Ranges to try; the last one is the next in order.
-        let mut ranges = vec![whole];
-        while let Some(range) = ranges.pop() {
-            match self.commit_range(group, &range) {
+        // The range to try, and those that follow it, the last one first.
+        let (mut next, mut ranges) = (Some(whole), Vec::new());
+        while let Some(range) = next.take().or_else(|| ranges.pop()) {
+            let end = self.commit_itself(group, &range);
+            match end.unwrap_or_else(|| self.commit_range(group, &range)) {
                 RangeEnd::Answered => {}
                 RangeEnd::LostAt(index) => {
                     if range.len() > 1 {

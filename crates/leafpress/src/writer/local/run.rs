@@ -23,7 +23,7 @@ use crate::writer::transaction::{Parts, Transaction};
 use crate::writer::transaction_hooks::TransactionHooks;
 
 /// The state on disk after a call that failed.
-const NOTHING: &str = "nothing of this call; other callers' are not touched";
+pub(super) const NOTHING: &str = "nothing of this call; other callers' are not touched";
 
 /// The end of a call, within the open transaction.
 pub(super) enum Ran {
@@ -254,7 +254,7 @@ impl LocalTarget {
 
     fn run_code(&self, call: &mut Call<'_>) -> Result<Answer> {
         match call {
-            Call::Execute(statement) => execute(&self.connection, statement)
+            Call::Execute(one) => execute(&self.connection, &one.sql, &one.parameters)
                 .map(Answer::Executed)
                 .map_err(|source| refused(&self.guard, source)),
             Call::Batch(batch) => {
