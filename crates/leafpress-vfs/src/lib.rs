@@ -76,7 +76,7 @@ pub mod text;
 pub mod watch;
 
 #[doc(hidden)]
-pub use c_api::{connection, database_file, kept, memory, shared_page};
+pub use c_api::{connection, database_file, fetch, kept, memory, shared_page};
 
 pub use c_api::control::FileControl;
 pub use c_api::interface::{Opened, Vfs, VfsFile};

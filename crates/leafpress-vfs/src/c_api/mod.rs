@@ -7,6 +7,7 @@
 //! | `connection` | questions to an open connection: deferred keys |
 //! | `kept` | a connection that keeps its statements compiled |
 //! | `database_file` | the file under an open database: syncing it |
+//! | `fetch` | memory that the processor is told of before it is read |
 //! | `memory` | how much of it SQLite uses; the lookaside block |
 //! | `registration` | a `Vfs` under a name: the methods that SQLite calls with a path |
 //! | `file` | the methods that SQLite calls with an open file of ours |
@@ -29,6 +30,7 @@ mod beside;
 pub mod connection;
 pub mod control;
 pub mod database_file;
+pub mod fetch;
 mod file;
 #[cfg(unix)]
 pub mod fork;

@@ -9,8 +9,9 @@
 use super::order::SLOT_BYTES;
 
 /// Buffers are not larger than this, but for [`BUFFERS_PER_MEMORY`]: items are sorted in the
-/// cache, and copied from there.
-const RUN_BYTES_MAX: usize = 4 << 20;
+/// cache, and copied from there. Smaller ones make more runs, and of each a partition reads some
+/// items in vain.
+const RUN_BYTES_MAX: usize = 8 << 20;
 
 /// A buffer may be this part of all memory, lest very many runs share a partition.
 const BUFFERS_PER_MEMORY: usize = 512;
@@ -18,8 +19,8 @@ const BUFFERS_PER_MEMORY: usize = 512;
 /// Number of buffers that a thread has memory for: one to fill, others to merge when sealed.
 const RUNS_PER_THREAD: usize = 4;
 
-/// A partition's size, where memory allows: items and slots fit the cache.
-const PARTITION_BYTES: u64 = 4 << 20;
+/// A partition's size with its slots, where memory allows: they fit the cache.
+const PARTITION_BYTES: u64 = 6 << 20;
 
 /// Least size of a partition's part of each run in memory: some items beside it are looked at.
 const STRETCH_IN_MEMORY_BYTES_MIN: u64 = 8 << 10;
@@ -84,7 +85,8 @@ impl Limits {
     pub fn partition_bytes_of(&self, bytes: u64, items: u64, runs: u64) -> u64 {
         let bytes_per_item = bytes / items.max(1) + 1;
         let items_max = self.merge_bytes / MERGE_BYTES_PER_ITEM;
-        let wanted = PARTITION_BYTES.max(runs * STRETCH_IN_MEMORY_BYTES_MIN);
+        let items_wanted = PARTITION_BYTES / (bytes_per_item + MERGE_BYTES_PER_ITEM);
+        let wanted = (items_wanted * bytes_per_item).max(runs * STRETCH_IN_MEMORY_BYTES_MIN);
         wanted.min(items_max * bytes_per_item).max(bytes_per_item)
     }
 

@@ -26,8 +26,8 @@ const SEQUENCE_BITS: u32 = 64;
 /// be a third larger.
 #[derive(Debug, Clone, Copy)]
 pub struct Slot {
-    high: u64,
-    low: u64,
+    pub high: u64,
+    pub low: u64,
     /// The place of the item's bytes, in a numbering that the holder of the slot chooses.
     pub place: u64,
 }
@@ -191,9 +191,9 @@ const COMPARED_ITEMS_MAX: usize = 6;
 /// further part would have to find its place in the key again.
 const PARTS_MAX: usize = 8;
 
-/// Number of items that are touched together, so that the processor fetches all of them from
-/// memory at once.
-pub const TOUCHED_ITEMS: usize = 16;
+/// Number of items that the processor is told of before they are due, so that it fetches all of them
+/// from memory at once.
+pub const FETCHED_ITEMS: usize = 16;
 
 /// Sorts slots whose items `item_of` finds by their places. `spare` is memory for the sort, to use
 /// again.
@@ -241,7 +241,7 @@ fn sort_group<'i>(
             .sort_by(|left, right| order.compare_rest(&item_of(left.place), &item_of(right.place)));
         return;
     }
-    for slots in group.chunks_mut(TOUCHED_ITEMS) {
+    for slots in group.chunks_mut(FETCHED_ITEMS) {
         let touched = slots.iter().map(|slot| item_of(slot.place).record.first());
         std::hint::black_box(touched.flatten().fold(0, |sum, byte| sum ^ byte));
         for slot in slots {

@@ -5,14 +5,14 @@
 //! into the partition's buffer.
 //!
 //! Items are then visited in an order that is random in memory. They are in the cache, if not in
-//! its first level, so some are touched together before they are due.
+//! its first level, so the processor is told of each some time before it is due.
 
 use std::sync::Arc;
 
 use super::contents::Contents;
 use super::item::{self, Item};
-use super::order::{Between, Divider, Slot, TOUCHED_ITEMS, sort_slots};
-use super::run::{MemoryRun, item_at, touch};
+use super::order::{Between, Divider, FETCHED_ITEMS, Slot, sort_slots};
+use super::run::{MemoryRun, fetch_item, item_at};
 use super::spill::{SpillFile, SpilledRun};
 use crate::error::Result;
 
@@ -45,6 +45,15 @@ fn locate<'b>(runs: &'b [MemoryRun], buffer: &'b [u8], place: u64) -> (&'b [u8],
     (runs.get(run as usize).map_or(buffer, MemoryRun::bytes), offset as usize)
 }
 
+/// Has the processor fetch the item of the slot at `index`, if there is one.
+#[inline]
+fn fetch(runs: &[MemoryRun], buffer: &[u8], slots: &[Slot], index: usize) {
+    if let Some(slot) = slots.get(index) {
+        let (bytes, at) = locate(runs, buffer, slot.place);
+        fetch_item(bytes, at);
+    }
+}
+
 /// Fills `slots` with those of the items between two keys, in order.
 pub fn merge_runs(
     between: &Between<'_>,
@@ -67,14 +76,12 @@ pub fn for_each_merged<E>(
     slots: &[Slot],
     mut visit: impl FnMut(u128, &[u8]) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    for batch in slots.chunks(TOUCHED_ITEMS) {
-        touch(batch.iter().map(|slot| locate(runs, &[], slot.place)));
-        for slot in batch {
-            let (bytes, at) = locate(runs, &[], slot.place);
-            let rest = &bytes[at..];
-            let length = item::read(rest).map_or(0, |(_, length)| length);
-            visit(slot.prefix(), &rest[..length])?;
-        }
+    for (index, slot) in slots.iter().enumerate() {
+        fetch(runs, &[], slots, index + FETCHED_ITEMS);
+        let (bytes, at) = locate(runs, &[], slot.place);
+        let rest = &bytes[at..];
+        let length = item::read(rest).map_or(0, |(_, length)| length);
+        visit(slot.prefix(), &rest[..length])?;
     }
     Ok(())
 }
@@ -179,11 +186,7 @@ impl<'p> Iterator for Entries<'p> {
     fn next(&mut self) -> Option<Entry<'p>> {
         let slot = self.slots.get(self.next)?;
         let Contents { order, runs, .. } = self.contents?;
-        if self.next.is_multiple_of(TOUCHED_ITEMS) {
-            let end = self.slots.len().min(self.next + TOUCHED_ITEMS);
-            let batch = &self.slots[self.next..end];
-            touch(batch.iter().map(|slot| locate(runs, self.buffer, slot.place)));
-        }
+        fetch(runs, self.buffer, self.slots, self.next + FETCHED_ITEMS);
         self.next += 1;
         let (bytes, at) = locate(runs, self.buffer, slot.place);
         let Item { sequence, rowid, record } = item_at(bytes, at as u64);

@@ -74,8 +74,10 @@ impl Planner<'_> {
                 if carried < step_bytes {
                     continue;
                 }
-                let record = run.item(sample.place).record;
-                if !candidates.push(self.order.divider(sample.prefix(), record), carried) {
+                // The sample's prefix may be of another item of its group.
+                let item = run.item(sample.place);
+                let divider = self.order.divider(self.order.prefix(&item), item.record);
+                if !candidates.push(divider, carried) {
                     return Ok(None);
                 }
                 carried = 0;

@@ -112,7 +112,7 @@ impl Pool {
             }
         }
         self.reserve(MemoryRun::memory_bytes_max(bytes))?;
-        Ok(Arena::new(bytes))
+        Ok(Arena::to_fill(bytes))
     }
 
     /// Counts `bytes` as held, when there is room for them. Runs are spilled for that.

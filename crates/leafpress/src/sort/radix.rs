@@ -76,20 +76,42 @@ fn distribute(
         end(slots);
         return;
     }
-    let mut smallest = u128::MAX;
-    let mut largest = 0;
-    for slot in slots.iter() {
-        smallest = smallest.min(slot.prefix());
-        largest = largest.max(slot.prefix());
-    }
-    if smallest == largest {
-        end(slots);
+    // One half of the prefixes: that is half the work, and mostly the first half decides.
+    let (smallest, largest) = extent(slots, |slot| slot.high);
+    if smallest < largest {
+        deal(slots, spare, (|slot| slot.high, smallest, largest), passes_left, end);
         return;
     }
+    let (smallest, largest) = extent(slots, |slot| slot.low);
+    if smallest < largest {
+        deal(slots, spare, (|slot| slot.low, smallest, largest), passes_left, end);
+    } else {
+        end(slots);
+    }
+}
+
+/// The smallest and the largest of one half of the prefixes.
+#[inline]
+fn extent(slots: &[Slot], half: impl Fn(&Slot) -> u64) -> (u64, u64) {
+    slots
+        .iter()
+        .map(half)
+        .fold((u64::MAX, 0), |(smallest, largest), half| (smallest.min(half), largest.max(half)))
+}
+
+/// Deals slots to buckets by one half of their prefixes, which is from `smallest` to `largest`.
+#[inline]
+fn deal(
+    slots: &mut [Slot],
+    spare: &mut [Slot],
+    (half, smallest, largest): (impl Fn(&Slot) -> u64, u64, u64),
+    passes_left: u32,
+    end: &mut impl FnMut(&mut [Slot]),
+) {
     let bits = (slots.len().ilog2() - SLOTS_PER_BUCKET_BITS).min(BUCKET_BITS_MAX);
-    let bits_used = u128::BITS - (largest - smallest).leading_zeros();
+    let bits_used = u64::BITS - (largest - smallest).leading_zeros();
     let shift = bits_used.saturating_sub(bits);
-    let bucket_of = |slot: &Slot| ((slot.prefix() - smallest) >> shift) as usize;
+    let bucket_of = |slot: &Slot| ((half(slot) - smallest) >> shift) as usize;
 
     // Most calls are for a few slots, and to clear room for many buckets would take longer than to
     // deal these.

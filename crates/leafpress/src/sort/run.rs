@@ -12,10 +12,11 @@
 
 use super::arena::Arena;
 use super::item::{self, Item};
-use super::order::{Between, Order, SLOT_BYTES, Slot, TOUCHED_ITEMS, sort_slots};
+use super::order::{Between, FETCHED_ITEMS, Order, SLOT_BYTES, Slot, sort_slots};
 use super::radix::group_by_prefix;
 use super::samples::{Sampler, Samples};
 use crate::error::Result;
+use crate::vfs::fetch::fetch_ahead;
 
 /// A slot, as much again for sorting, and the index of a group.
 const SLOT_BYTES_SORTED: usize = 2 * SLOT_BYTES + size_of::<usize>();
@@ -51,7 +52,7 @@ impl RunBuffer {
     /// is the rowid.
     pub fn new(limit_bytes: usize, ends_in_rowid: bool) -> Self {
         let (slots, spare, starts) = (Vec::new(), Vec::new(), Vec::new());
-        let bytes = Arena::new(limit_bytes);
+        let bytes = Arena::to_reuse(limit_bytes);
         Self { bytes, used: 0, slots, spare, starts, limit_bytes, ends_in_rowid }
     }
 
@@ -93,16 +94,17 @@ impl RunBuffer {
         }
         let mut run = RunFiller::new(memory);
         let mut starts = starts.iter().peekable();
-        for (batch, first) in slots.chunks(TOUCHED_ITEMS).zip((0..).step_by(TOUCHED_ITEMS)) {
-            touch(batch.iter().map(|slot| (items, slot.place as usize)));
-            for (slot, index) in batch.iter().zip(first..) {
-                if starts.next_if(|start| **start == index).is_some() {
-                    run.begin_group(slot.prefix());
-                }
-                run.push(&items[slot.place as usize..]);
+        for (index, slot) in slots.iter().enumerate() {
+            if let Some(ahead) = slots.get(index + FETCHED_ITEMS) {
+                fetch_item(items, ahead.place as usize);
             }
+            if starts.next_if(|start| **start == index).is_some() {
+                let end = starts.peek().map_or(slots.len(), |next| **next);
+                run.begin_group(&slots[index..end]);
+            }
+            run.push(&items[slot.place as usize..]);
         }
-        let run = run.finish(self.slots.len());
+        let run = run.finish(self.slots.len(), !in_groups);
         self.used = 0;
         self.slots.clear();
         run
@@ -121,10 +123,11 @@ impl RunFiller {
         Self { bytes, used: 0, sampler: Sampler::new(0, SAMPLE_STEP_BYTES) }
     }
 
-    /// Begins a group, by the prefix of its first item.
+    /// Begins the group of these slots.
     #[inline]
-    fn begin_group(&mut self, prefix: u128) {
-        self.sampler.push(prefix, self.used as u64);
+    fn begin_group(&mut self, slots: &[Slot]) {
+        let smallest = || slots.iter().map(Slot::prefix).min().unwrap_or(0);
+        self.sampler.push(smallest, self.used as u64);
     }
 
     /// Copies the item that `bytes` begin with.
@@ -140,9 +143,10 @@ impl RunFiller {
         self.used += length;
     }
 
-    fn finish(self, items: usize) -> MemoryRun {
-        let samples = self.sampler.finish(self.used as u64);
-        MemoryRun { bytes: self.bytes, used: self.used, samples, items: items as u64 }
+    fn finish(self, items: usize, is_in_order: bool) -> MemoryRun {
+        let Self { bytes, used, sampler } = self;
+        let samples = sampler.finish(used as u64);
+        MemoryRun { bytes, used, samples, items: items as u64, is_in_order }
     }
 }
 
@@ -153,6 +157,8 @@ pub struct MemoryRun {
     used: usize,
     samples: Samples,
     items: u64,
+    /// True if each group is one item, and several may have one prefix.
+    is_in_order: bool,
 }
 
 impl MemoryRun {
@@ -160,8 +166,9 @@ impl MemoryRun {
     pub fn of_one(order: &Order, item: &Item<'_>, mut memory: Arena) -> Self {
         let used = item::write(&mut memory, 0, item);
         let mut sampler = Sampler::new(0, SAMPLE_STEP_BYTES);
-        sampler.push(order.prefix(item), 0);
-        Self { bytes: memory, used, samples: sampler.finish(used as u64), items: 1 }
+        sampler.push(|| order.prefix(item), 0);
+        let filled = sampler.finish(used as u64);
+        Self { bytes: memory, used, samples: filled, items: 1, is_in_order: true }
     }
 
     /// The bytes of all items, group by group.
@@ -205,10 +212,14 @@ impl MemoryRun {
         between: &Between<'_>,
         mut take: impl FnMut(u128, u64),
     ) -> Result<()> {
-        let stretch = self.samples.stretch_of_groups(between, |sample, divider| {
-            let record = || self.item(sample.place).record;
-            Ok(between.order.is_before(sample.prefix(), record, divider))
-        })?;
+        let stretch = if self.is_in_order {
+            self.samples.stretch(between, |sample, divider| {
+                let record = || self.item(sample.place).record;
+                Ok(between.order.is_before(sample.prefix(), record, divider))
+            })?
+        } else {
+            self.samples.stretch_of_groups(between)
+        };
         let mut at = stretch.start;
         while at < stretch.end {
             let Some((item, length)) = item::read(&self.bytes()[at as usize..]) else {
@@ -226,17 +237,12 @@ impl MemoryRun {
     }
 }
 
-/// Makes the processor fetch the first cache lines of some items, all at once: each is some bytes
-/// and where it begins in them.
+/// Has the processor fetch the first cache lines of the item that begins at `at`.
 #[inline]
-pub fn touch<'b>(items: impl Iterator<Item = (&'b [u8], usize)>) {
-    let mut sum = 0_u8;
-    for (bytes, at) in items {
-        for line in 0..3 {
-            sum ^= bytes.get(at + line * LINE_BYTES).copied().unwrap_or(0);
-        }
+pub fn fetch_item(bytes: &[u8], at: usize) {
+    for line in 0..3 {
+        fetch_ahead(bytes, at + line * LINE_BYTES);
     }
-    std::hint::black_box(sum);
 }
 
 /// The item at `place`. An empty one stands for what cannot be: a place where
@@ -245,4 +251,55 @@ pub fn touch<'b>(items: impl Iterator<Item = (&'b [u8], usize)>) {
 pub fn item_at(bytes: &[u8], place: u64) -> Item<'_> {
     let found = bytes.get(place as usize..).and_then(item::read);
     found.map_or(Item { sequence: 0, rowid: 0, record: &[] }, |(item, _)| item)
+}
+
+#[cfg(test)]
+mod tests {
+    use leafpress_format::{KeyColumn, Value, record};
+
+    use super::*;
+    use crate::sort::SortKey;
+
+    /// A run of texts: about seven begin alike for longer than a prefix is.
+    fn run_of_texts(order: &Order, count: u64) -> MemoryRun {
+        let mut buffer = RunBuffer::new(4 << 20, false);
+        for sequence in 0..count {
+            let number = sequence * 7919 % count;
+            let text = format!("{:04} and some more {number:05}", number % 700);
+            let record = record(&[Value::Text(text.as_bytes())]);
+            assert!(buffer.push(order, &Item { sequence, rowid: 0, record: &record }));
+        }
+        let memory = Arena::to_fill(buffer.item_bytes());
+        buffer.seal(order, memory)
+    }
+
+    #[test]
+    fn all_items_between_two_keys_are_found_in_groups() {
+        let order = Order::new(SortKey::Columns(vec![KeyColumn::default()]));
+        let run = run_of_texts(&order, 5_000);
+        assert!(!run.is_in_order && run.samples().iter().count() > 50);
+        let everything = Between { order: &order, lower: None, upper: None };
+        let mut all = Vec::new();
+        run.items_between(&everything, |_, at| all.push(at)).unwrap();
+        assert_eq!(all.len(), 5_000);
+        let divider = |&at: &u64| {
+            let item = run.item(at);
+            order.divider(order.prefix(&item), item.record)
+        };
+        let dividers: Vec<_> = all.iter().step_by(211).map(divider).collect();
+        let ends = || dividers.iter().map(Some).chain([None]);
+        for (lower, upper) in ends().flat_map(|lower| ends().map(move |upper| (lower, upper))) {
+            let between = Between { order: &order, lower, upper };
+            let mut found = Vec::new();
+            run.items_between(&between, |_, at| found.push(at)).unwrap();
+            let is_inside = |at: &u64| {
+                let item = run.item(*at);
+                let prefix = order.prefix(&item);
+                !between.is_before(prefix, || item.record)
+                    && !between.is_behind(prefix, || item.record)
+            };
+            let expected: Vec<u64> = all.iter().copied().filter(is_inside).collect();
+            assert_eq!(found, expected);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The samples of a run: where in its bytes the keys between two others lie.
 //!
 //! A run on disk is in key order. One in memory is in groups, of which each has smaller keys than the
-//! next; a sample is the first item of a group.
+//! next; a sample is a group: the place of its first item, and the smallest of its prefixes.
 
 use std::ops::Range;
 
@@ -9,7 +9,8 @@ use super::item;
 use super::order::{Between, Divider, Slot};
 use crate::error::Result;
 
-/// The prefix of an item's key and the place of the item, which is the slot's place.
+/// The prefix of an item's key, in a run in groups the smallest of a group, and the place of the item
+/// or the group.
 pub type Sample = Slot;
 
 /// Samples of a run's items, by key.
@@ -42,9 +43,9 @@ impl Sampler {
 
     /// Takes note of an item, which is written at `at`.
     #[inline]
-    pub fn push(&mut self, prefix: u128, at: u64) {
+    pub fn push(&mut self, prefix: impl FnOnce() -> u128, at: u64) {
         if at >= self.next_at {
-            self.list.push(Sample::new(prefix, at));
+            self.list.push(Sample::new(prefix(), at));
             self.next_at = at + self.step_bytes;
         }
     }
@@ -75,28 +76,7 @@ impl Samples {
     pub fn stretch(
         &self,
         between: &Between<'_>,
-        is_before: impl FnMut(&Sample, &Divider) -> Result<bool>,
-    ) -> Result<Range<u64>> {
-        self.stretch_up_to(between, is_before, 0)
-    }
-
-    /// As [`stretch`](Self::stretch), in a run in groups. Items anywhere in the stretch may be outside
-    /// of these keys.
-    pub fn stretch_of_groups(
-        &self,
-        between: &Between<'_>,
-        is_before: impl FnMut(&Sample, &Divider) -> Result<bool>,
-    ) -> Result<Range<u64>> {
-        // Behind the first sample that is too large, its group may go on with smaller keys.
-        self.stretch_up_to(between, is_before, 1)
-    }
-
-    /// A stretch that ends `samples_more` behind the first sample that is not before `upper`.
-    fn stretch_up_to(
-        &self,
-        between: &Between<'_>,
         mut is_before: impl FnMut(&Sample, &Divider) -> Result<bool>,
-        samples_more: usize,
     ) -> Result<Range<u64>> {
         let start = match between.lower {
             None => self.run.start,
@@ -109,11 +89,25 @@ impl Samples {
             None => self.run.end,
             Some(divider) => {
                 let first_not_before = self.first_not_before(divider, &mut is_before)?;
-                let end = self.list.get(first_not_before + samples_more);
+                let end = self.list.get(first_not_before);
                 end.map_or(self.run.end, |sample| sample.place)
             }
         };
         Ok(start..end.max(start))
+    }
+
+    /// As [`stretch`](Self::stretch), in a run in groups, each with other prefixes. Items anywhere in
+    /// the stretch may be outside of these keys.
+    pub fn stretch_of_groups(&self, between: &Between<'_>) -> Range<u64> {
+        let start = between.lower.map_or(self.run.start, |divider| {
+            let before = self.list.partition_point(|sample| sample.prefix() < divider.prefix);
+            self.list[..before].last().map_or(self.run.start, |last| last.place)
+        });
+        let end = between.upper.map_or(self.run.end, |divider| {
+            let before = self.list.partition_point(|sample| sample.prefix() <= divider.prefix);
+            self.list.get(before).map_or(self.run.end, |sample| sample.place)
+        });
+        start..end.max(start)
     }
 
     /// The first sample whose key is not before `divider`.

@@ -153,7 +153,7 @@ impl<'f> RunWriter<'f> {
     /// Appends an item's bytes.
     #[inline]
     pub fn push(&mut self, prefix: u128, mut bytes: &[u8]) -> Result<()> {
-        self.sampler.push(prefix, self.at + self.buffer.len() as u64);
+        self.sampler.push(|| prefix, self.at + self.buffer.len() as u64);
         loop {
             let room = self.buffer.capacity() - self.buffer.len();
             if bytes.len() <= room {

@@ -385,7 +385,8 @@ impl Pressing<'_> {
             let rowid = match (part.first_rowid, self.key) {
                 (Some(first), _) => first + rows as i64,
                 (None, Some(_)) => self.key(&row, part.number, rows)?,
-                (None, None) => 0,
+                // No column has it. The sorter keeps this one in no byte.
+                (None, None) => (base + rows) as i64 + 1,
             };
             self.check_columns(&row).map_err(|reason| bad_part_row(part.number, rows, reason))?;
             let mut misfit = None;
