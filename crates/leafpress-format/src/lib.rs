@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod affinity;
+mod aligned;
 mod arrange;
 mod cells;
 mod decimal;
@@ -56,6 +57,7 @@ mod value;
 mod varint;
 
 pub use affinity::Affinity;
+pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use arrange::Arrangement;
 pub use entry::{
     EntryColumn, FirstColumns, Projection, RecordColumns, compare_records, equal_columns,
