@@ -45,11 +45,13 @@ pub mod number;
 mod numbers;
 mod pointer_map;
 mod prefix;
+mod prepared;
 mod read;
 mod record;
 mod relocate;
 mod run_pages;
 mod schema;
+mod serial_type;
 mod slots;
 mod spine;
 mod table;
@@ -75,6 +77,7 @@ pub use number::{Number, NumberText};
 pub use numbers::{PageNumbers, PageRange};
 pub use pointer_map::{MappedRange, POINTER_MAP_ENTRY_BYTES, PointerMap};
 pub use prefix::{key_prefix, key_prefix_part};
+pub use prepared::{Prepared, PreparedRow, PreparedRows};
 pub use read::{TableLeaf, TablePage, TableRow, read_overflow_page};
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,
