@@ -9,6 +9,7 @@
 //! 1. Rowids ascend within a run.
 //! 2. While a page is open, its pointers end at or before its content start.
 
+use crate::aligned::AlignedBuffer;
 use crate::cells::{OpenLeaf, space, write_page_header};
 use crate::error::{FormatError, RECORD_BYTES_MAX};
 use crate::layout::{CELL_BYTES_MIN, PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout};
@@ -256,6 +257,12 @@ impl LeafRun {
     /// Makes the page numbers final and returns the pages, ready to be written.
     pub fn number(&mut self, range: &PageRange) -> &[u8] {
         self.pages.number(range)
+    }
+
+    /// Makes the page numbers final and returns the memory of the pages, ready to be written. It may
+    /// be exchanged for other memory before the next run.
+    pub fn number_in_memory(&mut self, range: &PageRange) -> &mut AlignedBuffer {
+        self.pages.number_in_memory(range)
     }
 
     /// Empties the run for the next stretch, keeping the memory.

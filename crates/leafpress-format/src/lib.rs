@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod affinity;
+mod aligned;
 mod arrange;
 mod cells;
 mod decimal;
@@ -44,11 +45,13 @@ pub mod number;
 mod numbers;
 mod pointer_map;
 mod prefix;
+mod prepared;
 mod read;
 mod record;
 mod relocate;
 mod run_pages;
 mod schema;
+mod serial_type;
 mod slots;
 mod spine;
 mod table;
@@ -56,6 +59,7 @@ mod value;
 mod varint;
 
 pub use affinity::Affinity;
+pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use arrange::Arrangement;
 pub use entry::{
     EntryColumn, FirstColumns, Projection, RecordColumns, compare_records, equal_columns,
@@ -73,6 +77,7 @@ pub use number::{Number, NumberText};
 pub use numbers::{PageNumbers, PageRange};
 pub use pointer_map::{MappedRange, POINTER_MAP_ENTRY_BYTES, PointerMap};
 pub use prefix::{key_prefix, key_prefix_part};
+pub use prepared::{Prepared, PreparedRow, PreparedRows};
 pub use read::{TableLeaf, TablePage, TableRow, read_overflow_page};
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,

@@ -22,6 +22,8 @@
 //! into the page. Integers and short texts are stored as whole words whose
 //! unused front is overwritten by what comes next, hence [`WRITE_SLACK_BYTES`].
 
+use crate::prepared::{Prepared, PreparedRow};
+use crate::serial_type::of_integer;
 use crate::value::Value;
 use crate::varint::{VARINT_BYTES_MAX, put_varint_before, varint_len};
 
@@ -47,30 +49,6 @@ const CONTENT_BYTES: [u8; 256] = {
         table[serial_type] = lengths[serial_type];
         serial_type += 1;
     }
-    table
-};
-
-/// Set in the index of [`SERIAL_BY_BITS`] for the integers 0 and 1.
-const NO_CONTENT: usize = 128;
-
-/// Serial type of an integer by the number of bits it needs, sign included; 0
-/// and 1, of one and two bits, stand apart. A table, as a branch would be
-/// mispredicted for every other flag.
-const SERIAL_BY_BITS: [u8; 256] = {
-    let mut table = [6; 256];
-    let mut bits = 0;
-    while bits <= 48 {
-        table[bits] = match bits {
-            0..=8 => 1,
-            9..=16 => 2,
-            17..=24 => 3,
-            25..=32 => 4,
-            _ => 5,
-        };
-        bits += 1;
-    }
-    table[NO_CONTENT + 1] = 8;
-    table[NO_CONTENT + 2] = 9;
     table
 };
 
@@ -165,13 +143,47 @@ impl<'a> RecordWriter<'a> {
         self.serials.push_byte(0, self.spilled);
     }
 
+    /// All values of a record, each of them prepared; the texts are in `source`.
+    #[inline(always)]
+    pub fn prepared_row(&mut self, source: &[u8], row: PreparedRow<'_>) {
+        let columns = row.contents.len();
+        for column in (0..columns).rev() {
+            let value =
+                Prepared { content: row.contents[column], serial_type: row.serial_types[column] };
+            self.prepared_content(source, value);
+        }
+        // Those that do not fit the writer's word, from the last one on.
+        let mut left = columns;
+        while left > WORD_BYTES {
+            left -= WORD_BYTES;
+            self.spilled.at -= WORD_BYTES;
+            self.spilled.bytes[self.spilled.at..self.spilled.at + WORD_BYTES]
+                .copy_from_slice(&row.word(left).to_le_bytes());
+        }
+        self.serials = SerialWord { word: row.word(0), len: left };
+    }
+
+    /// A value that is prepared; a text is in `source`.
+    #[inline(always)]
+    pub fn prepared(&mut self, source: &[u8], value: Prepared) {
+        self.serials.push_byte(value.serial_type, self.spilled);
+        self.prepared_content(source, value);
+    }
+
+    #[inline(always)]
+    fn prepared_content(&mut self, source: &[u8], value: Prepared) {
+        if let Some((start, end)) = value.text_bounds() {
+            self.content_within(source, start, end);
+        } else {
+            self.buf[self.at - 8..self.at].copy_from_slice(&value.content.to_be_bytes());
+            self.at -= CONTENT_BYTES[usize::from(value.serial_type)] as usize;
+        }
+    }
+
     /// An integer, in as few bytes as it takes.
     #[inline(always)]
     pub fn integer(&mut self, value: i64) {
-        let magnitude = (value ^ (value >> 63)) as u64;
-        let bits = 65 - magnitude.leading_zeros() as usize;
-        let is_0_or_1 = usize::from(value as u64 <= 1);
-        let serial_type = SERIAL_BY_BITS[(bits | (is_0_or_1 * NO_CONTENT)) & 0xff];
+        let serial_type = of_integer(value);
         self.serials.push_byte(serial_type, self.spilled);
         self.buf[self.at - 8..self.at].copy_from_slice(&value.to_be_bytes());
         self.at -= CONTENT_BYTES[usize::from(serial_type)] as usize;
@@ -227,8 +239,13 @@ impl<'a> RecordWriter<'a> {
     /// as one word of fixed length if `source` has bytes in front of them.
     #[inline(always)]
     pub fn text_within(&mut self, source: &[u8], start: usize, end: usize) {
+        self.serials.push(13 + 2 * (end - start) as u64, self.spilled);
+        self.content_within(source, start, end);
+    }
+
+    #[inline(always)]
+    fn content_within(&mut self, source: &[u8], start: usize, end: usize) {
         let len = end - start;
-        self.serials.push(13 + 2 * len as u64, self.spilled);
         if len <= WRITE_SLACK_BYTES && end >= WRITE_SLACK_BYTES {
             self.buf[self.at - WRITE_SLACK_BYTES..self.at]
                 .copy_from_slice(&source[end - WRITE_SLACK_BYTES..end]);

@@ -6,6 +6,7 @@
 //!
 //! Invariant: every slot for a page number is in `links` until it is final.
 
+use crate::aligned::AlignedBuffer;
 use crate::error::FormatError;
 use crate::layout::{PAGE_NUMBER_BYTES, PageLayout};
 use crate::numbers::{PageNumbers, PageRange};
@@ -15,7 +16,7 @@ use crate::numbers::{PageNumbers, PageRange};
 pub(crate) struct RunPages {
     layout: PageLayout,
     /// Whole pages, one after the other; those behind the first `used_bytes` are of an earlier run.
-    bytes: Vec<u8>,
+    bytes: AlignedBuffer,
     used_bytes: usize,
     links: Vec<Link>,
 }
@@ -29,7 +30,7 @@ struct Link {
 
 impl RunPages {
     pub fn new(layout: PageLayout) -> Self {
-        Self { layout, bytes: Vec::new(), used_bytes: 0, links: Vec::new() }
+        Self { layout, bytes: AlignedBuffer::default(), used_bytes: 0, links: Vec::new() }
     }
 
     /// Adds a page and returns where it begins. Only its reserved bytes are zero: to clear all of it
@@ -38,16 +39,16 @@ impl RunPages {
         let at = self.used_bytes;
         self.used_bytes = at + self.layout.page_bytes();
         if self.bytes.len() < self.used_bytes {
-            self.bytes.resize(self.used_bytes, 0);
+            self.bytes.resize(self.used_bytes);
         }
-        self.bytes[at + self.layout.usable()..self.used_bytes].fill(0);
+        self.bytes.bytes_mut()[at + self.layout.usable()..self.used_bytes].fill(0);
         at
     }
 
     /// The page that begins at `page_at`.
     #[inline(always)]
     pub fn page(&mut self, page_at: usize) -> &mut [u8] {
-        &mut self.bytes[page_at..][..self.layout.page_bytes()]
+        &mut self.bytes.bytes_mut()[page_at..][..self.layout.page_bytes()]
     }
 
     /// Number of bytes of all pages.
@@ -89,7 +90,9 @@ impl RunPages {
     pub fn remove(&mut self, index: u32) -> (Vec<u8>, Vec<(usize, u32)>) {
         let page_bytes = self.layout.page_bytes();
         let from = index as usize * page_bytes;
-        let page = self.bytes.drain(from..from + page_bytes).collect();
+        let pages = self.bytes.bytes_mut();
+        let page = pages[from..from + page_bytes].to_vec();
+        pages.copy_within(from + page_bytes..self.used_bytes, from);
         self.used_bytes -= page_bytes;
         let mut links = Vec::new();
         self.links.retain_mut(|link| {
@@ -113,11 +116,19 @@ impl RunPages {
 
     /// Makes the page numbers final and returns the pages.
     pub fn number(&mut self, range: &PageRange) -> &[u8] {
+        self.number_in_memory(range).bytes()
+    }
+
+    /// Makes the page numbers final and returns the memory of the pages, which may be exchanged for
+    /// other memory before the next run.
+    pub fn number_in_memory(&mut self, range: &PageRange) -> &mut AlignedBuffer {
+        let pages = self.bytes.bytes_mut();
         for link in self.links.drain(..) {
-            self.bytes[link.at..link.at + PAGE_NUMBER_BYTES]
+            pages[link.at..link.at + PAGE_NUMBER_BYTES]
                 .copy_from_slice(&range.number(link.target_index).to_be_bytes());
         }
-        &self.bytes[..self.used_bytes]
+        self.bytes.resize(self.used_bytes);
+        &mut self.bytes
     }
 
     /// Forgets the pages, keeping the memory.

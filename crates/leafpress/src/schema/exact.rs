@@ -13,11 +13,10 @@
 use leafpress_format::Number;
 
 use super::decimal::{kept_decimal, kept_double};
+use super::digits::{Digits, Words, last_digits, number_of};
 
 /// Number of bytes of the source that must precede a field.
 pub const HEADROOM_BYTES: usize = 16;
-
-const ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// Decimal digits that always survive a double (`DBL_DIG`).
 pub(super) const DIGITS_SAFE: usize = 15;
@@ -28,6 +27,9 @@ const POWERS_OF_TEN: [f64; 9] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 /// Powers of ten as integers, up to eight zeros.
 const INTEGER_POWERS_OF_TEN: [u64; 9] =
     [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// A double so large that a smaller one added to it loses its fraction.
+const NO_FRACTION: f64 = (1_u64 << 52) as f64;
 
 /// Integers that fit six bytes.
 const SIX_BYTE_INTEGERS: std::ops::Range<i64> = -(1 << 47)..1 << 47;
@@ -100,6 +102,17 @@ pub fn stored_real(value: f64) -> Number {
 /// At least [`HEADROOM_BYTES`] must precede `end`.
 #[inline(always)]
 pub fn exact_integer(source: &[u8], start: usize, end: usize) -> Option<i64> {
+    exact_integer_by(Words, source, start, end)
+}
+
+/// Does what [`exact_integer`] does, by a given way to read digits.
+#[inline(always)]
+pub fn exact_integer_by(
+    digits: impl Digits,
+    source: &[u8],
+    start: usize,
+    end: usize,
+) -> Option<i64> {
     let len = end.wrapping_sub(start);
     if len.wrapping_sub(1) >= 16 {
         return exact_long_integer(source.get(start..end)?);
@@ -107,19 +120,16 @@ pub fn exact_integer(source: &[u8], start: usize, end: usize) -> Option<i64> {
     let window = last_16_bytes(source, end)?;
     let first = window[16 - len];
     let negative = first == b'-';
-    let digits = len - usize::from(negative);
-    // The last byte stands for the one behind a lone '-', which is no digit.
-    let first_digit = window[(16 - digits).min(15)];
-    if first_digit == b'0' && len > 1 {
+    let count = len - usize::from(negative);
+    // Of a lone '-' it is looked at itself.
+    let first_digit = window[(16 - count).min(15)];
+    if first_digit.wrapping_sub(b'1') >= 9 && (first_digit != b'0' || len > 1) {
         return None;
     }
-    let magnitude = if digits <= 8 {
-        eight_digits(mask_front(low_word(window), digits.max(1)))?
-    } else {
-        let high = eight_digits(mask_front(high_word(window), digits - 8))?;
-        high * 100_000_000 + eight_digits(low_word(window))?
-    };
-    Some(if negative { -(magnitude as i64) } else { magnitude as i64 })
+    let magnitude = digits.number(window, count, 0)? as i64;
+    // Without a branch: every other number of a column may be negative.
+    let sign = -i64::from(negative);
+    Some((magnitude ^ sign) - sign)
 }
 
 /// Integers of more than 16 characters.
@@ -144,21 +154,68 @@ pub fn kept_real(
     scale_hint: usize,
     rule: RealRule,
 ) -> Option<KeptReal> {
+    hinted_real(Words, source, start, end, scale_hint)
+        .or_else(|| kept_real_anywhere(source, start, end, rule))
+}
+
+/// The real at `start..end` of `source`, if it has `scale` (1 to 8) digits behind its point and few
+/// before it.
+///
+/// At least [`HEADROOM_BYTES`] must precede `start`.
+#[inline(always)]
+pub fn hinted_real(
+    digits: impl Digits,
+    source: &[u8],
+    start: usize,
+    end: usize,
+    scale: usize,
+) -> Option<KeptReal> {
     let len = end.wrapping_sub(start);
-    if len.wrapping_sub(3) < DIGITS_SAFE - 1 && matches!(scale_hint, 1..=8) {
-        let window = last_16_bytes(source, end)?;
-        let negative = window[16 - len] == b'-';
-        let point = 15 - scale_hint;
-        let whole_at = 16 - len + usize::from(negative);
-        if window[point] == b'.' && whole_at < point && point - whole_at <= 8 {
-            let digits_at = start + usize::from(negative);
-            let real = real_of_halves(source, digits_at, end - 1 - scale_hint, end, negative);
-            if real.is_some() {
-                return real;
-            }
-        }
+    if len.wrapping_sub(3) >= DIGITS_SAFE - 1 || !matches!(scale, 1..=8) {
+        return None;
     }
-    kept_real_anywhere(source, start, end, rule)
+    let window = last_16_bytes(source, end)?;
+    let negative = window[16 - len] == b'-';
+    let count = len - 1 - usize::from(negative);
+    if window[15 - scale] != b'.' || count.wrapping_sub(scale + 1) >= 8 || count > DIGITS_SAFE {
+        return None;
+    }
+    if window[15 - count] == b'0' && count > scale + 1 {
+        return None;
+    }
+    let mantissa = digits.number(window, count, scale)?;
+    if mantissa == 0 && negative {
+        return None;
+    }
+    let value = mantissa as i64 as f64 / POWERS_OF_TEN[scale];
+    // No quotient of so few digits is rounded to a whole number.
+    #[expect(clippy::float_cmp, reason = "exactly integral is the question")]
+    let is_whole = (value + NO_FRACTION) - NO_FRACTION == value;
+    let whole = if is_whole { Some(value as i64) } else { None };
+    Some(real_with_point(value, whole, negative, scale, window[15] == b'0'))
+}
+
+/// A number that has a point, from its magnitude, which is that of an integer in `whole`.
+#[inline(always)]
+fn real_with_point(
+    magnitude: f64,
+    whole: Option<i64>,
+    negative: bool,
+    scale: usize,
+    ends_in_zero: bool,
+) -> KeptReal {
+    let changed = u8::from(ends_in_zero && scale > 1) << marks::CHANGED_BIT;
+    let form = if whole.is_some() { marks::OTHERWISE } else { marks::FRACTION };
+    // Without a branch: every other number of a column may be negative.
+    let sign_bit = u64::from(negative) << 63;
+    let sign = -i64::from(negative);
+    KeptReal {
+        value: f64::from_bits(magnitude.to_bits() | sign_bit),
+        scale: scale as u8,
+        ends_in_zero,
+        marks: form | changed,
+        integral: whole.map(|whole| (whole ^ sign) - sign),
+    }
 }
 
 /// The real whose point stands at `point_at`, with up to eight digits on
@@ -175,28 +232,25 @@ fn real_of_halves(
     if source[digits_at] == b'0' && whole_digits > 1 {
         return None;
     }
-    let whole = eight_digits(last_bytes(source, point_at, whole_digits))?;
-    let fraction = eight_digits(last_bytes(source, end, scale))?;
-    let mantissa = (whole * INTEGER_POWERS_OF_TEN[scale] + fraction) as i64;
+    let whole = number_of(last_digits(word_before(source, point_at), whole_digits))?;
+    let fraction = number_of(last_digits(word_before(source, end), scale))?;
+    let mantissa = whole * INTEGER_POWERS_OF_TEN[scale] + fraction;
     if mantissa == 0 && negative {
         return None;
     }
     let value = mantissa as f64 / POWERS_OF_TEN[scale];
-    let ends_in_zero = source[end - 1] == b'0';
-    let changed = u8::from(ends_in_zero && scale > 1) << marks::CHANGED_BIT;
-    let form = if fraction == 0 { marks::OTHERWISE } else { marks::FRACTION };
-    Some(KeptReal {
-        value: if negative { -value } else { value },
-        scale: scale as u8,
-        ends_in_zero,
-        marks: form | changed,
-        integral: (fraction == 0).then_some(if negative { -(whole as i64) } else { whole as i64 }),
-    })
+    let whole = (fraction == 0).then_some(whole as i64);
+    Some(real_with_point(value, whole, negative, scale, source[end - 1] == b'0'))
 }
 
 /// The real at `start..end`, wherever its point is.
 #[inline(never)]
-fn kept_real_anywhere(source: &[u8], start: usize, end: usize, rule: RealRule) -> Option<KeptReal> {
+pub fn kept_real_anywhere(
+    source: &[u8],
+    start: usize,
+    end: usize,
+    rule: RealRule,
+) -> Option<KeptReal> {
     let text = source.get(start..end)?;
     plain_real(source, start, end).or_else(|| match rule {
         RealRule::Value => kept_decimal(text),
@@ -267,52 +321,17 @@ fn last_16_bytes(source: &[u8], end: usize) -> Option<&[u8; 16]> {
     source.get(..end)?.last_chunk()
 }
 
+/// The eight bytes before `end`.
 #[inline(always)]
-fn low_word(window: &[u8; 16]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&window[8..]);
-    u64::from_le_bytes(bytes)
-}
-
-#[inline(always)]
-fn high_word(window: &[u8; 16]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&window[..8]);
-    u64::from_le_bytes(bytes)
-}
-
-/// The last `len` (1 to 8) bytes before `end` as a word, '0' in front.
-#[inline(always)]
-fn last_bytes(source: &[u8], end: usize, len: usize) -> u64 {
+fn word_before(source: &[u8], end: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&source[end - 8..end]);
-    mask_front(u64::from_le_bytes(bytes), len)
-}
-
-/// Puts '0' in all but the last `len` (1 to 8) bytes of a little-endian word.
-#[inline(always)]
-fn mask_front(word: u64, len: usize) -> u64 {
-    let kept = u64::MAX << (8 * (8 - len as u32));
-    (word & kept) | (ZEROS & !kept)
-}
-
-/// Eight ASCII digits as a number: pairs, then fours, then all.
-#[inline(always)]
-fn eight_digits(word: u64) -> Option<u64> {
-    // Above '9' the sum sets a byte's highest bit, below '0' the difference
-    // does; a carry or borrow comes only from a byte that did so itself.
-    let above = word.wrapping_add(0x4646_4646_4646_4646);
-    let digits = word.wrapping_sub(ZEROS);
-    if (word | above | digits) & 0x8080_8080_8080_8080 != 0 {
-        return None;
-    }
-    let pairs = (digits.wrapping_mul((10 << 8) + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs.wrapping_mul((100 << 16) + 1) >> 16) & 0x0000_ffff_0000_ffff;
-    Some(fours.wrapping_mul((10_000 << 32) + 1) >> 32)
+    u64::from_le_bytes(bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::digits::{DigitsWork, with_digits};
     use super::*;
     use proptest::prelude::*;
 
@@ -323,9 +342,31 @@ mod tests {
         (source, 16, 16 + text.len())
     }
 
+    /// By all ways to read digits, as they must not matter.
     fn integer(text: &str) -> Option<i64> {
+        struct Integer<'t>(&'t str, Option<i64>);
+        impl DigitsWork for Integer<'_> {
+            #[inline(always)]
+            fn run(self, digits: impl Digits) {
+                let (source, start, end) = padded(self.0);
+                assert_eq!(exact_integer_by(digits, &source, start, end), self.1, "{}", self.0);
+            }
+        }
         let (source, start, end) = padded(text);
-        exact_integer(&source, start, end)
+        let integer = exact_integer(&source, start, end);
+        with_digits(Integer(text, integer));
+        integer
+    }
+
+    /// A text, to be read by another way to read digits with a hint.
+    struct Hinted<'t>(&'t str, usize);
+    impl DigitsWork for Hinted<'_> {
+        #[inline(always)]
+        fn run(self, digits: impl Digits) {
+            let (source, start, end) = padded(self.0);
+            let found = hinted_real(digits, &source, start, end, self.1);
+            assert_eq!(found, hinted_real(Words, &source, start, end, self.1), "{}", self.0);
+        }
     }
 
     /// With every hint, as it must not matter.
@@ -335,6 +376,7 @@ mod tests {
         for hint in 1..12 {
             let hinted = kept_real(&source, start, end, hint, rule);
             assert_eq!(hinted, real, "{text} with hint {hint}");
+            with_digits(Hinted(text, hint));
         }
         real
     }

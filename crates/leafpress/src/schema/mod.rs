@@ -10,6 +10,7 @@ mod decimal;
 pub mod declared;
 pub mod describe;
 mod detect;
+mod digits;
 mod exact;
 pub mod shape;
 pub mod sql_words;
@@ -18,5 +19,9 @@ mod whole;
 
 pub use decimal::{kept_double, shown_real};
 pub use detect::{ColumnEvidence, RealForms, Verdict, Witness};
-pub use exact::{HEADROOM_BYTES, RealRule, exact_integer, kept_real, marks, stored_real};
+pub use digits::{Digits, DigitsWork, with_digits};
+pub use exact::{
+    HEADROOM_BYTES, KeptReal, RealRule, exact_integer, exact_integer_by, hinted_real, kept_real,
+    kept_real_anywhere, marks, stored_real,
+};
 pub use table::{Column, ColumnType, quote_identifier};

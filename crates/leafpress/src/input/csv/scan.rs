@@ -196,6 +196,31 @@ pub struct RecordSpan<'a> {
     pub field_ends: &'a [u32],
 }
 
+/// Some records, one after the other, with as many fields each.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordStripe<'a, 's> {
+    /// Offset of each record's first byte.
+    pub starts: &'s [u32],
+    /// The ends of the fields of all of them.
+    pub field_ends: &'a [u32],
+    /// Number of fields of each of them.
+    pub fields: usize,
+}
+
+impl<'a> RecordStripe<'a, '_> {
+    /// Number of records.
+    pub fn rows(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// A record.
+    #[inline(always)]
+    pub fn record(&self, row: usize) -> RecordSpan<'a> {
+        let field_ends = &self.field_ends[row * self.fields..][..self.fields];
+        RecordSpan { start: self.starts[row] as usize, field_ends }
+    }
+}
+
 /// Walks the records of a block; made by [`FieldIndex::records`].
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
@@ -205,6 +230,35 @@ pub struct Records<'a> {
     start: usize,
     fields_expected: usize,
     keeps_blank_lines: bool,
+}
+
+impl<'a> Records<'a> {
+    /// Takes the next records, as long as they have `fields` fields each and there is room for their
+    /// offsets in `starts`.
+    #[inline(always)]
+    pub fn take_stripe<'s>(
+        &mut self,
+        fields: usize,
+        starts: &'s mut [u32],
+    ) -> RecordStripe<'a, 's> {
+        let (mut rows, mut start) = (0, self.start);
+        let ends = self.record_ends.iter().zip(self.field_ends.chunks_exact(fields));
+        for ((&end, field_ends), place) in ends.zip(starts.iter_mut()) {
+            if field_ends[fields - 1] != end {
+                break;
+            }
+            if !self.keeps_blank_lines {
+                start = record_start(self.bytes, start);
+            }
+            *place = start as u32;
+            start = end as usize + 1;
+            rows += 1;
+        }
+        let (field_ends, rest) = self.field_ends.split_at(rows * fields);
+        (self.record_ends, self.field_ends) = (&self.record_ends[rows..], rest);
+        self.start = start;
+        RecordStripe { starts: &starts[..rows], field_ends, fields }
+    }
 }
 
 impl<'a> Iterator for Records<'a> {

@@ -12,7 +12,7 @@ use super::signs::{Signs, escaped_letter_line};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::block::{Block, BlockReader, TOO_LONG_ADVICE};
 use crate::input::csv::locate::{EXCERPT_BYTES_MAX, Position, excerpt, unclosed_quote};
-use crate::input::csv::scan::Records;
+use crate::input::csv::scan::{RecordStripe, Records};
 use crate::input::csv::{Carry, Dialect, FieldIndex, RecordSpan, Scanner};
 use crate::load::passes::frame::{Counted, Halt, Pieces, Rows};
 use crate::load::passes::rejects::{Rejects, Words, with_encoding};
@@ -124,6 +124,20 @@ pub struct GoodRecords<'b> {
     records: Records<'b>,
     next: usize,
     bad: &'b [usize],
+}
+
+impl<'b> GoodRecords<'b> {
+    /// Takes the next records, as long as they have `fields` fields each and there is room for their
+    /// offsets in `starts`; none where bad records follow.
+    #[inline(always)]
+    pub fn take_stripe<'s>(
+        &mut self,
+        fields: usize,
+        starts: &'s mut [u32],
+    ) -> RecordStripe<'b, 's> {
+        let room = if self.bad.is_empty() { starts.len() } else { 0 };
+        self.records.take_stripe(fields, &mut starts[..room])
+    }
 }
 
 impl<'b> Iterator for GoodRecords<'b> {

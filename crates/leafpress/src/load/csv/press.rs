@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leafpress_format::{FormatError, PageRange};
+use leafpress_format::{FormatError, PageRange, PreparedRow};
 
 use super::pass::{BlockRows, Scanned};
 use crate::cpu::with_wide_instructions;
@@ -11,7 +11,9 @@ use crate::input::csv::RecordSpan;
 use crate::load::passes::frame::{Halt, Rows, Work};
 use crate::load::passes::rejects::with_encoding;
 use crate::load::tree::{AddHalt, Build, Encoder, Joined};
-use crate::load::values::fields::{FieldRule, Misfit, RowRules, Scratch, Written, shown};
+use crate::load::values::fields::{
+    FieldRule, Misfit, RowRules, STRIPE_ROWS_MAX, Scratch, Stripe, Written, shown,
+};
 use crate::schema::{RealForms, RealRule, Witness, kept_real, marks};
 
 /// Settings of the pass.
@@ -150,6 +152,8 @@ struct Row<'r, 'i> {
     span: &'r RecordSpan<'i>,
     is_utf8: bool,
     sequence: u64,
+    /// Its values, as far as they are prepared.
+    prepared: PreparedRow<'r>,
 }
 
 /// Reason why a row ended the block.
@@ -167,6 +171,15 @@ impl From<Misfit> for Stop {
 impl From<Halt> for Stop {
     fn from(halt: Halt) -> Self {
         Self::Halt(halt)
+    }
+}
+
+/// Reason why a row was not pressed.
+#[cold]
+fn not_pressed(row: &Row<'_, '_>, error: &FormatError) -> Stop {
+    match error {
+        FormatError::NotAscending { .. } => Halt::Unsorted.into(),
+        error => Misfit { at: row.span.start, reason: error.to_string() }.into(),
     }
 }
 
@@ -226,7 +239,6 @@ impl<'b> Press<'_, 'b> {
     }
 
     #[inline(always)]
-    #[expect(clippy::explicit_counter_loop, reason = "`zip` is not inlined here: 10 % of a load")]
     fn each_row_inlined(
         &self,
         rows: &BlockRows<'_>,
@@ -236,19 +248,38 @@ impl<'b> Press<'_, 'b> {
         let is_utf8 = self.rules.is_text(rows.block.data());
         let mut next_rowid = rows.before as i64 + 1;
         let mut sequence = rows.before;
-        for span in rows.records() {
-            let row = Row { bytes: rows.bytes, span: &span, is_utf8, sequence };
-            match take(&row, next_rowid, made) {
-                Ok(rowid) => next_rowid = rowid.wrapping_add(1),
-                Err(Stop::Bad(misfit)) => {
-                    let error = rows.bad_row(misfit, &span).into();
-                    return Err(Halt::Failed(with_encoding(error, rows.block.data())));
-                }
-                Err(Stop::Halt(halt)) => return Err(halt),
+        let mut stripe = Stripe::new(self.rules);
+        let (mut records, mut starts) = (rows.records(), [0; STRIPE_ROWS_MAX]);
+        loop {
+            let starts = &mut starts[..stripe.rows_max];
+            let prepared = records.take_stripe(self.rules.rules.len().max(1), starts);
+            self.rules.prepare(rows.bytes, &prepared, &mut made.forms, &mut stripe);
+            // A row that has another number of fields, or may follow a bad one, comes alone.
+            let alone = if prepared.rows() == 0 { records.next() } else { None };
+            let count = prepared.rows() + usize::from(alone.is_some());
+            if count == 0 {
+                return Ok(());
             }
-            sequence += 1;
+            let mut place = 0;
+            while place < count {
+                let (span, values) = match alone {
+                    Some(span) => (span, PreparedRow::NONE),
+                    None => (prepared.record(place), stripe.row(place)),
+                };
+                let row =
+                    Row { bytes: rows.bytes, span: &span, is_utf8, sequence, prepared: values };
+                match take(&row, next_rowid, made) {
+                    Ok(rowid) => next_rowid = rowid.wrapping_add(1),
+                    Err(Stop::Bad(misfit)) => {
+                        let error = rows.bad_row(misfit, &span).into();
+                        return Err(Halt::Failed(with_encoding(error, rows.block.data())));
+                    }
+                    Err(Stop::Halt(halt)) => return Err(halt),
+                }
+                sequence += 1;
+                place += 1;
+            }
         }
-        Ok(())
     }
 
     /// Presses one row into a leaf; returns its rowid.
@@ -259,24 +290,49 @@ impl<'b> Press<'_, 'b> {
         next_rowid: i64,
         made: &mut PressedBlock<'b>,
     ) -> Result<i64, Stop> {
-        let rowid = self.check(row, next_rowid, &mut made.scratch)?;
-        let Row { bytes, span, sequence, .. } = *row;
-        let PressedBlock { encoder, forms, scratch, .. } = made;
-        let mut written = Written::Whole;
-        let pushed = encoder.leaves.push(
-            rowid,
-            self.rules.record_bytes_max(span),
-            #[inline(always)]
-            |record| {
-                written = self.rules.write::<true>(bytes, span, sequence, record, forms, scratch);
-            },
-        );
-        self.whole(written, row, scratch)?;
-        match pushed {
-            Ok(()) => Ok(rowid),
-            Err(FormatError::NotAscending { .. }) => Err(Halt::Unsorted.into()),
-            Err(error) => Err(Misfit { at: span.start, reason: error.to_string() }.into()),
+        if !row.prepared.is_whole() {
+            return self.press_in_part(row, next_rowid, made);
         }
+        let rowid = self.check(row, next_rowid, &mut made.scratch)?;
+        let pushed = made.encoder.leaves.push(
+            rowid,
+            self.rules.record_bytes_max(row.span),
+            #[inline(always)]
+            |record| record.prepared_row(row.bytes, row.prepared),
+        );
+        pushed.map(|()| rowid).map_err(|error| not_pressed(row, &error))
+    }
+
+    /// Presses a row of which not all values are prepared. By a call: it leaves the loop over rows
+    /// small.
+    #[inline(never)]
+    fn press_in_part(
+        &self,
+        row: &Row<'_, '_>,
+        next_rowid: i64,
+        made: &mut PressedBlock<'b>,
+    ) -> Result<i64, Stop> {
+        with_wide_instructions(
+            #[inline(always)]
+            || {
+                let rowid = self.check(row, next_rowid, &mut made.scratch)?;
+                let Row { bytes, span, sequence, prepared, .. } = *row;
+                let PressedBlock { encoder, forms, scratch, .. } = made;
+                let mut written = Written::Whole;
+                let pushed = encoder.leaves.push(
+                    rowid,
+                    self.rules.record_bytes_max(span),
+                    #[inline(always)]
+                    |record| {
+                        let values = (sequence, prepared);
+                        written =
+                            self.rules.write::<true>(bytes, span, values, record, forms, scratch);
+                    },
+                );
+                self.whole(written, row, scratch)?;
+                pushed.map(|()| rowid).map_err(|error| not_pressed(row, &error))
+            },
+        )
     }
 
     /// Encodes one row and passes it on to all of its B-trees.
@@ -286,7 +342,7 @@ impl<'b> Press<'_, 'b> {
         row: &Row<'_, '_>,
         made: &mut PressedBlock<'b>,
     ) -> Result<i64, Stop> {
-        let Row { bytes, span, sequence, .. } = *row;
+        let Row { bytes, span, sequence, prepared, .. } = *row;
         let rowid = self.check(row, self.build.rowid(sequence), &mut made.scratch)?;
         let PressedBlock { encoder, forms, scratch, .. } = made;
         let mut written = Written::Whole;
@@ -294,8 +350,14 @@ impl<'b> Press<'_, 'b> {
             self.rules.record_bytes_max(span),
             #[inline(always)]
             |record| {
-                written =
-                    self.rules.write::<STRAIGHT>(bytes, span, sequence, record, forms, scratch);
+                written = self.rules.write::<STRAIGHT>(
+                    bytes,
+                    span,
+                    (sequence, prepared),
+                    record,
+                    forms,
+                    scratch,
+                );
             },
         );
         self.whole(written, row, scratch)?;

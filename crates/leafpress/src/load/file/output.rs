@@ -15,6 +15,7 @@ use super::write_queue::{WriteQueue, takes_direct};
 use crate::new_file::disk::DiskFile;
 use crate::sync::lock;
 use crate::threads;
+use crate::vfs::aligned::AlignedBuffer;
 use crate::vfs::locks::FileHandle;
 
 /// Space is asked for in steps of this: the file system then finds it in one
@@ -76,11 +77,31 @@ impl Output {
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         self.reserve(offset + bytes.len() as u64);
-        let is_direct = matches!(self.direct.get(), Some(Some(_))) && self.queue.is_open();
-        if is_direct && takes_direct(bytes, offset) {
+        if self.is_direct(bytes, offset) {
             return self.queue.put(bytes, offset);
         }
         self.write_cached(bytes, offset)
+    }
+
+    /// Writes all of `memory` as [`write_at`](Self::write_at) does, but without a copy of it: other
+    /// memory may be in its place afterwards.
+    ///
+    /// # Errors
+    /// As [`write_at`](Self::write_at).
+    pub fn write_memory(&self, memory: &mut AlignedBuffer, offset: u64) -> io::Result<()> {
+        if !self.is_direct(memory.bytes(), offset) {
+            return self.write_at(memory.bytes(), offset);
+        }
+        #[cfg(target_os = "linux")]
+        self.reserve(offset + memory.len() as u64);
+        self.queue.take(memory, offset)
+    }
+
+    /// Returns true if these bytes are written past the page cache.
+    fn is_direct(&self, bytes: &[u8], offset: u64) -> bool {
+        matches!(self.direct.get(), Some(Some(_)))
+            && self.queue.is_open()
+            && takes_direct(bytes, offset)
     }
 
     /// Waits until all writes are carried out.
@@ -241,7 +262,14 @@ mod tests {
                 for (number, &(start, end)) in units.iter().enumerate() {
                     let output = &output;
                     let bytes = vec![number as u8 + 1; end - start];
-                    scope.spawn(move || output.write_at(&bytes, start as u64).unwrap());
+                    scope.spawn(move || {
+                        if number % 2 == 0 {
+                            return output.write_at(&bytes, start as u64).unwrap();
+                        }
+                        let mut memory = AlignedBuffer::default();
+                        memory.filled_with(&bytes);
+                        output.write_memory(&mut memory, start as u64).unwrap();
+                    });
                 }
             });
             output.drain().unwrap();

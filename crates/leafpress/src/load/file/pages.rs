@@ -150,7 +150,8 @@ pub fn set_wal_mode(output: &Output, path: &Path) -> Result<()> {
     synced.map_err(|source| Error::io("sync", path, source))
 }
 
-/// Writes the pages of a run at their places.
+/// Writes the pages of a run at their places; without a copy of them where they are neighbours, as
+/// they nearly always are. The run is to be cleared afterwards.
 pub fn write_run(
     run: &mut LeafRun,
     range: &PageRange,
@@ -158,7 +159,16 @@ pub fn write_run(
     output: &Output,
     path: &Path,
 ) -> Result<()> {
-    write_pieces(run.number(range), range, layout, output, path)
+    let memory = run.number_in_memory(range);
+    let first = {
+        let mut pieces = range.pieces(memory.bytes(), layout);
+        pieces.next().map(|(first, _)| first).filter(|_| pieces.next().is_none())
+    };
+    let Some(first) = first else {
+        return write_pieces(memory.bytes(), range, layout, output, path);
+    };
+    let offset = (u64::from(first) - 1) * layout.page_bytes() as u64;
+    output.write_memory(memory, offset).map_err(|source| not_written(path, source))
 }
 
 /// Writes numbered pages at their places.

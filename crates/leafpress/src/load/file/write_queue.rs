@@ -18,6 +18,9 @@ use crate::vfs::aligned::{ALIGNMENT, AlignedBuffer};
 /// Bytes of one write. Larger ones are not faster (measured from 1 to 4 MiB).
 const WRITE_BYTES: usize = 1 << 20;
 
+/// Largest number of bytes that are taken over in their memory: spare buffers stay as large.
+const TAKEN_BYTES_MAX: usize = 4 << 20;
+
 /// Number of buffers: the disk has work while threads fill the next ones.
 const BUFFERS: usize = 4;
 
@@ -77,6 +80,21 @@ impl WriteQueue {
         Ok(())
     }
 
+    /// Takes `memory` into the queue, and leaves other memory in its place; waits while the queue is
+    /// full. More bytes than buffers should hold are copied.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn take(&self, memory: &mut AlignedBuffer, offset: u64) -> io::Result<()> {
+        if memory.len() > TAKEN_BYTES_MAX {
+            return self.put(memory.bytes(), offset);
+        }
+        let buffer = std::mem::replace(memory, self.take_spare()?);
+        lock(&self.state).waiting.push_back(Piece { buffer, offset });
+        self.changed.notify_all();
+        Ok(())
+    }
+
     fn take_spare(&self) -> io::Result<AlignedBuffer> {
         let mut state = self.wait_until(|state| !state.spare.is_empty());
         state.check()?;
@@ -112,7 +130,9 @@ impl WriteQueue {
         loop {
             if let Some(piece) = state.waiting.pop_front() {
                 drop(state);
-                let written = write(piece.buffer.bytes(), piece.offset);
+                let parts = piece.buffer.bytes().chunks(WRITE_BYTES);
+                let mut parts = (piece.offset..).step_by(WRITE_BYTES).zip(parts);
+                let written = parts.try_for_each(|(offset, part)| write(part, offset));
                 state = lock(&self.state);
                 state.spare.push(piece.buffer);
                 if let Err(failure) = written {
@@ -224,6 +244,33 @@ mod tests {
         });
         for (offset, bytes) in lock(&written).iter() {
             assert!(bytes.iter().all(|&byte| u64::from(byte) == offset / (8 << 20)));
+        }
+    }
+
+    #[test]
+    fn memory_that_is_taken_is_written_in_parts_and_replaced() {
+        let (queue, written) = (WriteQueue::new(), Mutex::new(BTreeMap::new()));
+        let write = |bytes: &[u8], offset: u64| {
+            assert!(bytes.as_ptr().align_offset(ALIGNMENT) == 0 && bytes.len() <= WRITE_BYTES);
+            lock(&written).insert(offset, bytes.to_vec());
+            Ok(())
+        };
+        let sizes = [ALIGNMENT, WRITE_BYTES + ALIGNMENT, TAKEN_BYTES_MAX + ALIGNMENT];
+        let places: Vec<_> =
+            (0..12_u64).zip(sizes.into_iter().cycle()).map(|(at, size)| (at << 23, size)).collect();
+        serving(&queue, write, || {
+            let mut memory = AlignedBuffer::default();
+            for &(offset, size) in &places {
+                memory.filled_with(&vec![(offset >> 23) as u8; size]);
+                queue.take(&mut memory, offset).unwrap();
+            }
+            queue.drain().unwrap();
+        });
+        let written = lock(&written);
+        let sum: usize = written.values().map(Vec::len).sum();
+        assert_eq!(sum, places.iter().map(|(_, size)| size).sum::<usize>());
+        for (offset, bytes) in written.iter() {
+            assert!(bytes.iter().all(|&byte| u64::from(byte) == offset >> 23));
         }
     }
 

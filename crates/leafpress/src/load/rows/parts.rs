@@ -16,6 +16,7 @@ use leafpress_format::{FormatError, LeafRun, NumberText, PlacedLeaves, RecordWri
 use super::fallible::Fault;
 use super::replay::replay;
 use super::row::{Row, TypedRecord};
+use crate::cpu::with_wide_instructions;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::load::file::pages::{refused, write_run};
 use crate::load::monitor::Monitor;
@@ -324,6 +325,22 @@ impl Pressing<'_> {
     where
         I: Iterator<Item: Row>,
     {
+        with_wide_instructions(
+            #[inline(always)]
+            || self.press_inlined(part, failed, joined),
+        )
+    }
+
+    #[inline(always)]
+    fn press_inlined<I>(
+        &self,
+        part: &mut Part<I>,
+        failed: &AtomicUsize,
+        joined: &Mutex<Joined>,
+    ) -> Result<()>
+    where
+        I: Iterator<Item: Row>,
+    {
         let layout = self.build.options.layout;
         let run_bytes_min = RUN_PAGES_MIN * layout.page_bytes();
         let mut run_bytes = RUN_BYTES.max(run_bytes_min);
@@ -466,9 +483,12 @@ impl Pressing<'_> {
     ) -> Result<(), PushHalt> {
         self.check_columns(row)?;
         let mut misfit = None;
-        let pushed = run.push(rowid, self.bytes_max(row), |record| {
-            misfit = self.write(row, record, number);
-        });
+        let pushed = run.push(
+            rowid,
+            self.bytes_max(row),
+            #[inline(always)]
+            |record| misfit = self.write(row, record, number),
+        );
         if let Some(column) = misfit {
             return Err(self.no_fit(row, column).into());
         }

@@ -4,6 +4,18 @@ use leafpress_format::{NumberText, RecordWriter, Value};
 
 use crate::load::values::typed::{TypedRules, TypedWritten};
 
+/// Number of columns that [`Row::write`] has code of its own for.
+const COLUMNS_APART: usize = 8;
+
+/// Writes the columns that a row has, from these.
+macro_rules! write_column {
+    ($row:ident, $record:ident, $columns:ident; $($column:literal)+) => {
+        $(if $columns > $column {
+            $record.put($column, $row.value($column));
+        })+
+    };
+}
+
 /// A row of typed values.
 ///
 /// Implemented for tuples of up to 16 [`Field`]s, and for slices, arrays and
@@ -19,10 +31,15 @@ pub trait Row {
     fn content_bytes(&self) -> usize;
 
     /// Writes the values, last column first.
+    // Inlined, the record is kept in registers. Where the number of columns is known, so is each
+    // column's type: nothing is left of the choices that `value` makes.
+    #[inline(always)]
     fn write(&self, record: &mut TypedRecord<'_, '_>) {
-        for column in (0..self.columns()).rev() {
+        let columns = self.columns();
+        for column in (COLUMNS_APART..columns).rev() {
             record.put(column, self.value(column));
         }
+        write_column!(self, record, columns; 7 6 5 4 3 2 1 0);
     }
 }
 
@@ -124,6 +141,13 @@ impl Row for [Value<'_>] {
     fn content_bytes(&self) -> usize {
         self.iter().map(|value| content_bytes(*value)).sum()
     }
+
+    #[inline(always)]
+    fn write(&self, record: &mut TypedRecord<'_, '_>) {
+        for (column, value) in self.iter().enumerate().rev() {
+            record.put(column, *value);
+        }
+    }
 }
 
 impl<const N: usize> Row for [Value<'_>; N] {
@@ -138,6 +162,11 @@ impl<const N: usize> Row for [Value<'_>; N] {
     fn content_bytes(&self) -> usize {
         self.as_slice().content_bytes()
     }
+
+    #[inline(always)]
+    fn write(&self, record: &mut TypedRecord<'_, '_>) {
+        self.as_slice().write(record);
+    }
 }
 
 impl Row for Vec<Value<'_>> {
@@ -151,6 +180,11 @@ impl Row for Vec<Value<'_>> {
 
     fn content_bytes(&self) -> usize {
         self.as_slice().content_bytes()
+    }
+
+    #[inline(always)]
+    fn write(&self, record: &mut TypedRecord<'_, '_>) {
+        self.as_slice().write(record);
     }
 }
 

@@ -28,10 +28,12 @@ impl<'b> EncodeBatches<'_, 'b> {
     ) -> Result<(), Halt> {
         let rowid = self.rowid(rows, row, sequence)?;
         let mut written = TypedWritten::Whole;
-        let pushed =
-            encoder.leaves.push(rowid, self.rules.record_bytes_max(rows.piece, row), |record| {
-                written = self.rules.write(rows.piece, row, sequence, record, number);
-            });
+        let pushed = encoder.leaves.push(
+            rowid,
+            self.rules.record_bytes_max(rows.piece, row),
+            #[inline(always)]
+            |record| written = self.rules.write(rows.piece, row, sequence, record, number),
+        );
         self.whole(written, rows, row)?;
         pushed.map_err(|error| match error {
             FormatError::NotAscending { .. } => Halt::Unsorted,

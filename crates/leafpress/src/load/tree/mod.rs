@@ -43,7 +43,7 @@ use self::through_sql::SqlTable;
 use super::options::{CancelToken, OnConflict};
 use crate::error::{Error, Result};
 use crate::load::file::output::Output;
-use crate::load::file::pages::{FileSize, Pages, refused, write_pieces};
+use crate::load::file::pages::{FileSize, Pages, refused, write_pieces, write_run};
 use crate::new_file::disk;
 use crate::schema::shape::{EntryShape, IndexShape, TableShape};
 use crate::sort::{SortKey, SortOptions, Sorter};
@@ -292,11 +292,10 @@ impl<'b> Build<'b> {
     pub fn write(&self, range: Option<PageRange>, encoder: &mut Encoder<'_>) -> Result<()> {
         let Some(range) = range else { return Ok(()) };
         let BuildOptions { layout, output, path, .. } = *self.options;
-        let pages = match self.shape.key {
-            None => encoder.leaves.number(&range),
-            Some(_) => encoder.entries.number(&range),
-        };
-        write_pieces(pages, &range, layout, output, path)
+        match self.shape.key {
+            None => write_run(&mut encoder.leaves, &range, layout, output, path),
+            Some(_) => write_pieces(encoder.entries.number(&range), &range, layout, output, path),
+        }
     }
 
     /// A counter for the key of a WITHOUT ROWID table whose rows come in order.

@@ -2,12 +2,16 @@
 //!
 //! Values come last column first, as [`RecordWriter`] takes them.
 
-use leafpress_format::RecordWriter;
+use leafpress_format::{Prepared, PreparedRow, RecordWriter};
 
 /// Destination of one record's values, last column first.
 pub trait RecordSink {
     /// NULL.
     fn null(&mut self);
+    /// All values of a record, each of them prepared; the texts are in `source`.
+    fn prepared_row(&mut self, source: &[u8], row: PreparedRow<'_>);
+    /// A value that is prepared; a text is in `source`.
+    fn prepared(&mut self, source: &[u8], value: Prepared);
     /// An integer.
     fn integer(&mut self, value: i64);
     /// A float.
@@ -26,6 +30,16 @@ impl RecordSink for RecordWriter<'_> {
     #[inline(always)]
     fn null(&mut self) {
         RecordWriter::null(self);
+    }
+
+    #[inline(always)]
+    fn prepared_row(&mut self, source: &[u8], row: PreparedRow<'_>) {
+        RecordWriter::prepared_row(self, source, row);
+    }
+
+    #[inline(always)]
+    fn prepared(&mut self, source: &[u8], value: Prepared) {
+        RecordWriter::prepared(self, source, value);
     }
 
     #[inline(always)]
@@ -68,6 +82,23 @@ pub struct Values(pub Vec<rusqlite::types::Value>);
 impl RecordSink for Values {
     fn null(&mut self) {
         self.0.push(rusqlite::types::Value::Null);
+    }
+
+    fn prepared_row(&mut self, source: &[u8], row: PreparedRow<'_>) {
+        let columns = (0..).map_while(|column| row.get(column));
+        for value in columns.collect::<Vec<_>>().into_iter().rev() {
+            self.prepared(source, value);
+        }
+    }
+
+    fn prepared(&mut self, source: &[u8], value: Prepared) {
+        use leafpress_format::Value;
+        match value.value(source) {
+            Value::Integer(integer) => self.integer(integer),
+            Value::Real(real) => self.real(real),
+            Value::Text(text) => self.text(text),
+            _ => self.null(),
+        }
     }
 
     fn integer(&mut self, value: i64) {

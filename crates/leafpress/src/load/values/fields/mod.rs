@@ -10,6 +10,7 @@
 //! | `mod.rs` | the rules, and the record written by them |
 //! | `rule.rs` | the rule for a column's fields |
 //! | `take.rs` | a field of the input: its bounds, its value |
+//! | `columns.rs` | values, prepared a column at a time |
 //! | `convert.rs` | fields that do not convert the plainest way |
 //! | `timestamp.rs` | dates and times |
 //! | `check.rs` | faults of a row, and the rowid |
@@ -18,6 +19,7 @@
 //! loop of their own, which knows no sources. Work that only few inputs need stays out of it.
 
 mod check;
+mod columns;
 mod convert;
 mod rule;
 mod take;
@@ -25,9 +27,12 @@ mod take;
 mod tests;
 mod timestamp;
 
-use leafpress_format::{COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText};
+use leafpress_format::{
+    COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText, PreparedRow,
+};
 
 pub use self::check::{IS_NOT_NULL, Misfit, is_not_utf8, is_ragged, of_column};
+pub use self::columns::{STRIPE_ROWS_MAX, Stripe};
 pub use self::convert::{
     Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,
 };
@@ -37,12 +42,12 @@ pub use self::timestamp::{DateText, Timestamp};
 pub use super::sources::ValueSource;
 pub use crate::load::options::TimestampForm;
 
+use self::columns::Way;
 use self::convert::convert;
 use super::demands::Demands;
 use super::sink::RecordSink;
 use super::sources::{self, write_constant, write_uuid7};
 use crate::input::csv::dialect::Dialect;
-use crate::input::csv::field::record_last_field_end;
 use crate::input::csv::scan::RecordSpan;
 use crate::load::options::Ragged;
 use crate::schema::shape::OwnedValue;
@@ -60,6 +65,9 @@ pub enum Written {
     /// The row is bad.
     Bad,
 }
+
+/// Stands for the quote where there is none.
+const NO_QUOTE: u16 = 256;
 
 /// Rules that turn a record's fields into values.
 #[derive(Debug, Clone)]
@@ -86,6 +94,10 @@ pub struct RowRules {
     /// Form of rejected rows, if they are not written as they stand.
     rejects: Option<RejectsForm>,
     is_straight: bool,
+    /// Way to the values of each column.
+    ways: Vec<Way>,
+    /// The quote; none of the values of a byte if there is no quote.
+    quote: u16,
     /// Limit of a record's bytes besides its fields' content.
     overhead_bytes_max: usize,
     /// Largest number of columns with the same field as their source.
@@ -119,6 +131,8 @@ impl RowRules {
             demands: Demands::default(),
             rejects: None,
             is_straight: false,
+            ways: Vec::new(),
+            quote: dialect.quote().map_or(NO_QUOTE, u16::from),
             overhead_bytes_max: 0,
             uses_max: sources::uses_max(&sources),
             sources,
@@ -126,6 +140,7 @@ impl RowRules {
         made.overhead_bytes_max =
             HEADER_LENGTH_BYTES_MAX + made.rules.len() * COLUMN_OVERHEAD_BYTES_MAX + extra;
         made.note_straight();
+        made.note_ways();
         made
     }
 
@@ -150,6 +165,7 @@ impl RowRules {
         if !self.written_null_markers.is_empty() {
             self.null_markers.push(take::NULL_VALUE.to_vec());
         }
+        self.note_ways();
         self
     }
 
@@ -214,7 +230,8 @@ impl RowRules {
     }
 
     /// Writes a record's values, last column first; `sequence` is the row's ordinal among
-    /// the good rows, from 0.
+    /// the good rows, from 0. `prepared` are the row's values after
+    /// [`prepare`](Self::prepare), where the input is straight.
     ///
     /// Unless the record is complete, throw away what was written.
     ///
@@ -229,7 +246,7 @@ impl RowRules {
         &self,
         bytes: &[u8],
         span: &RecordSpan<'_>,
-        sequence: u64,
+        (sequence, prepared): (u64, PreparedRow<'_>),
         record: &mut impl RecordSink,
         forms: &mut [RealForms],
         scratch: &mut Scratch,
@@ -237,6 +254,25 @@ impl RowRules {
         if !STRAIGHT {
             return self.write_mapped(bytes, span, sequence, record, forms, scratch);
         }
+        if prepared.is_whole() {
+            record.prepared_row(bytes, prepared);
+            return Written::Whole;
+        }
+        self.write_in_part(bytes, span, prepared, record, forms, scratch)
+    }
+
+    /// Variant of [`write`](Self::write) for straight inputs, for a row of which not all values are
+    /// prepared.
+    #[inline(always)]
+    fn write_in_part(
+        &self,
+        bytes: &[u8],
+        span: &RecordSpan<'_>,
+        prepared: PreparedRow<'_>,
+        record: &mut impl RecordSink,
+        forms: &mut [RealForms],
+        scratch: &mut Scratch,
+    ) -> Written {
         let fields = span.field_ends.len().min(self.rules.len());
         for (missing, &rule) in self.rules[fields..].iter().enumerate().rev() {
             // A short row is padded: the missing field is empty.
@@ -246,27 +282,19 @@ impl RowRules {
                 return written;
             }
         }
-        let Some((&last_end, ends_before)) = span.field_ends[..fields].split_last() else {
-            return Written::Whole;
-        };
-        let mut end = last_end as usize;
-        if fields == span.field_ends.len() {
-            let start = ends_before.last().map_or(span.start, |&before| before as usize + 1);
-            end = record_last_field_end(bytes, start, end, self.dialect);
-        }
-        let columns = self.rules[..fields].iter().zip(&mut forms[..fields]).enumerate().rev();
-        for (column, (&rule, forms)) in columns {
-            let start = match column {
-                0 => span.start,
-                _ => ends_before[column - 1] as usize + 1,
-            };
+        for (column, forms) in forms[..fields].iter_mut().enumerate().rev() {
+            if let Some(value) = prepared.get(column) {
+                record.prepared(bytes, value);
+                continue;
+            }
+            let (start, end) = self.bounds(bytes, span, column);
             let Scratch { value, unescaped, number } = &mut *scratch;
             let mut found = FieldAt { source: bytes, start, end };
             if !self.is_plain(bytes, start) {
                 found = self.quoted_field_at(bytes, start, end, (value, unescaped));
             }
-            end = start.wrapping_sub(1);
-            let written = self.write_field((column, rule), found, forms, number, record);
+            let rule = (column, self.rules[column]);
+            let written = self.write_field(rule, found, forms, number, record);
             if written != Written::Whole {
                 return written;
             }

@@ -79,7 +79,13 @@ impl RowRules {
     /// the field is empty; then it is no quote.
     #[inline(always)]
     pub(super) fn is_plain(&self, bytes: &[u8], start: usize) -> bool {
-        self.dialect.escape().is_none() && Some(bytes[start]) != self.dialect.quote()
+        self.dialect.escape().is_none() && !self.is_quote(bytes[start])
+    }
+
+    /// Returns true for the quote of the dialect.
+    #[inline(always)]
+    pub(super) fn is_quote(&self, byte: u8) -> bool {
+        u16::from(byte) == self.quote
     }
 
     /// Value of a field, without quotes, escapes and trimmed bytes.

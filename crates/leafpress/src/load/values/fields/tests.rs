@@ -9,6 +9,7 @@ use rusqlite::types::Value;
 use super::super::sink::Values;
 use super::super::uuid7::Uuid7Range;
 use super::*;
+use crate::input::csv::scan::RecordStripe;
 use crate::input::csv::{FieldIndex, Scanner};
 use crate::load::options::Uuid7Form;
 use crate::schema::HEADROOM_BYTES;
@@ -46,11 +47,7 @@ fn written(rules: &RowRules, line: &str, sequence: u64) -> Result<Vec<Value>, St
     checked.clone().map_err(|misfit| misfit.reason)?;
     let mut forms = vec![RealForms::default(); rules.rules.len()];
     let mut values = Values::default();
-    let written = if rules.is_straight() {
-        rules.write::<true>(bytes, &span, sequence, &mut values, &mut forms, &mut scratch)
-    } else {
-        rules.write::<false>(bytes, &span, sequence, &mut values, &mut forms, &mut scratch)
-    };
+    let written = write(rules, (bytes, &span), sequence, &mut values, &mut forms);
     match written {
         Written::Whole => {}
         Written::Refuted => return Err("refuted".to_owned()),
@@ -62,6 +59,32 @@ fn written(rules: &RowRules, line: &str, sequence: u64) -> Result<Vec<Value>, St
     Ok(values.0)
 }
 
+/// Writes a row as a load does.
+fn write(
+    rules: &RowRules,
+    (bytes, span): (&[u8], &RecordSpan<'_>),
+    sequence: u64,
+    values: &mut Values,
+    forms: &mut [RealForms],
+) -> Written {
+    let mut scratch = Scratch::new();
+    if !rules.is_straight() {
+        let none = (sequence, PreparedRow::NONE);
+        return rules.write::<false>(bytes, span, none, values, forms, &mut scratch);
+    }
+    if span.field_ends.len() != rules.rules.len() {
+        let none = (sequence, PreparedRow::NONE);
+        return rules.write::<true>(bytes, span, none, values, forms, &mut scratch);
+    }
+    let mut stripe = Stripe::new(rules);
+    let starts = [span.start as u32];
+    let fields = span.field_ends.len();
+    let records = RecordStripe { starts: &starts, field_ends: span.field_ends, fields };
+    rules.prepare(bytes, &records, forms, &mut stripe);
+    let prepared = (sequence, stripe.row(0));
+    rules.write::<true>(bytes, span, prepared, values, forms, &mut scratch)
+}
+
 /// Checks that a bad row is one for both: the hot loop and the one that explains.
 fn misfit(rules: &RowRules, line: &str) -> (usize, String) {
     let input = Input::new(line, rules.dialect);
@@ -70,11 +93,7 @@ fn misfit(rules: &RowRules, line: &str) -> (usize, String) {
     let mut forms = vec![RealForms::default(); rules.rules.len()];
     let mut values = Values::default();
     if rules.check_shape(&span).is_ok() {
-        let written = if rules.is_straight() {
-            rules.write::<true>(bytes, &span, 0, &mut values, &mut forms, &mut scratch)
-        } else {
-            rules.write::<false>(bytes, &span, 0, &mut values, &mut forms, &mut scratch)
-        };
+        let written = write(rules, (bytes, &span), 0, &mut values, &mut forms);
         assert_eq!(written, Written::Bad, "{line}");
     }
     let misfit = rules
