@@ -16,6 +16,9 @@ use crate::load::values::fields::{
 };
 use crate::schema::{RealForms, RealRule, Witness, kept_real, marks};
 
+/// Number of blocks whose values are not prepared after one whose rows were not worth it.
+const BLOCKS_NOT_PREPARED: u32 = 32;
+
 /// Settings of the pass.
 pub struct Press<'p, 'b> {
     pub rules: &'p RowRules,
@@ -37,6 +40,8 @@ pub struct PressedBlock<'b> {
     /// First value of a column that changes its form, with its number.
     changed: Vec<(usize, Witness, f64)>,
     scratch: Scratch,
+    /// Number of next blocks whose values are not prepared.
+    blocks_to_skip: u32,
 }
 
 /// State of the table so far.
@@ -85,6 +90,7 @@ impl<'b> Work<Scanned> for Press<'_, 'b> {
             forms: vec![RealForms::default(); self.rules.rules.len()],
             changed: Vec::new(),
             scratch: Scratch::new(),
+            blocks_to_skip: 0,
         }
     }
 
@@ -93,28 +99,41 @@ impl<'b> Work<Scanned> for Press<'_, 'b> {
         made.encoder.clear();
         made.forms.fill(RealForms::default());
         made.changed.clear();
-        if !self.rules.is_straight() {
-            self.each_row(
+        let prepares = self.rules.prepares() && made.blocks_to_skip == 0;
+        made.blocks_to_skip = made.blocks_to_skip.saturating_sub(1);
+        // Each way is a copy of the loop over rows: one loop for all would not have enough registers.
+        match (self.rules.is_straight(), made.encoder.is_plain(), prepares) {
+            (false, ..) => self.each_row(
                 rows,
                 made,
                 #[inline(always)]
                 |row, _, made| self.encode::<false>(row, made),
-            )?;
-        } else if made.encoder.is_plain() {
-            self.each_row(
+            ),
+            (true, true, false) => self.each_row(
                 rows,
                 made,
                 #[inline(always)]
-                |row, next_rowid, made| self.press(row, next_rowid, made),
-            )?;
-        } else {
-            self.each_row(
+                |row, next_rowid, made| self.press_by_rules(row, next_rowid, made),
+            ),
+            (true, false, false) => self.each_row(
                 rows,
                 made,
                 #[inline(always)]
                 |row, _, made| self.encode::<true>(row, made),
-            )?;
-        }
+            ),
+            (true, true, true) => self.each_prepared_row(
+                rows,
+                made,
+                #[inline(always)]
+                |row, next_rowid, made| self.press(row, next_rowid, made),
+            ),
+            (true, false, true) => self.each_prepared_row(
+                rows,
+                made,
+                #[inline(always)]
+                |row, _, made| self.encode::<true>(row, made),
+            ),
+        }?;
         made.encoder.close();
         self.find_changed(rows, made);
         Ok(())
@@ -174,6 +193,18 @@ impl From<Halt> for Stop {
     }
 }
 
+/// The end of a pass at a row.
+#[cold]
+fn stopped(stop: Stop, rows: &BlockRows<'_>, span: &RecordSpan<'_>) -> Halt {
+    match stop {
+        Stop::Bad(misfit) => {
+            let error = rows.bad_row(misfit, span).into();
+            Halt::Failed(with_encoding(error, rows.block.data()))
+        }
+        Stop::Halt(halt) => halt,
+    }
+}
+
 /// Reason why a row was not pressed.
 #[cold]
 fn not_pressed(row: &Row<'_, '_>, error: &FormatError) -> Stop {
@@ -223,9 +254,9 @@ impl<'b> Press<'_, 'b> {
         })
     }
 
-    /// Calls `take` for each row of a block, with the rowid after the one before. Each caller gets
-    /// a copy of this loop: one loop for all would not have enough registers.
+    /// Calls `take` for each row of a block, with the rowid after the one before.
     #[inline(never)]
+    #[expect(clippy::explicit_counter_loop, reason = "`zip` is not inlined here: 10 % of a load")]
     fn each_row(
         &self,
         rows: &BlockRows<'_>,
@@ -234,26 +265,56 @@ impl<'b> Press<'_, 'b> {
     ) -> Result<(), Halt> {
         with_wide_instructions(
             #[inline(always)]
-            || self.each_row_inlined(rows, made, take),
+            || {
+                let is_utf8 = self.rules.is_text(rows.block.data());
+                let (mut next_rowid, mut sequence) = (rows.before as i64 + 1, rows.before);
+                for span in rows.records() {
+                    let prepared = PreparedRow::NONE;
+                    let row = Row { bytes: rows.bytes, span: &span, is_utf8, sequence, prepared };
+                    match take(&row, next_rowid, made) {
+                        Ok(rowid) => next_rowid = rowid.wrapping_add(1),
+                        Err(stop) => return Err(stopped(stop, rows, &span)),
+                    }
+                    sequence += 1;
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Calls `take` for each row of a block as [`each_row`](Self::each_row) does, after the values of
+    /// some rows were prepared.
+    #[inline(never)]
+    fn each_prepared_row(
+        &self,
+        rows: &BlockRows<'_>,
+        made: &mut PressedBlock<'b>,
+        take: impl Fn(&Row<'_, '_>, i64, &mut PressedBlock<'b>) -> Result<i64, Stop>,
+    ) -> Result<(), Halt> {
+        with_wide_instructions(
+            #[inline(always)]
+            || self.each_prepared_row_inlined(rows, made, take),
         )
     }
 
     #[inline(always)]
-    fn each_row_inlined(
+    fn each_prepared_row_inlined(
         &self,
         rows: &BlockRows<'_>,
         made: &mut PressedBlock<'b>,
         take: impl Fn(&Row<'_, '_>, i64, &mut PressedBlock<'b>) -> Result<i64, Stop>,
     ) -> Result<(), Halt> {
         let is_utf8 = self.rules.is_text(rows.block.data());
-        let mut next_rowid = rows.before as i64 + 1;
-        let mut sequence = rows.before;
+        let (mut next_rowid, mut sequence) = (rows.before as i64 + 1, rows.before);
         let mut stripe = Stripe::new(self.rules);
         let (mut records, mut starts) = (rows.records(), [0; STRIPE_ROWS_MAX]);
         loop {
             let starts = &mut starts[..stripe.rows_max];
             let prepared = records.take_stripe(self.rules.rules.len().max(1), starts);
             self.rules.prepare(rows.bytes, &prepared, &mut made.forms, &mut stripe);
+            if sequence == rows.before && stripe.is_in_vain(prepared.rows()) {
+                made.blocks_to_skip = BLOCKS_NOT_PREPARED;
+            }
             // A row that has another number of fields, or may follow a bad one, comes alone.
             let alone = if prepared.rows() == 0 { records.next() } else { None };
             let count = prepared.rows() + usize::from(alone.is_some());
@@ -270,11 +331,7 @@ impl<'b> Press<'_, 'b> {
                     Row { bytes: rows.bytes, span: &span, is_utf8, sequence, prepared: values };
                 match take(&row, next_rowid, made) {
                     Ok(rowid) => next_rowid = rowid.wrapping_add(1),
-                    Err(Stop::Bad(misfit)) => {
-                        let error = rows.bad_row(misfit, &span).into();
-                        return Err(Halt::Failed(with_encoding(error, rows.block.data())));
-                    }
-                    Err(Stop::Halt(halt)) => return Err(halt),
+                    Err(stop) => return Err(stopped(stop, rows, &span)),
                 }
                 sequence += 1;
                 place += 1;
@@ -314,25 +371,33 @@ impl<'b> Press<'_, 'b> {
     ) -> Result<i64, Stop> {
         with_wide_instructions(
             #[inline(always)]
-            || {
-                let rowid = self.check(row, next_rowid, &mut made.scratch)?;
-                let Row { bytes, span, sequence, prepared, .. } = *row;
-                let PressedBlock { encoder, forms, scratch, .. } = made;
-                let mut written = Written::Whole;
-                let pushed = encoder.leaves.push(
-                    rowid,
-                    self.rules.record_bytes_max(span),
-                    #[inline(always)]
-                    |record| {
-                        let values = (sequence, prepared);
-                        written =
-                            self.rules.write::<true>(bytes, span, values, record, forms, scratch);
-                    },
-                );
-                self.whole(written, row, scratch)?;
-                pushed.map(|()| rowid).map_err(|error| not_pressed(row, &error))
-            },
+            || self.press_by_rules(row, next_rowid, made),
         )
+    }
+
+    /// Presses a row, of whose values none or some are prepared.
+    #[inline(always)]
+    fn press_by_rules(
+        &self,
+        row: &Row<'_, '_>,
+        next_rowid: i64,
+        made: &mut PressedBlock<'b>,
+    ) -> Result<i64, Stop> {
+        let rowid = self.check(row, next_rowid, &mut made.scratch)?;
+        let Row { bytes, span, sequence, prepared, .. } = *row;
+        let PressedBlock { encoder, forms, scratch, .. } = made;
+        let mut written = Written::Whole;
+        let pushed = encoder.leaves.push(
+            rowid,
+            self.rules.record_bytes_max(span),
+            #[inline(always)]
+            |record| {
+                let values = (sequence, prepared);
+                written = self.rules.write::<true>(bytes, span, values, record, forms, scratch);
+            },
+        );
+        self.whole(written, row, scratch)?;
+        pushed.map(|()| rowid).map_err(|error| not_pressed(row, &error))
     }
 
     /// Encodes one row and passes it on to all of its B-trees.

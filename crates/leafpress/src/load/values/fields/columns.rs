@@ -70,7 +70,7 @@ enum Rare {
 /// The values of some rows, where they are prepared.
 #[derive(Debug)]
 pub struct Stripe {
-    /// Number of rows that there is room for; 0 if the rules are not for straight inputs.
+    /// Number of rows that there is room for; 0 if no row could be prepared as a whole.
     pub rows_max: usize,
     prepared: PreparedRows,
 }
@@ -80,7 +80,7 @@ impl Stripe {
     pub fn new(rules: &RowRules) -> Self {
         let columns = rules.rules.len();
         let rows = (STRIPE_VALUES / columns.max(1)).clamp(1, STRIPE_ROWS_MAX);
-        let rows_max = if rules.is_straight() && columns > 0 { rows } else { 0 };
+        let rows_max = if rules.prepares() { rows } else { 0 };
         Self { rows_max, prepared: PreparedRows::new(rows_max, columns) }
     }
 
@@ -88,6 +88,13 @@ impl Stripe {
     #[inline(always)]
     pub fn row(&self, row: usize) -> PreparedRow<'_> {
         self.prepared.row(row)
+    }
+
+    /// Returns true if so few of the first `rows` rows are prepared as a whole that it takes less
+    /// time to prepare none.
+    pub fn is_in_vain(&self, rows: usize) -> bool {
+        let whole = (0..rows).filter(|&row| self.row(row).is_whole()).count();
+        whole * 4 < rows * 3
     }
 }
 
@@ -159,6 +166,11 @@ impl RowRules {
         self.ways = self.rules.iter().map(way).collect();
     }
 
+    /// Returns true if rows may be prepared as a whole.
+    pub fn prepares(&self) -> bool {
+        self.is_straight() && !self.rules.is_empty() && !self.ways.contains(&Way::ByRule)
+    }
+
     /// Prepares the values of some rows of a straight input.
     pub fn prepare(
         &self,
@@ -220,6 +232,7 @@ impl RowRules {
     ) {
         let columns = self.rules.len();
         let is_last = column + 1 == columns;
+        let empty = self.empty(column);
         let mut at = column;
         let mut starts = records.starts.iter();
         stripe.prepared.column(
@@ -236,12 +249,15 @@ impl RowRules {
                 if is_last {
                     end = record_last_field_end(bytes, start, end, self.dialect);
                 }
+                if start == end {
+                    return empty;
+                }
                 // Twice at most: a value without its quotes has none at its start.
                 loop {
                     if let Some(value) = convert(start, end) {
                         return value;
                     }
-                    match self.rare(column, bytes, start, end) {
+                    match self.rare(empty, bytes, start, end) {
                         Rare::At(bare_start, bare_end) => (start, end) = (bare_start, bare_end),
                         Rare::Is(value) => return value,
                     }
@@ -250,23 +266,24 @@ impl RowRules {
         );
     }
 
+    /// Value of an empty field of a column.
+    fn empty(&self, column: usize) -> Prepared {
+        if self.rules[column].is_text() && !self.empty_is_null {
+            Prepared::text(0, 0)
+        } else if self.demands.refuses_null(column) {
+            Prepared::OTHER
+        } else {
+            Prepared::NULL
+        }
+    }
+
     /// What a field is that was not converted.
     #[inline(never)]
-    fn rare(&self, column: usize, bytes: &[u8], start: usize, end: usize) -> Rare {
-        let empty = || {
-            if self.rules[column].is_text() && !self.empty_is_null {
-                Prepared::text(start, start)
-            } else if self.demands.refuses_null(column) {
-                Prepared::OTHER
-            } else {
-                Prepared::NULL
-            }
-        };
+    fn rare(&self, empty: Prepared, bytes: &[u8], start: usize, end: usize) -> Rare {
         match bytes.get(start..end) {
-            Some([]) => Rare::Is(empty()),
             Some([first, inner @ .., last]) if self.is_quote(*first) && first == last => {
                 if inner.is_empty() {
-                    Rare::Is(empty())
+                    Rare::Is(empty)
                 } else if memchr::memchr(*first, inner).is_none() {
                     Rare::At(start + 1, end - 1)
                 } else {
