@@ -256,7 +256,6 @@ impl<'b> Press<'_, 'b> {
 
     /// Calls `take` for each row of a block, with the rowid after the one before.
     #[inline(never)]
-    #[expect(clippy::explicit_counter_loop, reason = "`zip` is not inlined here: 10 % of a load")]
     fn each_row(
         &self,
         rows: &BlockRows<'_>,
@@ -275,6 +274,7 @@ impl<'b> Press<'_, 'b> {
                         Ok(rowid) => next_rowid = rowid.wrapping_add(1),
                         Err(stop) => return Err(stopped(stop, rows, &span)),
                     }
+                    // `zip` is not inlined here: a tenth of a load.
                     sequence += 1;
                 }
                 Ok(())
