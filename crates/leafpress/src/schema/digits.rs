@@ -2,7 +2,7 @@
 //!
 //! Must never: take a byte for a digit that is none.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "load"))]
 use fearless_simd::{Level, Simd as _};
 
 const ZEROS: u64 = 0x3030_3030_3030_3030;
@@ -24,7 +24,7 @@ pub trait DigitsWork {
 /// Runs `work`, compiled for processors with AVX2 where this is one, else for all.
 #[inline(always)]
 pub fn with_digits(work: impl DigitsWork) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", feature = "load"))]
     if let Some(avx2) = Level::new().as_avx2() {
         return avx2.vectorize(
             #[inline(always)]
@@ -83,7 +83,7 @@ pub(super) fn number_of(digits: u64) -> Option<u64> {
 }
 
 /// Sixteen digits at a time.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "load"))]
 mod wide {
     use std::arch::x86_64::{
         __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_cvtsi128_si64, _mm_madd_epi16,
