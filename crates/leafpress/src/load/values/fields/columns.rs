@@ -70,7 +70,7 @@ enum Rare {
 /// The values of some rows, where they are prepared.
 #[derive(Debug)]
 pub struct Stripe {
-    /// Number of rows that there is room for; 0 if no row could be prepared as a whole.
+    /// Number of rows that there is room for; 0 if the rules are not for straight inputs.
     pub rows_max: usize,
     prepared: PreparedRows,
 }
@@ -80,7 +80,7 @@ impl Stripe {
     pub fn new(rules: &RowRules) -> Self {
         let columns = rules.rules.len();
         let rows = (STRIPE_VALUES / columns.max(1)).clamp(1, STRIPE_ROWS_MAX);
-        let rows_max = if rules.prepares() { rows } else { 0 };
+        let rows_max = if rules.is_straight() && columns > 0 { rows } else { 0 };
         Self { rows_max, prepared: PreparedRows::new(rows_max, columns) }
     }
 
