@@ -141,6 +141,9 @@ impl Drop for Membership {
             return;
         }
         self.release(lock_of(self.slot));
+        // First released: of two members that leave at once, each would find the other's lock, and the
+        // file would stay.
+        self.release(MEMBERS);
         // Alone: no member is left, and none can join until the lock is dropped.
         if self.locks.try_exclusive(MEMBERS).unwrap_or(false)
             && is_at(self.locks.file(), &self.path)
@@ -242,4 +245,33 @@ fn is_cleared(file: &FileHandle) -> io::Result<bool> {
 fn is_at(file: &FileHandle, path: &Path) -> bool {
     let there = fs::symlink_metadata(path).ok().map(|facts| FileIdentity::from(&facts));
     there.is_some() && there == file.metadata().ok().map(|facts| FileIdentity::from(&facts))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn members_that_leave_at_once_leave_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("a.db");
+        fs::write(&database, "").unwrap();
+        let join = |_| Membership::join(&database).map(|(member, _)| member).ok().unwrap();
+        for round in 0..200 {
+            let members: Vec<_> = (0..4).map(join).collect();
+            let barrier = Barrier::new(members.len());
+            std::thread::scope(|scope| {
+                for member in members {
+                    let barrier = &barrier;
+                    scope.spawn(move || {
+                        barrier.wait();
+                        drop(member);
+                    });
+                }
+            });
+            assert!(!path_of(&database).exists(), "round {round}");
+        }
+    }
 }
