@@ -1,8 +1,8 @@
 //! Values of some rows, prepared for their records before these are written.
 //!
-//! Whoever makes rows of text converts a column at a time, which takes fewer instructions, and has
-//! the values then in this form: [`RecordWriter`](crate::RecordWriter) puts them into a record with
-//! little work.
+//! A program that makes rows of text converts them a column at a time, which takes fewer instructions.
+//! It then has the values in this form, and [`RecordWriter`](crate::RecordWriter) puts them into a record
+//! with little work.
 
 use crate::serial_type::{self, of_integer};
 use crate::value::Value;

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What both ways make of a window.
+    /// Results of both ways for a window.
     fn both(window: [u8; 16], count: usize, scale: usize) -> Vec<Option<u64>> {
         struct Number<'f>([u8; 16], usize, usize, &'f mut Vec<Option<u64>>);
         impl DigitsWork for Number<'_> {

@@ -1,6 +1,6 @@
 //! The values of some rows, prepared a column at a time before the rows are written.
 //!
-//! What holds for a column is decided once, and a row is then written from values of one form.
+//! The way to the values of a column is chosen once, and a row is then written from values of one form.
 //! That takes fewer instructions than row by row, of which a load's time consists.
 //!
 //! Must never: decide what a value means that is no plain one. Such a value is left to
@@ -277,7 +277,7 @@ impl RowRules {
         }
     }
 
-    /// What a field is that was not converted.
+    /// Value of a field that was not converted, or its place without quotes.
     #[inline(never)]
     fn rare(&self, empty: Prepared, bytes: &[u8], start: usize, end: usize) -> Rare {
         match bytes.get(start..end) {
