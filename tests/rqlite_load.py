@@ -90,7 +90,8 @@ def test(rqlited, folder):
     nodes = [first]
     try:
         assert load(first.url, folder / "people.csv", "--dry-run").returncode == 0
-        assert load(first.url, folder / "missing.csv").returncode != 0
+        missing = load(first.url, folder / "missing.csv")
+        assert missing.returncode != 0 and f"nothing was written to {first.url}" in missing.stdout, missing
         assert first.value("SELECT count(*) FROM sqlite_schema") == 0
         done = load(first.url, folder / "people.csv")
         assert done.returncode == 0 and json.loads(done.stdout)["rows_loaded"] == 20_000, done

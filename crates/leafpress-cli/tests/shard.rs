@@ -92,11 +92,16 @@ fn what_cannot_be_done_is_said() {
         run(folder.path(), &[&["shard", "a.csv", "--out", "p"], rest].concat())
             .expect_status(status)
     };
-    assert!(shard(&["--parts", "2", "--by", "hash(x)"], 2).stderr.contains("there are id"));
+    let missing = shard(&["--parts", "2", "--by", "hash(x)"], 2).stderr;
+    assert!(missing.contains("there are id\n") && missing.contains("one of them"), "{missing}");
     assert!(shard(&["--parts", "2", "--by", "round(id)"], 2).stderr.contains("hash(COL"));
     assert!(shard(&["--parts", "0"], 2).stderr.contains("from 1 to 512"));
     assert!(shard(&[], 2).stderr.contains("--parts"));
     let none = run(folder.path(), &["shards", "list", "nowhere"]).expect_status(3);
     assert!(none.stderr.contains("no shards in"), "{}", none.stderr);
-    assert_eq!(names_in(folder.path()), ["a.csv"]);
+    fs::write(folder.path().join("bad.csv"), "id\n1\n2,3\n").unwrap();
+    let arguments = ["shard", "bad.csv", "--out", "p", "--by", "hash(id)", "--parts", "2"];
+    let bad = run(folder.path(), &arguments).expect_status(3).stderr;
+    assert!(bad.contains("bad.csv:3:1: ") && bad.contains("nothing was written to p\n"), "{bad}");
+    assert_eq!(names_in(folder.path()), ["a.csv", "bad.csv"]);
 }

@@ -89,18 +89,22 @@ impl PreparedRows {
         Self { columns, contents: vec![0; values], serial_types: vec![0; values + WORD_BYTES] }
     }
 
-    /// Prepares a column of the first `rows` rows: `prepare` is called for each, in order.
+    /// Prepares a column of the first rows: `prepare` is called with each of `rows`, in order.
     #[inline(always)]
-    pub fn column(&mut self, column: usize, rows: usize, mut prepare: impl FnMut() -> Prepared) {
-        let values = rows * self.columns;
-        let (contents, serial_types) =
-            (&mut self.contents[..values], &mut self.serial_types[..values]);
-        let mut at = column;
-        while at < contents.len() && at < serial_types.len() {
-            let Prepared { content, serial_type } = prepare();
-            contents[at] = content;
-            serial_types[at] = serial_type;
-            at += self.columns;
+    pub fn column<Row>(
+        &mut self,
+        column: usize,
+        rows: impl Iterator<Item = Row>,
+        mut prepare: impl FnMut(Row) -> Prepared,
+    ) {
+        let columns = self.columns;
+        assert!(column < columns, "column {column} of {columns}");
+        let contents = self.contents.chunks_exact_mut(columns);
+        let serial_types = self.serial_types.chunks_exact_mut(columns);
+        for ((row, contents), serial_types) in rows.zip(contents).zip(serial_types) {
+            let Prepared { content, serial_type } = prepare(row);
+            contents[column] = content;
+            serial_types[column] = serial_type;
         }
     }
 
@@ -183,8 +187,7 @@ mod tests {
         for columns in (1..20).chain([64, 126, 127, 130]) {
             let mut prepared = PreparedRows::new(ROWS, columns);
             for column in 0..columns {
-                let mut rows = 0..ROWS;
-                prepared.column(column, ROWS, || value(rows.next().unwrap(), column).1);
+                prepared.column(column, 0..ROWS, |row| value(row, column).1);
             }
             let mut serials = SerialTypes::new(columns);
             for row in 0..ROWS {
@@ -212,10 +215,8 @@ mod tests {
             for other in 0..columns {
                 let mut prepared = PreparedRows::new(2, columns);
                 for column in 0..columns {
-                    let mut row = 0;
-                    prepared.column(column, 2, || {
-                        row += 1;
-                        if row == 1 && column == other { Prepared::OTHER } else { Prepared::NULL }
+                    prepared.column(column, 0..2, |row| {
+                        if row == 0 && column == other { Prepared::OTHER } else { Prepared::NULL }
                     });
                 }
                 assert!(!prepared.row(0).is_whole() && prepared.row(1).is_whole());

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use leafpress::load::{CancelToken, Column, Loader, Report};
-use leafpress::{Error, ErrorKind, Result, quote_identifier};
+use leafpress::{Error, ErrorKind, Result, path_text, quote_identifier};
 use leafpress_format::Value;
 use rusqlite::Connection;
 use serde::Serialize;
@@ -186,7 +186,10 @@ impl Sharder {
         let workplace = self.shards.store().workplace(&publication.run)?;
         let folder = workplace.path();
         let staged = folder.join("stage.db");
-        let loader = Loader::new(&staged).threads(self.threads).cancel(self.cancel.clone());
+        let loader = Loader::new(&staged)
+            .bound_for(path_text(self.shards.root()))
+            .threads(self.threads)
+            .cancel(self.cancel.clone());
         let report = stage(loader)?;
         let source = Source::new(&staged, &report, &self.by)?;
         let routing = self.routing(&source)?;
@@ -352,7 +355,7 @@ impl Source {
             place.ok_or_else(|| {
                 let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
                 let reason = format!("there is no column {name:?}; there are {}", names.join(", "));
-                Error::not_found("column", *name, reason)
+                Error::not_found("column", *name, reason).to_do("name one of them in the rule")
             })
         };
         let keys = by.columns().iter().map(key).collect::<Result<Vec<_>>>()?;

@@ -346,6 +346,13 @@ impl Loader {
         self
     }
 
+    /// Names the place that the rows are for in errors, if the database is only a file on the way there.
+    #[doc(hidden)]
+    pub fn bound_for(mut self, place: impl Into<String>) -> Self {
+        self.options.bound_for = Some(place.into());
+        self
+    }
+
     /// Loads a file: CSV, JSON, Parquet or Arrow, plain or compressed by gzip or
     /// zstd; or a table of another SQLite database, as `other.db::table`.
     ///
@@ -681,7 +688,7 @@ impl Loader {
             ),
             _ => error,
         };
-        let mut on_disk = format!("nothing was written to {}", path_text(&self.options.database));
+        let mut on_disk = format!("nothing was written to {}", self.options.destination());
         if let ErrorKind::TooManyRejects { rejected, .. } = error.kind()
             && let OnError::Skip { rejects: Some(path), .. } = &self.options.on_error
         {

@@ -2,6 +2,7 @@
 //!
 //! Must never: know a stage of a load. Every stage may read the options.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use super::preset::{Layout, Preset};
 use crate::error::{ErrorKind, Result};
 use crate::paths::folder_of;
 use crate::schema::ColumnType;
+use crate::words::path_text;
 
 /// Default wait for other programs that write the database.
 const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
@@ -66,6 +68,8 @@ pub struct LoadOptions {
     pub analyze: bool,
     pub on_error: OnError,
     pub cancel: CancelToken,
+    /// Name of the place that the rows are for, if the database is only a file on the way there.
+    pub bound_for: Option<String>,
 }
 
 impl LoadOptions {
@@ -106,7 +110,14 @@ impl LoadOptions {
             analyze: false,
             on_error: OnError::Stop,
             cancel: CancelToken::new(),
+            bound_for: None,
         }
+    }
+
+    /// Name of the place that gets the rows, for messages.
+    pub fn destination(&self) -> Cow<'_, str> {
+        let bound_for = self.bound_for.as_deref().map(Cow::Borrowed);
+        bound_for.unwrap_or_else(|| Cow::Owned(path_text(&self.database)))
     }
 
     /// Order of the pages of a new database.

@@ -60,9 +60,7 @@ mod with_rqlite {
                 .tempdir_in(&parent)
                 .map_err(failed)?;
             let file = folder.path().join("pressed.db");
-            let outcome = work(&file, to.declaration());
-            let mut outcome =
-                outcome.map_err(|error| error.on_disk("nothing was sent to the cluster"))?;
+            let mut outcome = work(&file, to.declaration())?;
             if let Outcome::Loaded(report) = &mut outcome {
                 let began = Instant::now();
                 match to.way() {

@@ -22,7 +22,7 @@ use crate::{interrupt, output, summary};
 mod check;
 mod cluster;
 
-use crate::cluster::url_of;
+use crate::cluster::{name_of, url_of};
 
 /// Loads the inputs into one table.
 ///
@@ -88,6 +88,7 @@ fn loader(
     bar: &Arc<LoadBar>,
 ) -> Result<Loader, Error> {
     let mut loader = Loader::new(database)
+        .bound_for(name_of(&flags.database))
         .on_error(on_error(&flags.bad_rows))
         .busy_timeout(flags.existing.busy_timeout)
         .cancel(token.clone());

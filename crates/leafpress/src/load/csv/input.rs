@@ -18,7 +18,7 @@ use crate::load::options::{IntoTable, LoadOptions};
 use crate::load::passes::plan::ColumnMap;
 use crate::load::values::fields::{RejectsForm, RowRules, ValueSource, shown};
 use crate::schema::shape::TableShape;
-use crate::words::{counted, path_text};
+use crate::words::counted;
 
 /// A run of leaves ends with each block and leaves half a page empty: the
 /// larger the pages, the larger the blocks.
@@ -221,7 +221,7 @@ impl Opening<'_> {
             Some(IntoTable::Replace) => error
                 .on_disk(format!(
                     "nothing was written to {}: the table keeps its rows",
-                    path_text(&self.options.database)
+                    self.options.destination()
                 ))
                 .to_do(format!(
                     "see why there is no row; {or_leave_out}to remove all rows of the table, load \

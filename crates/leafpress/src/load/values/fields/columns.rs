@@ -179,15 +179,16 @@ impl RowRules {
         forms: &mut [RealForms],
         stripe: &mut Stripe,
     ) {
-        let rows = records.rows();
         for (column, forms) in forms.iter_mut().enumerate() {
             let place = (bytes, records, column);
             match self.ways[column] {
                 Way::Integer => self.prepare_integers(place, stripe),
                 Way::Real => self.prepare_reals(place, forms, stripe),
                 Way::Text => self.prepare_texts(place, stripe),
-                Way::Null => stripe.prepared.column(column, rows, || Prepared::NULL),
-                Way::ByRule => stripe.prepared.column(column, rows, || Prepared::OTHER),
+                Way::Null => stripe.prepared.column(column, 0..records.rows(), |_| Prepared::NULL),
+                Way::ByRule => {
+                    stripe.prepared.column(column, 0..records.rows(), |_| Prepared::OTHER)
+                }
             }
         }
     }
@@ -214,7 +215,7 @@ impl RowRules {
                     stripe,
                     #[inline(always)]
                     |start, end| {
-                        let is_plain = start < end && !self.is_quote(place.0[start]);
+                        let is_plain = !self.is_quote(place.0[start]);
                         is_plain.then(|| Prepared::text(start, end))
                     },
                 );
@@ -231,21 +232,20 @@ impl RowRules {
         mut convert: impl FnMut(usize, usize) -> Option<Prepared>,
     ) {
         let columns = self.rules.len();
+        assert!(column < columns, "column {column} of {columns}");
         let is_last = column + 1 == columns;
         let empty = self.empty(column);
-        let mut at = column;
-        let mut starts = records.starts.iter();
+        let rows = records.field_ends.chunks_exact(columns).zip(records.starts);
         stripe.prepared.column(
             column,
-            records.rows(),
+            rows,
             #[inline(always)]
-            || {
-                let mut end = records.field_ends[at] as usize;
+            |(field_ends, &record_start)| {
+                let mut end = field_ends[column] as usize;
                 let mut start = match column {
-                    0 => starts.next().map_or(end, |&start| start as usize),
-                    _ => records.field_ends[at - 1] as usize + 1,
+                    0 => record_start as usize,
+                    _ => field_ends[column - 1] as usize + 1,
                 };
-                at += columns;
                 if is_last {
                     end = record_last_field_end(bytes, start, end, self.dialect);
                 }
