@@ -90,6 +90,9 @@ impl PreparedRows {
     }
 
     /// Prepares a column of the first rows: `prepare` is called with each of `rows`, in order.
+    ///
+    /// # Panics
+    /// Panics if there is no such column.
     #[inline(always)]
     pub fn column<Row>(
         &mut self,
