@@ -187,7 +187,7 @@ impl RowRules {
                 Way::Text => self.prepare_texts(place, stripe),
                 Way::Null => stripe.prepared.column(column, 0..records.rows(), |_| Prepared::NULL),
                 Way::ByRule => {
-                    stripe.prepared.column(column, 0..records.rows(), |_| Prepared::OTHER)
+                    stripe.prepared.column(column, 0..records.rows(), |_| Prepared::OTHER);
                 }
             }
         }
