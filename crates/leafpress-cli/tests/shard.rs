@@ -103,5 +103,9 @@ fn what_cannot_be_done_is_said() {
     let arguments = ["shard", "bad.csv", "--out", "p", "--by", "hash(id)", "--parts", "2"];
     let bad = run(folder.path(), &arguments).expect_status(3).stderr;
     assert!(bad.contains("bad.csv:3:1: ") && bad.contains("nothing was written to p\n"), "{bad}");
+    fs::write(folder.path().join("bad.csv"), "id\n1\n2\n1\n").unwrap();
+    let twice =
+        run(folder.path(), &[&arguments[..], &["--pk", "id"]].concat()).expect_status(3).stderr;
+    assert!(twice.contains("primary key already") && twice.contains("written to p\n"), "{twice}");
     assert_eq!(names_in(folder.path()), ["a.csv", "bad.csv"]);
 }

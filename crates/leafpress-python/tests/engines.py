@@ -21,6 +21,8 @@ PARTITIONS = 6
 
 class Dask:
     keeps_order = True
+    # A process that has died ends the work.
+    tries_again = False
 
     def __init__(self) -> None:
         pytest.importorskip("dask.dataframe", reason="Dask is not installed: its shards are not tested")
@@ -46,6 +48,7 @@ class Dask:
 
 class Ray:
     keeps_order = False
+    tries_again = True
 
     def __init__(self) -> None:
         ray = pytest.importorskip("ray", reason="Ray is not installed: its shards are not tested")
@@ -78,6 +81,7 @@ class Spark:
     """A cluster of two workers, each a process of its own."""
 
     keeps_order = True
+    tries_again = True
 
     def __init__(self, settings: Mapping[str, str] = {}) -> None:
         pyspark = pytest.importorskip("pyspark.sql", reason="PySpark is not installed: its shards are not tested")

@@ -186,11 +186,7 @@ impl Sharder {
         let workplace = self.shards.store().workplace(&publication.run)?;
         let folder = workplace.path();
         let staged = folder.join("stage.db");
-        let loader = Loader::new(&staged)
-            .bound_for(path_text(self.shards.root()))
-            .threads(self.threads)
-            .cancel(self.cancel.clone());
-        let report = stage(loader)?;
+        let report = stage(self.of_run(Loader::new(&staged)).threads(self.threads))?;
         let source = Source::new(&staged, &report, &self.by)?;
         let routing = self.routing(&source)?;
         let parts = routing.parts(self.parts);
@@ -201,6 +197,11 @@ impl Sharder {
         let (records, schema) = self.press(&publication.run, &report.table, &columns, buckets)?;
         let manifest = Manifest::new(publication.run.clone(), schema, routing, records);
         Ok((report, self.shards.publish(publication, manifest)?))
+    }
+
+    /// Sets what all loaders of a run share: the token that stops it, and the shards as the place that errors name.
+    fn of_run(&self, loader: Loader) -> Loader {
+        loader.bound_for(path_text(self.shards.root())).cancel(self.cancel.clone())
     }
 
     fn routing(&self, source: &Source) -> Result<Routing> {
@@ -282,8 +283,8 @@ impl Sharder {
                 let Some(bucket) = buckets.get(part) else { break };
                 let Some(bucket) = taken(bucket) else { break };
                 let set = |loader: Loader| {
-                    let loader = loader.table(table).threads(threads).memory(memory);
-                    (self.with_parts)(loader.cancel(self.cancel.clone()))
+                    let loader = self.of_run(loader).table(table);
+                    (self.with_parts)(loader.threads(threads).memory(memory))
                 };
                 let mut builder =
                     PartBuilder::new(&self.shards, run, part).cancel(self.cancel.clone());

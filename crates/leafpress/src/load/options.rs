@@ -2,7 +2,6 @@
 //!
 //! Must never: know a stage of a load. Every stage may read the options.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -115,9 +114,8 @@ impl LoadOptions {
     }
 
     /// Name of the place that gets the rows, for messages.
-    pub fn destination(&self) -> Cow<'_, str> {
-        let bound_for = self.bound_for.as_deref().map(Cow::Borrowed);
-        bound_for.unwrap_or_else(|| Cow::Owned(path_text(&self.database)))
+    pub fn destination(&self) -> String {
+        self.bound_for.clone().unwrap_or_else(|| path_text(&self.database))
     }
 
     /// Order of the pages of a new database.

@@ -84,6 +84,11 @@ impl Stripe {
         Self { rows_max, prepared: PreparedRows::new(rows_max, columns) }
     }
 
+    /// Gives a column of the first `rows` rows one value.
+    fn fill(&mut self, column: usize, rows: usize, value: Prepared) {
+        self.prepared.column(column, 0..rows, |_| value);
+    }
+
     /// The values of a row.
     #[inline(always)]
     pub fn row(&self, row: usize) -> PreparedRow<'_> {
@@ -185,10 +190,8 @@ impl RowRules {
                 Way::Integer => self.prepare_integers(place, stripe),
                 Way::Real => self.prepare_reals(place, forms, stripe),
                 Way::Text => self.prepare_texts(place, stripe),
-                Way::Null => stripe.prepared.column(column, 0..records.rows(), |_| Prepared::NULL),
-                Way::ByRule => {
-                    stripe.prepared.column(column, 0..records.rows(), |_| Prepared::OTHER);
-                }
+                Way::Null => stripe.fill(column, records.rows(), Prepared::NULL),
+                Way::ByRule => stripe.fill(column, records.rows(), Prepared::OTHER),
             }
         }
     }
