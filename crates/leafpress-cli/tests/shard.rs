@@ -7,6 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use common::{command, names_in, run};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 #[test]
@@ -85,6 +86,32 @@ fn a_killed_run_leaves_the_current_one() {
 }
 
 #[test]
+fn rows_that_share_a_key_are_kept_as_asked() {
+    let folder = TempDir::new().unwrap();
+    let line = |row: u32| format!("{},{row}\n", row % 40);
+    let rows: String = (0..100).map(line).collect();
+    fs::write(folder.path().join("a.csv"), format!("id,row\n{rows}")).unwrap();
+    // The rows 0 to 39 come first; the last of each key are 80 to 99 and 60 to 79.
+    for (rule, sum) in [("ignore", 780), ("replace", 3180)] {
+        let arguments = ["shard", "a.csv", "-o", "p", "--by", "hash(id)", "--parts", "3"];
+        let rest = ["--pk", "id", "--on-conflict", rule, "--json"];
+        let report = run(folder.path(), &[&arguments[..], &rest].concat()).expect_status(0).json();
+        assert_eq!((&report["rows"], &report["rows_ignored"]), (&40.into(), &60.into()));
+        let parts =
+            folder.path().join("p/runs").join(report["run"].as_str().unwrap()).join("parts");
+        let sum_of = |name: String| {
+            let part = Connection::open(parts.join(name)).unwrap();
+            part.query_row("SELECT sum(row) FROM a", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        assert_eq!(names_in(&parts).into_iter().map(sum_of).sum::<i64>(), sum, "{rule}");
+    }
+    let arguments = ["shard", "a.csv", "-o", "p", "--parts", "1", "--pk", "id"];
+    let text = run(folder.path(), &[&arguments[..], &["--on-conflict", "ignore"]].concat());
+    let text = text.expect_status(0).stdout;
+    assert!(text.contains("60 rows were ignored: others have their keys"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_done_is_said() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a.csv"), "id\n1\n").unwrap();
@@ -107,5 +134,6 @@ fn what_cannot_be_done_is_said() {
     let twice =
         run(folder.path(), &[&arguments[..], &["--pk", "id"]].concat()).expect_status(3).stderr;
     assert!(twice.contains("primary key already") && twice.contains("written to p\n"), "{twice}");
+    assert!(twice.ends_with("or the last with --on-conflict replace\n"), "{twice}");
     assert_eq!(names_in(folder.path()), ["a.csv", "bad.csv"]);
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use leafpress::load::{CancelToken, Loader, Report};
-use leafpress::{Error, Result, quote_identifier};
+use leafpress::{Error, Result, path_text, quote_identifier};
 
 use crate::connect;
 use crate::content::Content;
@@ -78,7 +78,8 @@ impl PartBuilder {
         let path = draft.path();
         let mut loaded = None;
         if path.symlink_metadata().is_err() {
-            loaded = Some(load(Loader::new(path))?.rows_loaded);
+            let place = path_text(self.store.shown(&relative));
+            loaded = Some(load(Loader::new(path).bound_for(place))?.rows_loaded);
         }
         let (record, schema) = self.describe(path, relative, loaded)?;
         let sha256 = || Ok(record.sha256.clone());

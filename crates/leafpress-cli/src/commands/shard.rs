@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use leafpress::Result;
-use leafpress::load::{CancelToken, Layout, Loader};
+use leafpress::load::{CancelToken, Layout, Loader, OnConflict};
 use leafpress_shards::{ShardReport, Sharder, Shards};
 
 use crate::exit::Status;
@@ -83,11 +83,15 @@ fn parts_loader(flags: &ShardFlags) -> impl Fn(Loader) -> Loader + Send + Sync +
     let (strict, without_rowid) = (table.strict, table.without_rowid);
     let (analyze, page_size) = (table.analyze, table.page_size);
     let (layout, preset) = (table.layout.map(Layout::from), table.preset);
+    let on_conflict = table.on_conflict.map(OnConflict::from);
     move |loader| {
         let mut loader = loader.strict(strict).without_rowid(without_rowid).analyze(analyze);
         loader = keys.iter().fold(loader, Loader::primary_key);
         loader = not_null.iter().fold(loader, Loader::not_null);
         loader = indexes.iter().fold(loader, Loader::index);
+        if let Some(on_conflict) = on_conflict {
+            loader = loader.on_conflict(on_conflict);
+        }
         if let Some(layout) = layout {
             loader = loader.layout(layout);
         }

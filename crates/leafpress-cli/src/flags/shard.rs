@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 use leafpress::load::Preset;
 use leafpress_shards::RouteBy;
 
-use super::load::{BadRowFlags, ColumnFlags, InputFlags, LayoutFlag};
+use super::load::{BadRowFlags, ColumnFlags, InputFlags, LayoutFlag, OnConflictFlag};
 use super::queue::parse_duration;
 use super::values::{Names, parse_memory, parse_names, parse_page_size, parse_threads};
 
@@ -80,6 +80,10 @@ pub struct ShardTableFlags {
     /// Make an index over columns, such as 'name NOCASE, born DESC'; repeatable
     #[arg(long, value_name = "COLS")]
     pub index: Vec<String>,
+
+    /// Rule for rows of one part that share a key [default: abort]
+    #[arg(long, value_name = "HOW")]
+    pub on_conflict: Option<OnConflictFlag>,
 
     /// Make a STRICT table: SQLite refuses other types later, too
     #[arg(long)]

@@ -34,6 +34,10 @@ pub fn of_shard(report: &ShardReport) -> String {
             format!("{} rows/s", human::rate(report.rows as f64 / seconds)),
         ],
     ]);
+    if report.rows_ignored > 0 {
+        let rows = human::counted(report.rows_ignored, "row was", "rows were");
+        text += &format!("{INDENT}{rows} ignored: others have their keys\n");
+    }
     if report.rows_rejected > 0 {
         let rows = human::counted(report.rows_rejected, "row was", "rows were");
         text += &format!("{INDENT}{rows} rejected\n");

@@ -70,6 +70,8 @@ pub struct ShardReport {
     pub rows: u64,
     /// Number of bad rows that were left out.
     pub rows_rejected: u64,
+    /// Number of rows that were left out as others of their part have their keys.
+    pub rows_ignored: u64,
     /// Rows of the smallest part.
     pub rows_min: u64,
     /// Rows of the largest part.
@@ -158,6 +160,7 @@ impl Sharder {
             parts: manifest.parts.len(),
             rows: manifest.rows,
             rows_rejected: report.rows_rejected,
+            rows_ignored: report.rows_loaded.saturating_sub(manifest.rows),
             rows_min: counts().min().unwrap_or(0),
             rows_max: counts().max().unwrap_or(0),
             bytes: manifest.parts.iter().map(|part| part.bytes).sum(),
@@ -294,6 +297,7 @@ impl Sharder {
                 let made = bucket.into_rows(columns.len()).and_then(|rows| {
                     builder.build(|loader| set(loader).try_load_rows(columns, rows))
                 });
+                let made = made.map_err(shared_key_advice);
                 has_failed.fetch_or(made.is_err(), Ordering::Relaxed);
                 if let Ok(mut done) = done.lock() {
                     done.push(made);
@@ -316,6 +320,16 @@ impl Sharder {
         let schema = made.first().map(|(_, schema)| schema.clone()).unwrap_or_default();
         Ok((made.into_iter().map(|(record, _)| record).collect(), schema))
     }
+}
+
+/// Bad rows are left out by the stage, which checks no keys, so this is no way out for rows that share one.
+fn shared_key_advice(error: Error) -> Error {
+    if !error.is_unique_violation() {
+        return error;
+    }
+    error.to_do_instead(
+        "keep the first of such rows with ⟦on_conflict_ignore⟧ or the last with ⟦on_conflict_replace⟧",
+    )
 }
 
 fn taken<T>(slot: &Mutex<Option<T>>) -> Option<T> {

@@ -343,6 +343,14 @@ impl Error {
         self
     }
 
+    /// Replaces what is known to do about it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn to_do_instead(mut self, advice: impl AsRef<str>) -> Self {
+        self.0.to_do = Some(spelled(advice.as_ref()));
+        self
+    }
+
     /// Adds an advice in front of what is known to do about it.
     #[must_use]
     pub(crate) fn advise_first(mut self, advice: impl Into<String>) -> Self {
