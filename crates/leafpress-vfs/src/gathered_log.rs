@@ -34,6 +34,7 @@ use super::{
 };
 use crate::error::Result;
 use crate::fork::Turn;
+use crate::write_buffer::WriteBuffer;
 
 /// Bytes from which on all that is gathered is written.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
@@ -106,10 +107,7 @@ struct LogFile {
     below: Box<dyn VfsFile>,
     /// Length of a frame; none before the log has a header.
     frame_bytes: Option<u64>,
-    /// Offset in the file at which the gathered bytes begin. If there are none, the end of the last
-    /// write.
-    start: u64,
-    gathered: Vec<u8>,
+    gathered: WriteBuffer,
     /// True from the header of a frame that ends a transaction to the header of the next frame.
     ends_transaction: bool,
     commits_at_once: bool,
@@ -117,32 +115,13 @@ struct LogFile {
 
 impl LogFile {
     fn new(below: Box<dyn VfsFile>, commits_at_once: bool) -> Self {
-        let (frame_bytes, gathered) = (None, Vec::new());
-        Self { below, frame_bytes, start: 0, gathered, ends_transaction: false, commits_at_once }
-    }
-
-    fn end(&self) -> u64 {
-        self.start + self.gathered.len() as u64
+        let (frame_bytes, gathered) = (None, WriteBuffer::default());
+        Self { below, frame_bytes, gathered, ends_transaction: false, commits_at_once }
     }
 
     /// Writes what is gathered.
     fn flush(&mut self) -> VfsResult<()> {
-        if self.gathered.is_empty() {
-            return Ok(());
-        }
-        let end = self.end();
-        let outcome = self.below.write(&self.gathered, self.start);
-        self.gathered.clear();
-        self.start = end;
-        outcome
-    }
-
-    /// Puts bytes that begin within the gathered ones, or just behind them, in their place.
-    fn gather(&mut self, bytes: &[u8], offset: u64) {
-        let at = (offset - self.start) as usize;
-        let kept = self.gathered.len().saturating_sub(at).min(bytes.len());
-        self.gathered[at..at + kept].copy_from_slice(&bytes[..kept]);
-        self.gathered.extend_from_slice(&bytes[kept..]);
+        self.gathered.flush(&mut *self.below)
     }
 
     /// Returns true if this write is the header of a frame. SQLite writes a page in two parts where
@@ -182,38 +161,25 @@ impl FileLayer for LogFile {
         if is_header {
             self.ends_transaction = bytes[DATABASE_SIZE] != [0; 4];
         }
-        let follows = (self.start..=self.end()).contains(&offset);
+        let follows = self.gathered.is_followed_at(offset);
         let is_large = bytes.len() >= LARGE_WRITE_BYTES || self.frame_bytes.is_none();
-        if !follows || is_large {
+        if is_large {
             self.flush()?;
-            self.start = offset;
         }
-        self.gather(bytes, offset);
+        self.gathered.put(&mut *self.below, bytes, offset)?;
         // A header that does not follow may be one that is written again: no page comes after it.
         let is_due =
             if is_header { !follows } else { self.ends_transaction && self.commits_at_once };
-        if is_due || is_large || self.gathered.len() >= GATHERED_BYTES_MAX {
+        let next_frame = self.frame_bytes.map_or(0, |bytes| bytes as usize);
+        let is_full = !is_header && self.gathered.len() + next_frame > GATHERED_BYTES_MAX;
+        if is_due || is_large || is_full {
             self.flush()?;
         }
         Ok(())
     }
 
     fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
-        let wanted = offset..offset + buffer.len() as u64;
-        let both = wanted.start.max(self.start)..wanted.end.min(self.end());
-        if both.is_empty() {
-            return self.below.read(buffer, offset);
-        }
-        let in_buffer = (both.start - offset) as usize..(both.end - offset) as usize;
-        let in_gathered = (both.start - self.start) as usize..(both.end - self.start) as usize;
-        let mut count = in_buffer.end;
-        if both != wanted {
-            let read = self.below.read(buffer, offset)?;
-            buffer[read..].fill(0);
-            count = count.max(read);
-        }
-        buffer[in_buffer].copy_from_slice(&self.gathered[in_gathered]);
-        Ok(count)
+        self.gathered.read(&mut *self.below, buffer, offset)
     }
 
     fn truncate(&mut self, size: u64) -> VfsResult<()> {
@@ -227,7 +193,6 @@ impl FileLayer for LogFile {
     }
 
     fn size(&mut self) -> VfsResult<u64> {
-        let size = self.below.size()?;
-        Ok(if self.gathered.is_empty() { size } else { size.max(self.end()) })
+        self.gathered.size(&mut *self.below)
     }
 }

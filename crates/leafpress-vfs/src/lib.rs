@@ -59,6 +59,8 @@ mod file_identity;
 #[doc(hidden)]
 pub mod fork;
 #[doc(hidden)]
+pub mod gathered_database;
+#[doc(hidden)]
 pub mod gathered_log;
 mod layer;
 pub mod locks;
@@ -74,6 +76,7 @@ pub mod sync;
 pub mod text;
 #[doc(hidden)]
 pub mod watch;
+mod write_buffer;
 
 #[doc(hidden)]
 pub use c_api::{connection, database_file, fetch, kept, memory, shared_page};

@@ -10,6 +10,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
+#[cfg(feature = "load")]
+use crate::vfs::gathered_database::gathered_database_vfs;
 use crate::vfs::gathered_log::gathered_log_vfs;
 use crate::vfs::locks;
 
@@ -24,6 +26,23 @@ pub(crate) fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result
     match gathered_log_vfs().filter(|_| may_write) {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
         None => Connection::open_with_flags(path, flags),
+    }
+}
+
+/// Opens a database as [`open`], for a transaction that may change most of its pages: writes to the database
+/// are gathered too. The connection must never have `synchronous = OFF`.
+///
+/// # Errors
+/// SQLite's.
+#[cfg(feature = "load")]
+pub(crate) fn open_for_bulk(
+    path: impl AsRef<Path>,
+    flags: OpenFlags,
+) -> rusqlite::Result<Connection> {
+    locks::ensure();
+    match gathered_database_vfs() {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
+        None => open(path, flags),
     }
 }
 

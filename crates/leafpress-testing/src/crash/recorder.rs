@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use leafpress::load::disk::Watcher;
+use leafpress::vfs::gathered_database::GatheredDatabase;
 use leafpress::vfs::gathered_log::GatheredLog;
 use leafpress::vfs::{
     FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, Registration, SyncKind, Vfs, VfsError,
@@ -39,7 +40,7 @@ pub struct Recorder<V> {
 
 /// The recorder that all tests of one process share, over the platform's VFS,
 /// and the name under which connections reach it. Writes to the log are gathered above it, as they
-/// are where a caller names no VFS.
+/// are where a caller names no VFS, and those to the database, as a load into a table gathers them.
 ///
 /// # Panics
 /// If SQLite refuses to register it.
@@ -47,7 +48,7 @@ pub fn shared_recorder() -> &'static (Arc<Recorder<PlatformVfs>>, Registration) 
     static SHARED: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
     SHARED.get_or_init(|| {
         let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
-        let gathers = GatheredLog::new(Arc::clone(&recorder));
+        let gathers = GatheredDatabase::new(GatheredLog::new(Arc::clone(&recorder)));
         let registration = register("crash-recorder", gathers).unwrap();
         (recorder, registration)
     })

@@ -1,5 +1,5 @@
 //! The one folder with `unsafe`: SQLite's C interface. It has what rusqlite does not offer of
-//! it, and one call of Linux that goes with its locks.
+//! it, and two calls of Linux: one that goes with its locks, one that writes early.
 //!
 //! | | |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! | `range_lock` | locks that belong to one opening of a file |
 //! | `shared_page` | a page of memory that processes share |
 //! | `system_calls` | SQLite's calls of the system, replaced |
+//! | `write_out` | the call that starts to write what the page cache holds |
 //! | `fork`, `mappings` | steps around `fork`; memory that a child must let go |
 //! | `guard` | results as codes, and panics that end there |
 //! | `beside` | data of SQLite's calls for which the traits have no room |
@@ -51,3 +52,5 @@ pub mod shared_page;
 #[cfg(unix)]
 pub mod system_calls;
 pub mod words;
+#[cfg(target_os = "linux")]
+pub mod write_out;

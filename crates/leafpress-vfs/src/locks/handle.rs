@@ -148,6 +148,14 @@ impl FileHandle {
         Self::open_with(path, flags, 0)
     }
 
+    /// Starts to write what is changed of the file in the page cache, and does not wait for the disk.
+    /// It promises nothing: a sync is as needed as before. Systems other than Linux do nothing.
+    #[doc(hidden)]
+    pub fn start_writing(&self) {
+        #[cfg(target_os = "linux")]
+        crate::c_api::write_out::start(std::os::fd::AsFd::as_fd(&*self.file));
+    }
+
     #[cfg(unix)]
     fn open_with(path: &Path, flags: rustix::fs::OFlags, mode: u32) -> io::Result<Self> {
         use std::ffi::CString;

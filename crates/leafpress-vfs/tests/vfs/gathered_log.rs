@@ -284,7 +284,7 @@ fn a_transaction_is_one_write() {
     let connection = through(&registration, "a.db");
     set_journal_mode(&connection, "wal");
     connection.execute_batch("PRAGMA synchronous = FULL; CREATE TABLE t (x)").unwrap();
-    for pages in [1, 3, 14] {
+    for pages in [1, 3, 13] {
         let before = writes.load(Ordering::Relaxed);
         let insert = "INSERT INTO t VALUES (zeroblob(?1))";
         connection.execute(insert, [pages * 4000]).unwrap();

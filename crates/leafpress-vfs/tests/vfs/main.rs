@@ -3,6 +3,8 @@
 mod count;
 mod errors;
 #[cfg(unix)]
+mod gathered_database;
+#[cfg(unix)]
 mod gathered_log;
 mod hooked;
 mod in_memory;

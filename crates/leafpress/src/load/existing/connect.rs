@@ -27,7 +27,9 @@ pub const UNCHANGED: &str = "the database is as it was";
 /// Steps of SQLite's machine between two looks at the cancel token.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 /// Cache size that SQLite gets however little memory is given.
-const CACHE_BYTES_MIN: u64 = 2 << 20;
+pub const CACHE_BYTES_MIN: u64 = 2 << 20;
+
+type OpenFile = fn(String, OpenFlags) -> rusqlite::Result<Connection>;
 
 /// The destination's name, and the errors that name it.
 #[derive(Debug, Clone)]
@@ -51,6 +53,10 @@ impl Target {
     /// With a rollback journal that takes EXTRA: below it the journal's removal is not synced, and
     /// a power cut can bring the journal back.
     pub fn open(&self, busy_timeout: Duration) -> Result<Connection> {
+        self.open_by(connect::open, busy_timeout)
+    }
+
+    fn open_by(&self, open_file: OpenFile, busy_timeout: Duration) -> Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -58,7 +64,7 @@ impl Target {
             let (connection, durable) = if let Some(overlay) = &self.overlay {
                 (overlay.open()?, "")
             } else {
-                let connection = connect::open(uri(&self.path, "mode=rw"), flags)?;
+                let connection = open_file(uri(&self.path, "mode=rw"), flags)?;
                 (connection, "PRAGMA synchronous=EXTRA;")
             };
             connection.busy_timeout(busy_timeout)?;
@@ -74,7 +80,19 @@ impl Target {
 
     /// Opens the database for a change that the cancel token can end.
     pub fn open_to_change(&self, settings: &Settings) -> Result<Connection> {
-        let mut connection = self.open(settings.busy_timeout)?;
+        self.prepared(self.open(settings.busy_timeout)?, settings)
+    }
+
+    /// Opens the database as [`open_to_change`](Self::open_to_change), for a change that may be of most
+    /// pages; the file at `attached` will be attached.
+    pub fn open_to_insert(&self, settings: &Settings, attached: &Path) -> Result<Connection> {
+        // A VFS of ours takes paths of UTF-8.
+        let is_text = [&self.path, attached].into_iter().all(|path| path.to_str().is_some());
+        let open_file = if is_text { connect::open_for_bulk } else { connect::open };
+        self.prepared(self.open_by(open_file, settings.busy_timeout)?, settings)
+    }
+
+    fn prepared(&self, mut connection: Connection, settings: &Settings) -> Result<Connection> {
         let cache_kib = settings.memory_bytes.max(CACHE_BYTES_MIN) / 1024;
         let cancel = settings.cancel.clone();
         connection

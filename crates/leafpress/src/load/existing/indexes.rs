@@ -46,22 +46,27 @@ struct Dropped {
 }
 
 impl SetAside {
-    /// Chooses which indexes to set aside for that many new rows. Triggers and
-    /// foreign keys may need them meanwhile.
+    /// Chooses which indexes to set aside for that many new rows, which come to the old ones or
+    /// in their place. Triggers and foreign keys may need them meanwhile.
     pub fn choose(
         connection: &Connection,
         declared: &DeclaredTable,
         rows_new: u64,
-        rows_there: u64,
+        old_rows_stay: bool,
     ) -> rusqlite::Result<Self> {
         let is_needed = !declared.triggers.is_empty() || !declared.referring.is_empty();
-        if is_needed || rows_new < ROWS_MIN || rows_new < rows_there / 2 {
+        let may_go = |it: &&DeclaredIndex| !it.unique && it.origin == "c";
+        let indexes: Vec<_> = declared.indexes.iter().filter(may_go).collect();
+        // The rows that are there are counted last: without statistics that may read all of a table.
+        if is_needed
+            || indexes.is_empty()
+            || rows_new < ROWS_MIN
+            || (old_rows_stay && rows_new < rows_about(connection, declared)? / 2)
+        {
             return Ok(Self::default());
         }
-        let indexes = declared.indexes.iter().filter(|it| !it.unique && it.origin == "c");
-        let indexes =
-            indexes.map(|it| Dropped::read(connection, it)).collect::<rusqlite::Result<_>>()?;
-        Ok(Self { indexes })
+        let dropped = indexes.into_iter().map(|it| Dropped::read(connection, it));
+        Ok(Self { indexes: dropped.collect::<rusqlite::Result<_>>()? })
     }
 
     /// Drops the indexes.
@@ -124,7 +129,7 @@ impl Dropped {
 
 /// Approximate number of a table's rows, without reading all of it: the number in the statistics,
 /// else the span of its rowids. They are equal unless many rows were deleted.
-pub fn rows_about(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Result<u64> {
+fn rows_about(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Result<u64> {
     let name = quote_identifier(&declared.name);
     if let Some(rowid) = declared.rowid_name() {
         let sql = format!("SELECT max({rowid}) FROM main.{name}");

@@ -14,18 +14,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::hooks::Action;
 use rusqlite::{Connection, Transaction};
 
-use super::connect::{Steps, Target, ask};
+use super::connect::{CACHE_BYTES_MIN, Steps, Target, ask};
 use super::copy::STAGED;
-use super::indexes::{SetAside, rows_about};
+use super::indexes::SetAside;
 use super::inspect::{Existing, TextEncoding, no_such_table};
 use super::pages::commit;
 use super::rows::{insert_rows, is_fault_of_a_row};
 use super::staged::{attachable, count_rows, open};
 use super::task::{Outcome, Settings, Staged};
+use super::write_out::WriteOut;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::sqlite_says;
+
+/// Limit of SQLite's cache where rows go in by the order of each B-tree. A larger one only keeps
+/// changed pages back until the commit: a million rows into ten million with 1 GiB took 10.5 s, with
+/// 256 or 64 MiB 6.9 s, with 16 MiB 8.6 s (two Intel cores, WAL).
+const CACHE_BYTES_IN_ORDER: u64 = 64 << 20;
 
 /// Treatment of the rows that are there, and of new rows with their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +138,8 @@ pub(in crate::load) fn insert(
 ) -> Result<Outcome, InsertHalt> {
     let target = &existing.target;
     let refused = |error| target.refused("insert the rows", error);
-    let mut connection = target.open_to_change(settings)?;
+    let _write_out = target.overlay.is_none().then(|| WriteOut::begin(&target.path));
+    let mut connection = target.open_to_insert(settings, staged.file)?;
     let attached = existing.encoding == TextEncoding::Utf8;
     if attached {
         connection
@@ -328,6 +335,7 @@ impl<'i> Insert<'i> {
             outcome.rows_removed = self.empty_table().map_err(refused)?;
             steps.end("removing the old rows");
         }
+        self.limit_cache().map_err(refused)?;
         let before = self.before(counts)?;
         let rows_staged = self.staged.rows;
         let changed = match (self.columns.is_empty(), attached) {
@@ -397,12 +405,30 @@ impl<'i> Insert<'i> {
     }
 
     fn set_aside(&self) -> rusqlite::Result<SetAside> {
-        let rows_there = match self.mode {
-            // No old row stays.
-            InsertMode::Replace => 0,
-            _ => rows_about(self.transaction, &self.declared)?,
+        let old_rows_stay = self.mode != InsertMode::Replace;
+        SetAside::choose(self.transaction, &self.declared, self.staged.rows, old_rows_stay)
+    }
+
+    /// Lets SQLite write pages early where no row comes back to them.
+    fn limit_cache(&self) -> rusqlite::Result<()> {
+        if !self.is_in_order() {
+            return Ok(());
+        }
+        let kib = self.settings.memory_bytes.clamp(CACHE_BYTES_MIN, CACHE_BYTES_IN_ORDER) / 1024;
+        self.transaction.execute_batch(&format!("PRAGMA main.cache_size=-{kib}"))
+    }
+
+    /// Returns true if each B-tree that the insert reads or changes is passed once from its beginning to
+    /// its end.
+    fn is_in_order(&self) -> bool {
+        let declared = &self.declared;
+        let reads_others =
+            !declared.triggers.is_empty() || !declared.referring.is_empty() || declared.is_child;
+        let ordered = match order_of(declared, self.columns, self.mode) {
+            BestOrder::Columns(_) => 1,
+            BestOrder::Rowid(_) | BestOrder::Any => 0,
         };
-        SetAside::choose(self.transaction, &self.declared, self.staged.rows, rows_there)
+        self.sorted && !declared.is_virtual && !reads_others && declared.indexes.len() == ordered
     }
 
     /// Deletes all rows. They may refer to one another and to the new rows, so deferred foreign

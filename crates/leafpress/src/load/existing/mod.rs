@@ -10,6 +10,8 @@
 //!             or, where SQLite refuses a row, one by one (`one_by_one.rs`)
 //! ```
 //!
+//! During an insert the disk writes what is in the page cache (`write_out.rs`).
+//!
 //! A dry run does the same on an overlay, which keeps all changes (`overlay.rs`).
 //!
 //! Both are one ordinary SQLite transaction, so that the rollback journal or
@@ -43,6 +45,7 @@ mod staged;
 mod task;
 #[cfg(test)]
 mod tests;
+mod write_out;
 
 pub(in crate::load) use self::carry::{PageSource, damaged};
 pub(in crate::load) use self::connect::UNCHANGED;
