@@ -4,6 +4,8 @@
 //! Linux's `/proc/self`, without any unsafe code; elsewhere nothing is known and
 //! the report leaves the fields out.
 
+use std::time::Duration;
+
 use crate::report::Io;
 
 /// Resources that a process or a piece of work has used.
@@ -38,6 +40,18 @@ impl Usage {
             io: self.io.zip(earlier.io).map(|(now, then)| io(now, then)),
         }
     }
+}
+
+/// Processor time of all threads of this process up to now, for spans that are too short for
+/// [`Usage`]; `None` where the system does not tell.
+pub(crate) fn cpu_now() -> Option<Duration> {
+    #[cfg(unix)]
+    {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Some(Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).ok()?))
+    }
+    #[cfg(not(unix))]
+    None
 }
 
 /// Processor seconds of the processes that this one started, of those that have ended.

@@ -11,13 +11,14 @@ use super::clients::Client as _;
 use super::jobs::JobNumber;
 use super::ours::{self, QueueClient};
 use super::rung::{ClaimRung, LOGS_MB, jobs_mb};
+use crate::bound::syncs_of_commits;
 use crate::error::{Error, Result};
 use crate::pragmas::Pragmas;
 use crate::recording::Recording;
 use crate::report::Safety;
 use crate::rung::described::{Described, Fixture, Found, Given, Left, Topic};
 use crate::rung::result::RungResult;
-use crate::usage::Usage;
+use crate::usage::{Usage, cpu_now};
 
 /// Claims before the first that is measured, which finds its pages in no cache.
 const WARM_UP: u64 = 20;
@@ -78,14 +79,18 @@ fn run(rung: ClaimRung, database: &Path) -> Result<RungResult> {
     let batch = rung.batch.max(1) as usize;
     let mut recording = Recording::with_capacity(rung.claims);
     let (mut wall, mut jobs, mut next) = (Duration::ZERO, Vec::with_capacity(batch), 0);
+    let mut cpu = Some(Duration::ZERO);
     let epoch = Instant::now();
     for n in 0..WARM_UP + rung.claims {
         jobs.clear();
+        let cpu_before = cpu_now();
         let start = Instant::now();
         client.claim(batch, &mut jobs)?;
         if n >= WARM_UP {
             recording.acknowledged(epoch, start);
             wall += start.elapsed();
+            let used = cpu_now().zip(cpu_before).map(|(now, before)| now.saturating_sub(before));
+            cpu = cpu.zip(used).map(|(sum, used)| sum + used);
         }
         if jobs.len() != batch {
             let name = rung.name();
@@ -100,13 +105,14 @@ fn run(rung: ClaimRung, database: &Path) -> Result<RungResult> {
         client.push(&jobs)?;
     }
     drop(client);
-    // Processor time and I/O are also those of what is not timed.
-    let used = Usage { cpu_s: None, io: None, ..Usage::now() };
+    // The process's I/O is also that of what is not timed.
+    let used = Usage { cpu_s: cpu.map(|cpu| cpu.as_secs_f64()), io: None, ..Usage::now() };
     opened.close()?;
     Ok(RungResult {
         wall_s: wall.as_secs_f64(),
         rows: recording.calls() * batch as u64,
         latency_us: recording.latency(),
+        syncs: Some(syncs_of_commits(rung.safety, recording.calls())),
         ..RungResult::of(used)
     })
 }
