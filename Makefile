@@ -97,7 +97,7 @@ LEAFPRESS_CAPI := $(TARGET_DIR)/debug/examples/libleafpress_capi.$(CAPI_SUFFIX)
 PYTHON_TESTS_GIVEN = LEAFPRESS="$(abspath $(TARGET_DIR))/debug/leafpress" LEAFPRESS_CAPI="$(abspath $(LEAFPRESS_CAPI))"
 
 tested:
-	$(CARGO) build --locked --workspace --lib --bin leafpress --example leafpress_capi
+	$(CARGO) build --locked --workspace --lib --bin leafpress --example leafpress_capi --example rqlite_callers
 
 # The Python package of the debug build, laid out as it is installed.
 PACKAGE_TESTS := crates/leafpress-python/tests
@@ -204,7 +204,6 @@ test-cluster: test-rqlite test-s3 package-tested $(PACKAGE_TESTS_VENV)/installed
 
 # What `make ci` runs of these, with the debug build. Spark, Ray and Dask are in test-package.
 cluster-short: rqlite-server s3-server package-tested $(PACKAGE_TESTS_VENV)/installed
-	$(CARGO) build --locked --workspace --examples
 	RQLITED="$(RQLITED)" EXAMPLE="$(abspath $(TARGET_DIR))/debug/examples/rqlite_callers" \
 		$(PYTHON) tests/rqlite_cluster.py --kills 1
 	VERSITYGW="$(VERSITYGW)" $(PYTHON_TESTS_GIVEN) PYTHONPATH="$(abspath $(PACKAGE_TESTED))" \
@@ -228,15 +227,17 @@ fuzz: ## Fuzz each target for a minute (needs a nightly toolchain)
 
 # The CSV reader's entry for its fuzz target exists only under --cfg fuzzing, and the fuzz folder
 # has a lock file of its own: neither is built by the tests, so both are looked at here.
+# With other features SQLite is compiled anew, for nothing but to be there: not optimised, a minute less in all.
+UNRUN := --config profile.dev.package.libsqlite3-sys.opt-level=0
 lint: ## Check formatting, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --locked -p leafpress-vfs -- -D warnings
-	$(CARGO) clippy --locked -p leafpress -- -D warnings
-	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings
-	$(CARGO) clippy --locked -p leafpress-cli --features rqlite -- -D warnings
-	$(CARGO) clippy --locked -p leafpress-shards --all-targets -- -D warnings
-	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings --cfg fuzzing
+	$(CARGO) clippy $(UNRUN) --locked -p leafpress-vfs -- -D warnings
+	$(CARGO) clippy $(UNRUN) --locked -p leafpress -- -D warnings
+	$(CARGO) clippy $(UNRUN) --locked -p leafpress --features load -- -D warnings
+	$(CARGO) clippy $(UNRUN) --locked -p leafpress-cli --features rqlite -- -D warnings
+	$(CARGO) clippy $(UNRUN) --locked -p leafpress-shards --all-targets -- -D warnings
+	$(CARGO) clippy $(UNRUN) --locked -p leafpress --features load -- -D warnings --cfg fuzzing
 	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
