@@ -10,7 +10,6 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-#[cfg(feature = "load")]
 use crate::vfs::gathered_database::gathered_database_vfs;
 use crate::vfs::gathered_log::gathered_log_vfs;
 use crate::vfs::locks;
@@ -34,7 +33,6 @@ pub(crate) fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result
 ///
 /// # Errors
 /// SQLite's.
-#[cfg(feature = "load")]
 pub(crate) fn open_for_bulk(
     path: impl AsRef<Path>,
     flags: OpenFlags,

@@ -59,8 +59,11 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// The loader uses parts of the other modules that nothing else does.
-#![cfg_attr(not(feature = "load"), allow(dead_code, unused_imports))]
+// The loader uses parts of the other modules that nothing else does, and the documentation links to it.
+#![cfg_attr(
+    not(feature = "load"),
+    allow(dead_code, unused_imports, rustdoc::broken_intra_doc_links)
+)]
 
 /// The examples of the README and the guides, which are tests like all others.
 #[cfg(all(doctest, feature = "load"))]
