@@ -25,18 +25,15 @@
 
 use std::sync::OnceLock;
 
-use super::c_api::platform::is_bare_default;
-use super::gathered_log::GatheredLog;
+use super::c_api::platform::WRITE_BYTES_MAX;
+use super::c_api::registration::{Registration, register};
+use super::gathered_log::{GatheredLog, registered_once};
 use super::{
-    FileKind, FileLayer, LockLevel, OpenFlags, Opened, PlatformVfs, Registration, SyncKind, Vfs,
-    VfsFile, VfsLayer, VfsResult, register,
+    FileKind, FileLayer, LockLevel, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsFile,
+    VfsLayer, VfsResult,
 };
 use crate::error::Result;
-use crate::fork::Turn;
 use crate::write_buffer::WriteBuffer;
-
-/// Bytes from which on all that is gathered is written.
-const GATHERED_BYTES_MAX: usize = 64 << 10;
 
 /// A VFS that gathers writes to the database, over any other.
 #[derive(Debug)]
@@ -76,18 +73,10 @@ impl<V: Vfs> VfsLayer for GatheredDatabase<V> {
 /// first call. `None` as for [`gathered_log_vfs`](super::gathered_log::gathered_log_vfs).
 pub fn gathered_database_vfs() -> Option<&'static str> {
     static REGISTERED: OnceLock<Result<Registration>> = OnceLock::new();
-    if !cfg!(unix) || !is_bare_default() {
-        return None;
-    }
-    let registered = {
-        let _turn = Turn::LeafpressVfs.take();
-        REGISTERED.get_or_init(|| {
-            let vfs = GatheredDatabase::new(GatheredLog::new(PlatformVfs::new()));
-            let registered = register("leafpress-bulk", vfs);
-            registered.inspect_err(|error| tracing::warn!(%error, "writes are not gathered"))
-        })
-    };
-    registered.as_ref().ok()?.name().to_str().ok()
+    registered_once(&REGISTERED, || {
+        let vfs = GatheredDatabase::new(GatheredLog::new(PlatformVfs::new()));
+        register("leafpress-bulk", vfs, false)
+    })
 }
 
 struct DatabaseFile {
@@ -117,7 +106,7 @@ impl FileLayer for DatabaseFile {
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
         self.gathered.put(&mut *self.below, bytes, offset)?;
-        if self.gathered.len() >= GATHERED_BYTES_MAX { self.flush() } else { Ok(()) }
+        if self.gathered.len() >= WRITE_BYTES_MAX { self.flush() } else { Ok(()) }
     }
 
     fn truncate(&mut self, size: u64) -> VfsResult<()> {

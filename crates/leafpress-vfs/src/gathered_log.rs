@@ -26,7 +26,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::c_api::platform::is_bare_default;
+use super::c_api::platform::{WRITE_BYTES_MAX, is_bare_default};
 use super::c_api::registration::{Registration, register_for_logs};
 use super::{
     FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsFile, VfsLayer,
@@ -35,12 +35,6 @@ use super::{
 use crate::error::Result;
 use crate::fork::Turn;
 use crate::write_buffer::WriteBuffer;
-
-/// Bytes from which on all that is gathered is written.
-const GATHERED_BYTES_MAX: usize = 64 << 10;
-
-/// Writes of this size and more gain nothing by being gathered.
-const LARGE_WRITE_BYTES: usize = 64 << 10;
 
 /// Length of the log's header, and where it has the size of pages (file format, section 4.1).
 const LOG_HEADER_BYTES: usize = 32;
@@ -89,15 +83,23 @@ impl<V: Vfs> VfsLayer for GatheredLog<V> {
 /// through another one than the platform's, and on Windows, where it was not tested.
 pub fn gathered_log_vfs() -> Option<&'static str> {
     static REGISTERED: OnceLock<Result<Registration>> = OnceLock::new();
+    registered_once(&REGISTERED, || {
+        register_for_logs("leafpress-log", GatheredLog::new(PlatformVfs::new()))
+    })
+}
+
+/// The name of a VFS of the process that `register` registers at the first call.
+pub(super) fn registered_once(
+    registered: &'static OnceLock<Result<Registration>>,
+    register: impl FnOnce() -> Result<Registration>,
+) -> Option<&'static str> {
     if !cfg!(unix) || !is_bare_default() {
         return None;
     }
     let registered = {
         let _turn = Turn::LeafpressVfs.take();
-        REGISTERED.get_or_init(|| {
-            let vfs = GatheredLog::new(PlatformVfs::new());
-            let registered = register_for_logs("leafpress-log", vfs);
-            registered.inspect_err(|error| tracing::warn!(%error, "writes are not gathered"))
+        registered.get_or_init(|| {
+            register().inspect_err(|error| tracing::warn!(%error, "writes are not gathered"))
         })
     };
     registered.as_ref().ok()?.name().to_str().ok()
@@ -162,7 +164,7 @@ impl FileLayer for LogFile {
             self.ends_transaction = bytes[DATABASE_SIZE] != [0; 4];
         }
         let follows = self.gathered.is_followed_at(offset);
-        let is_large = bytes.len() >= LARGE_WRITE_BYTES || self.frame_bytes.is_none();
+        let is_large = bytes.len() >= WRITE_BYTES_MAX || self.frame_bytes.is_none();
         if is_large {
             self.flush()?;
         }
@@ -171,7 +173,7 @@ impl FileLayer for LogFile {
         let is_due =
             if is_header { !follows } else { self.ends_transaction && self.commits_at_once };
         let next_frame = self.frame_bytes.map_or(0, |bytes| bytes as usize);
-        let is_full = !is_header && self.gathered.len() + next_frame > GATHERED_BYTES_MAX;
+        let is_full = !is_header && self.gathered.len() + next_frame > WRITE_BYTES_MAX;
         if is_due || is_large || is_full {
             self.flush()?;
         }

@@ -54,24 +54,20 @@ impl WriteBuffer {
     pub fn read(&self, file: &mut dyn VfsFile, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
         let wanted = offset..offset + buffer.len() as u64;
         let both = wanted.start.max(self.start)..wanted.end.min(self.end());
-        if both.is_empty() {
-            let read = file.read(buffer, offset)?;
-            if self.bytes.is_empty() || offset >= self.start {
-                return Ok(read);
-            }
-            // A hole in front of what is kept.
-            buffer[read..].fill(0);
-            return Ok(buffer.len());
-        }
-        let in_buffer = (both.start - offset) as usize..(both.end - offset) as usize;
-        let in_bytes = (both.start - self.start) as usize..(both.end - self.start) as usize;
-        let mut count = in_buffer.end;
+        let mut count = 0;
         if both != wanted {
-            let read = file.read(buffer, offset)?;
-            buffer[read..].fill(0);
-            count = count.max(read);
+            count = file.read(buffer, offset)?;
+            buffer[count..].fill(0);
         }
-        buffer[in_buffer].copy_from_slice(&self.bytes[in_bytes]);
+        if !both.is_empty() {
+            let in_buffer = (both.start - offset) as usize..(both.end - offset) as usize;
+            let in_bytes = (both.start - self.start) as usize..(both.end - self.start) as usize;
+            buffer[in_buffer].copy_from_slice(&self.bytes[in_bytes]);
+        }
+        if !self.bytes.is_empty() {
+            // A read in front of the bytes finds zeros where the file ends before them.
+            count = count.max(wanted.end.min(self.end()).saturating_sub(offset) as usize);
+        }
         Ok(count)
     }
 

@@ -1,4 +1,4 @@
-//! Paths of files: the folder that one is in.
+//! Paths of files: the folder that one is in, and the files beside a database.
 
 use std::path::{Path, PathBuf};
 
@@ -8,4 +8,11 @@ pub fn folder_of(path: &Path) -> PathBuf {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     }
+}
+
+/// The path of a file that stands beside a database, named after it: `-wal`, `-journal` and the like.
+pub fn companion_of(database: &Path, suffix: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }

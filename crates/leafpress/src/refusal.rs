@@ -28,7 +28,7 @@ use rusqlite::ErrorCode;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::neighbours::holders_sentence;
-use crate::paths::folder_of;
+use crate::paths::{companion_of, folder_of};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::what_a_file_is;
 use crate::vfs::locks::FileHandle;
@@ -246,11 +246,7 @@ fn newer_to_write(file: &Path) -> Option<String> {
 
 /// Files that SQLite keeps beside a database, as far as they are there.
 fn companions(file: &Path) -> impl Iterator<Item = PathBuf> {
-    let names = ["-journal", "-wal", "-shm"].map(|suffix| {
-        let mut name = file.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    });
+    let names = ["-journal", "-wal", "-shm"].map(|suffix| companion_of(file, suffix));
     names.into_iter().filter(|name| name.symlink_metadata().is_ok())
 }
 

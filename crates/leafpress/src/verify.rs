@@ -32,6 +32,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
 use crate::connect;
+use crate::paths::companion_of;
 use crate::refusal::{Refusal, not_readable, refuse_unless_file};
 use crate::sqlite_error::sqlite_says;
 use crate::vfs::locks::FileHandle;
@@ -213,7 +214,7 @@ struct Stamp {
 impl Stamp {
     fn of(path: &Path) -> Self {
         let database = fs::metadata(path).and_then(|it| Ok((it.len(), it.modified()?))).ok();
-        Self { database, log_bytes: length_bytes(&beside(path, "-wal")) }
+        Self { database, log_bytes: length_bytes(&companion_of(path, "-wal")) }
     }
 }
 
@@ -311,8 +312,8 @@ impl Candidate {
 }
 
 fn choose_access(named: &Path, path: &Path, file_bytes: u64) -> Result<Access> {
-    let log_bytes = length_bytes(&beside(path, "-wal"));
-    let has_shared_memory = length_bytes(&beside(path, "-shm")).is_some();
+    let log_bytes = length_bytes(&companion_of(path, "-wal"));
+    let has_shared_memory = length_bytes(&companion_of(path, "-shm")).is_some();
     if log_bytes.is_some() && has_shared_memory {
         // Perhaps open in this very process: the header is not touched.
         return Ok(Access::WithLog);
@@ -345,12 +346,6 @@ fn length_bytes(path: &Path) -> Option<u64> {
 }
 
 /// The name of a file that SQLite keeps beside the database.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 fn read_sample(path: &Path) -> io::Result<Vec<u8>> {
     let mut sample = Vec::with_capacity(SAMPLE_BYTES);
     FileHandle::open(path)?.take(SAMPLE_BYTES as u64).read_to_end(&mut sample)?;

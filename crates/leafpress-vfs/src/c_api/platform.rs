@@ -31,7 +31,7 @@ const SHM_REGIONS_MAX: u32 = 60_000;
 
 /// Bytes of one write at most: SQLite makes none that is longer, and its VFS `unix` would take no
 /// byte of one of 128 KiB.
-const WRITE_BYTES_MAX: usize = 64 << 10;
+pub const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// The platform adds the bytes that it wants to be readable behind mapped bytes (256 of them) to
 /// the end of the request, without a check for overflow.

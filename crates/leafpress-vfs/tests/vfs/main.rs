@@ -52,6 +52,26 @@ fn work(connection: &Connection) {
         .unwrap();
 }
 
+/// Changes the rows of `work` in transactions with savepoints and rollbacks, and compares after each what
+/// another connection reads.
+fn assert_commits_are_seen(writer: &Connection, reader: &Connection, said: &str) {
+    assert_eq!(rows(writer), rows(reader), "{said}");
+    for round in 0..30 {
+        writer
+            .execute_batch(&format!(
+                "BEGIN; INSERT INTO t(x) SELECT x || {round} FROM t LIMIT 50;
+                 SAVEPOINT s; UPDATE t SET x = x || '-'; ROLLBACK TO s; RELEASE s;
+                 DELETE FROM t WHERE id % 31 = {round}; COMMIT;
+                 BEGIN; DELETE FROM t; ROLLBACK"
+            ))
+            .unwrap();
+        assert_eq!(rows(writer), rows(reader), "{said}, {round}");
+    }
+    writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    assert_eq!(rows(writer), rows(reader));
+    assert_sound(reader);
+}
+
 fn rows(connection: &Connection) -> Vec<(i64, String)> {
     let mut statement = connection.prepare("SELECT id, x FROM t ORDER BY x, id").unwrap();
     let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?))).unwrap();

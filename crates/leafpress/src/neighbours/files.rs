@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::paths::companion_of;
 use crate::times::UnixTime;
 use crate::vfs::FileIdentity;
 
@@ -96,9 +97,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
 
 /// The path of one of a database's files.
 pub(super) fn path_of(database: &Path, which: Which) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push(which.suffix());
-    name.into()
+    companion_of(database, which.suffix())
 }
 
 /// Facts about those of the four files that are there.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use self::disk::DiskFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hidden::HiddenNames;
-use crate::paths::folder_of;
+use crate::paths::{companion_of, folder_of};
 use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
 use crate::words::path_text;
@@ -167,12 +167,6 @@ pub(crate) fn make_new_with<T>(
     destination.file.sync_all().map_err(|source| Error::io("sync", path, source))?;
     destination.publish()?;
     Ok(answer)
-}
-
-fn companion_of(path: &Path, suffix: &str) -> PathBuf {
-    let mut companion = path.as_os_str().to_owned();
-    companion.push(suffix);
-    companion.into()
 }
 
 /// Removes a hidden file, and the files that SQLite keeps beside it.

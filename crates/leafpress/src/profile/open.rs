@@ -35,7 +35,7 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(unix)]
 use crate::neighbours::{OpenFile, Which};
-use crate::paths::folder_of;
+use crate::paths::{companion_of, folder_of};
 use crate::refusal::{Refusal, not_readable, refuse_unless_file, why_not_writable};
 use crate::storage::FileSystem;
 use crate::vfs::locks::{self, FileHandle};
@@ -320,9 +320,7 @@ fn no_folder(folder: &Path, source: io::Error) -> Error {
 /// than its file.
 fn refuse_orphans(target: &Path) -> Result<()> {
     for suffix in ["-wal", "-journal"] {
-        let mut name = target.as_os_str().to_owned();
-        name.push(suffix);
-        let companion = PathBuf::from(name);
+        let companion = companion_of(target, suffix);
         if holds_something(&companion) && !target.try_exists().unwrap_or(true) {
             let reason = format!(
                 "is the {} of a database that is not there, and SQLite would delete it",

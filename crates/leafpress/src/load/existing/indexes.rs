@@ -29,7 +29,7 @@ use crate::schema::declared::{DeclaredIndex, DeclaredTable};
 use crate::schema::quote_identifier;
 
 /// Number of rows below which no way takes noticeable time.
-const ROWS_MIN: u64 = 10_000;
+pub const ROWS_MIN: u64 = 10_000;
 
 /// Indexes that are dropped before the rows go in, and made again behind them.
 #[derive(Debug, Default)]

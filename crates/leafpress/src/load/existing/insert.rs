@@ -16,7 +16,7 @@ use rusqlite::{Connection, Transaction};
 
 use super::connect::{CACHE_BYTES_MIN, Steps, Target, ask};
 use super::copy::STAGED;
-use super::indexes::SetAside;
+use super::indexes::{ROWS_MIN, SetAside};
 use super::inspect::{Existing, TextEncoding, no_such_table};
 use super::pages::commit;
 use super::rows::{insert_rows, is_fault_of_a_row};
@@ -138,7 +138,8 @@ pub(in crate::load) fn insert(
 ) -> Result<Outcome, InsertHalt> {
     let target = &existing.target;
     let refused = |error| target.refused("insert the rows", error);
-    let _write_out = target.overlay.is_none().then(|| WriteOut::begin(&target.path));
+    let takes_long = staged.rows >= ROWS_MIN && target.overlay.is_none();
+    let _write_out = takes_long.then(|| WriteOut::begin(&target.path));
     let mut connection = target.open_to_insert(settings, staged.file)?;
     let attached = existing.encoding == TextEncoding::Utf8;
     if attached {

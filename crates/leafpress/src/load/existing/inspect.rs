@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
 use super::overlay::Overlay;
 use crate::error::{Error, Result};
+use crate::paths::companion_of;
 use crate::refusal::{not_readable, refuse_unless_file};
 use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
@@ -141,10 +142,9 @@ pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Resul
 /// Inspects a database for a dry run: a log that a program left behind stays.
 pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Result<Existing> {
     let target = resolve(database, busy_timeout)?;
-    let mut log = target.path.clone().into_os_string();
-    log.push("-wal");
     // If there is no log, the one that SQLite makes for this look must go again.
-    let keeps_log = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
+    let keeps_log =
+        std::fs::metadata(companion_of(&target.path, "-wal")).is_ok_and(|log| log.len() > 0);
     inspect_target(&Target { keeps_log, ..target }, busy_timeout)
 }
 

@@ -6,11 +6,12 @@
 //!
 //! Must never: stand for a sync. What is durable and when, SQLite decides as before.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::paths::companion_of;
 use crate::vfs::locks::FileHandle;
 
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -23,12 +24,7 @@ pub struct WriteOut {
 impl WriteOut {
     /// Begins for this database. Where the system starts no thread, SQLite's syncs do all the work.
     pub fn begin(database: &Path) -> Self {
-        let beside = |ending: &str| {
-            let mut name = database.as_os_str().to_owned();
-            name.push(ending);
-            PathBuf::from(name)
-        };
-        let files = [database.to_owned(), beside("-wal"), beside("-journal")];
+        let files = ["", "-wal", "-journal"].map(|suffix| companion_of(database, suffix));
         let (stop, stopped) = channel();
         let work = move || {
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {

@@ -29,6 +29,7 @@ use rusqlite::{Connection, ffi};
 
 use self::moves::Moves;
 use crate::error::{Error, ErrorKind, Result};
+use crate::paths::companion_of;
 use crate::vfs::FileIdentity;
 use crate::vfs::database_file;
 use crate::words::path_text;
@@ -110,11 +111,7 @@ impl Place {
         };
         if !asks_vfs {
             let resolved = connection.path().map_or_else(|| path.clone(), PathBuf::from);
-            let beside = |suffix: &str| {
-                let mut name = resolved.as_os_str().to_owned();
-                name.push(suffix);
-                PathBuf::from(name)
-            };
+            let beside = |suffix| companion_of(&resolved, suffix);
             place.files = [
                 Watched::new("the database", path, false),
                 Watched::new("the log of the database", beside("-wal"), false),

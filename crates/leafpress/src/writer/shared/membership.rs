@@ -25,6 +25,7 @@ use std::time::Duration;
 use super::NotJoined;
 use super::page::{MAGIC, Page, SLOTS};
 use crate::fork::Process;
+use crate::paths::companion_of;
 use crate::vfs::FileIdentity;
 use crate::vfs::locks::{FileHandle, LockFile, Open};
 use crate::vfs::rights::Rights;
@@ -155,9 +156,7 @@ impl Drop for Membership {
 }
 
 fn path_of(database: &Path) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push("-shared");
-    name.into()
+    companion_of(database, "-shared")
 }
 
 fn lock_of(slot: usize) -> u32 {

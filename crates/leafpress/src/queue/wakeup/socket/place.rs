@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 
+use crate::paths::companion_of;
 use crate::queue::wakeup::message;
 
 /// Bytes of a socket's name at most, `.new` included: three numbers of 32 bits.
@@ -36,9 +37,7 @@ impl Place {
     pub(in crate::queue::wakeup) fn of(database: &Path) -> Option<Self> {
         let database = database.canonicalize().ok()?;
         let metadata = database.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let mut beside = database.clone().into_os_string();
-        beside.push("-bells");
-        let beside = PathBuf::from(beside);
+        let beside = companion_of(&database, "-bells");
         let folder = if can_be_reached(&beside) {
             beside
         } else {
