@@ -20,7 +20,8 @@ const WORD_BYTES: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prepared {
     /// The content of a number, at the end of eight big-endian bytes; of a text the offset where it
-    /// starts, and above it the one where it ends.
+    /// starts, and above it the one where it ends, or by [`text_in`](Self::text_in) the index of its
+    /// buffer.
     pub(crate) content: u64,
     pub(crate) serial_type: u8,
 }
@@ -55,7 +56,27 @@ impl Prepared {
         Self { content, serial_type: serial_type::TEXT + 2 * len as u8 }
     }
 
-    /// Bounds of a text; `None` for other values.
+    /// The text of `len` bytes from `start` on in one of several buffers of less than 4 GiB;
+    /// [`OTHER`](Self::OTHER) if it is long.
+    #[inline(always)]
+    pub fn text_in(buffer: usize, start: usize, len: usize) -> Self {
+        if len > TEXT_BYTES_MAX {
+            return Self::OTHER;
+        }
+        let content = start as u64 | (buffer as u64) << 32;
+        Self { content, serial_type: serial_type::TEXT + 2 * len as u8 }
+    }
+
+    /// Index of the buffer and bounds of a text made by [`text_in`](Self::text_in); `None` for other
+    /// values.
+    #[inline(always)]
+    pub(crate) fn text_bounds_in(self) -> Option<(usize, usize, usize)> {
+        let len = usize::from(self.serial_type.checked_sub(serial_type::TEXT)?) / 2;
+        let start = self.content as u32 as usize;
+        Some(((self.content >> 32) as usize, start, start + len))
+    }
+
+    /// Bounds of a text made by [`text`](Self::text); `None` for other values.
     #[inline(always)]
     pub(crate) fn text_bounds(self) -> Option<(usize, usize)> {
         let bounds = (self.content as u32 as usize, (self.content >> 32) as usize);
@@ -208,6 +229,27 @@ mod tests {
                 assert_eq!(one_by_one, values);
             }
         }
+    }
+
+    #[test]
+    fn texts_may_be_in_several_buffers() {
+        let buffers: [&[u8]; 3] = [&SOURCE[..40], &[], &SOURCE[7..]];
+        let mut prepared = PreparedRows::new(30, 3);
+        for column in 0..2 {
+            prepared.column(column, 0..30, |row| Prepared::text_in(2 * column, row, row % 11));
+        }
+        prepared.column(2, 0..30, |row| Prepared::integer(row as i64 * 1000));
+        let mut serials = SerialTypes::new(3);
+        for row in 0..30 {
+            let mut buf = [0; 200];
+            let mut writer = RecordWriter::new(&mut buf, 200, &mut serials);
+            writer.prepared_row_in(&buffers, prepared.row(row));
+            let text = |buffer: usize| Value::Text(&buffers[buffer][row..row + row % 11]);
+            let values = [text(0), text(2), Value::Integer(row as i64 * 1000)];
+            let at = writer.finish();
+            assert_eq!(buf[at..], record(&values), "row {row}");
+        }
+        assert_eq!(Prepared::text_in(0, 3, 58), Prepared::OTHER);
     }
 
     #[test]

@@ -146,11 +146,37 @@ impl<'a> RecordWriter<'a> {
     /// All values of a record, each of them prepared; the texts are in `source`.
     #[inline(always)]
     pub fn prepared_row(&mut self, source: &[u8], row: PreparedRow<'_>) {
+        self.prepared_row_by(
+            row,
+            #[inline(always)]
+            |writer, value| writer.prepared_content(source, value),
+        );
+    }
+
+    /// All values of a record, each of them prepared; its texts were made by
+    /// [`text_in`](Prepared::text_in) for these buffers.
+    #[inline(always)]
+    pub fn prepared_row_in(&mut self, buffers: &[&[u8]], row: PreparedRow<'_>) {
+        self.prepared_row_by(
+            row,
+            #[inline(always)]
+            |writer, value| match value.text_bounds_in() {
+                Some((buffer, start, end)) => writer.content_within(buffers[buffer], start, end),
+                None => writer.number_content(value),
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn prepared_row_by(
+        &mut self,
+        row: PreparedRow<'_>,
+        mut write: impl FnMut(&mut Self, Prepared),
+    ) {
         let columns = row.contents.len();
         for column in (0..columns).rev() {
-            let value =
-                Prepared { content: row.contents[column], serial_type: row.serial_types[column] };
-            self.prepared_content(source, value);
+            let (content, serial_type) = (row.contents[column], row.serial_types[column]);
+            write(self, Prepared { content, serial_type });
         }
         // Those that do not fit the writer's word, from the last one on.
         let mut left = columns;
@@ -175,9 +201,14 @@ impl<'a> RecordWriter<'a> {
         if let Some((start, end)) = value.text_bounds() {
             self.content_within(source, start, end);
         } else {
-            self.buf[self.at - 8..self.at].copy_from_slice(&value.content.to_be_bytes());
-            self.at -= CONTENT_BYTES[usize::from(value.serial_type)] as usize;
+            self.number_content(value);
         }
+    }
+
+    #[inline(always)]
+    fn number_content(&mut self, value: Prepared) {
+        self.buf[self.at - 8..self.at].copy_from_slice(&value.content.to_be_bytes());
+        self.at -= CONTENT_BYTES[usize::from(value.serial_type)] as usize;
     }
 
     /// An integer, in as few bytes as it takes.

@@ -44,6 +44,9 @@ fn a_file_may_hold_more_than_the_table() {
     load(&folder, "b.db q.csv --schema people.sql --on-error skip").expect_status(1);
     assert_eq!(rows(&folder, "b.db", "SELECT name FROM p"), ["'New'"]);
     refused(&folder, "c.db p.csv --schema none.sql", 3, "cannot read none.sql");
+    let outcome = load_with(&folder, "c.db p.csv --schema", "create table p(name, born, email)");
+    let advice = "--schema takes the name of a file; give the SQL itself with --create";
+    assert!(outcome.expect_status(3).stderr.contains(advice));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use leafpress_format::Value;
+use leafpress_format::{Prepared, PreparedRows, Value};
 
 use super::as_json::excerpt;
 use crate::error::{BadRow, Error, Result};
@@ -149,6 +149,19 @@ impl From<Error> for DecodeHalt {
     }
 }
 
+/// Place of a batch's column among the values that are prepared for records.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnPlan {
+    /// Index of the column in the batch.
+    pub column: usize,
+    /// Index of the column in the records.
+    pub place: usize,
+    /// Value of a NULL.
+    pub null: Prepared,
+    /// Index of the first of the column's buffers among those of all columns.
+    pub first_text: usize,
+}
+
 /// Rows whose values can be had by row and column.
 pub trait RowBatch: Send + Sync + Default {
     /// Number of good rows.
@@ -173,6 +186,21 @@ pub trait RowBatch: Send + Sync + Default {
     fn text_within(&self, _row: usize, _column: usize) -> Option<(&[u8], Range<usize>)> {
         None
     }
+
+    /// Returns true if all values of a column are of the wanted type or NULL, and can be prepared for
+    /// records; adds the buffers with its texts.
+    fn may_prepare<'b>(
+        &'b self,
+        _column: usize,
+        _wanted: SourceType,
+        _texts: &mut Vec<&'b [u8]>,
+    ) -> bool {
+        false
+    }
+
+    /// Prepares a column of some rows, of which the first goes into the first of `into`.
+    #[inline(always)]
+    fn prepare(&self, _plan: ColumnPlan, _rows: Range<usize>, _into: &mut PreparedRows) {}
 
     /// Largest number of bytes of text and blob content that a row may have.
     fn content_bytes(&self, row: usize) -> usize;

@@ -87,6 +87,7 @@ impl KeptReal {
 
 /// Returns the number that a REAL column stores for `value`: SQLite stores whole numbers of up
 /// to six bytes as integers.
+#[inline(always)]
 pub fn stored_real(value: f64) -> Number {
     let integer = value as i64;
     #[expect(clippy::float_cmp, reason = "exactly integral is the question")]

@@ -11,6 +11,8 @@
 //!
 //! `reference.rs` reads, `expected.rs` judges, `case.rs` makes random inputs.
 
+#[cfg(feature = "arrow")]
+mod arrow_oracle;
 mod bad_rows;
 mod case;
 mod csv_oracle;

@@ -2,6 +2,7 @@
 //!
 //! Must never: read or write a row itself, or begin a load whose flags contradict.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -132,8 +133,7 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
         loader = loader.declaration(sql);
     } else if let Some(path) = &table.schema {
         let read = locks::read_to_string(path);
-        let failed = |source| Error::io("read", path, source);
-        loader = loader.declaration(read.map_err(failed)?);
+        loader = loader.declaration(read.map_err(|source| unread_schema(path, source))?);
     }
     Ok(match &table.table {
         Some(name) => loader.table(name),
@@ -142,6 +142,16 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
         None if inputs.iter().any(|input| is_stdin(input)) => loader.table("stdin"),
         None => loader,
     })
+}
+
+fn unread_schema(path: &Path, source: io::Error) -> Error {
+    let error = Error::io("read", path, source);
+    let text = path.to_string_lossy();
+    let is_sql = text.split_whitespace().next().is_some_and(|it| it.eq_ignore_ascii_case("create"));
+    if is_sql && text.contains(' ') {
+        return error.to_do("--schema takes the name of a file; give the SQL itself with --create");
+    }
+    error
 }
 
 fn with_keys(mut loader: Loader, flags: &LoadFlags) -> Loader {

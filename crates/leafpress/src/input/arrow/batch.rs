@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use leafpress_format::Value;
+use leafpress_format::{PreparedRows, Value};
 
 use super::column::Column;
 use super::nested;
-use crate::input::rows::RowBatch;
+use crate::input::rows::{ColumnPlan, RowBatch, SourceType};
 
 /// Rows of an Arrow or Parquet input.
 #[derive(Debug, Default)]
@@ -74,6 +74,20 @@ impl RowBatch for ArrowBatch {
     #[inline(always)]
     fn text_within(&self, row: usize, column: usize) -> Option<(&[u8], Range<usize>)> {
         self.columns[column].text_within(row)
+    }
+
+    fn may_prepare<'b>(
+        &'b self,
+        column: usize,
+        wanted: SourceType,
+        texts: &mut Vec<&'b [u8]>,
+    ) -> bool {
+        self.columns[column].may_prepare(wanted, texts)
+    }
+
+    #[inline(always)]
+    fn prepare(&self, plan: ColumnPlan, rows: Range<usize>, into: &mut PreparedRows) {
+        self.columns[plan.column].prepare(plan, rows, into);
     }
 
     #[inline]

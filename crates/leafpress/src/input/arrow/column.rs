@@ -22,12 +22,14 @@ use arrow_array::{
 };
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
-use leafpress_format::Value;
+use leafpress_format::{Number, Prepared, PreparedRows, Value};
 
 use super::nested;
 use super::text::write_decimal;
 use super::times;
 use super::types::DIGITS_OF_64_BITS;
+use crate::input::rows::{ColumnPlan, SourceType};
+use crate::schema::stored_real;
 
 // A string view: length (4 bytes), then the text itself if it is short, else four of its bytes, the
 // index of a buffer and an offset there (Arrow columnar format, variable-size binary view layout).
@@ -206,6 +208,60 @@ impl Column {
         }
     }
 
+    /// Returns true if the values can be prepared as
+    /// [`RowBatch::may_prepare`](crate::input::rows::RowBatch::may_prepare) says.
+    pub fn may_prepare<'b>(&'b self, wanted: SourceType, texts: &mut Vec<&'b [u8]>) -> bool {
+        match (&self.values, wanted) {
+            (Values::Integer(_), SourceType::Integer) | (Values::Real(_), SourceType::Real) => {}
+            (Values::Text(text), SourceType::Text) => texts.push(text.value_data()),
+            (Values::TextView(text), SourceType::Text) => {
+                texts.push(text.views().inner().as_slice());
+                texts.extend(text.data_buffers().iter().map(|buffer| buffer.as_slice()));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Prepares some rows.
+    #[inline(always)]
+    pub fn prepare(&self, plan: ColumnPlan, rows: Range<usize>, into: &mut PreparedRows) {
+        let first_text = plan.first_text;
+        let nulls = self.nulls.as_ref();
+        let mut filling = Filling { nulls, first: rows.start, plan, into };
+        match &self.values {
+            Values::Integer(integers) => {
+                filling.fill(integers[rows].iter(), |integer| Prepared::integer(*integer));
+            }
+            Values::Real(reals) => {
+                filling.fill(reals[rows].iter(), |real| match stored_real(*real) {
+                    _ if real.is_nan() => plan.null,
+                    Number::Integer(integer) => Prepared::integer(integer),
+                    Number::Real(real) => Prepared::real(real),
+                });
+            }
+            Values::Text(texts) => {
+                let ends = texts.value_offsets()[rows.start..=rows.end].windows(2);
+                filling.fill(ends, |ends| {
+                    Prepared::text_in(first_text, ends[0] as usize, (ends[1] - ends[0]) as usize)
+                });
+            }
+            Values::TextView(texts) => {
+                let views = texts.views()[rows.clone()].iter().zip(rows);
+                filling.fill(views, |(view, row)| {
+                    let length = *view as u32 as usize;
+                    if length <= VIEW_INLINE_BYTES_MAX {
+                        let start = row * VIEW_BYTES + VIEW_LENGTH_BYTES;
+                        return Prepared::text_in(first_text, start, length);
+                    }
+                    let (buffer, start) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
+                    Prepared::text_in(first_text + 1 + buffer, start, length)
+                });
+            }
+            _ => {}
+        }
+    }
+
     /// Adds the bytes of each row's text or blob.
     pub fn add_content_bytes(&self, sums: &mut [usize]) {
         // The length of a NULL may be any number, so columns with NULLs are read value by value.
@@ -228,6 +284,28 @@ impl Column {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Prepared values of a column.
+struct Filling<'f> {
+    nulls: Option<&'f NullBuffer>,
+    /// The first row.
+    first: usize,
+    plan: ColumnPlan,
+    into: &'f mut PreparedRows,
+}
+
+impl Filling<'_> {
+    #[inline(always)]
+    fn fill<T>(&mut self, values: impl Iterator<Item = T>, prepare: impl Fn(T) -> Prepared) {
+        let ColumnPlan { place, null, .. } = self.plan;
+        match self.nulls {
+            None => self.into.column(place, values, prepare),
+            Some(nulls) => self.into.column(place, values.zip(self.first..), |(value, row)| {
+                if nulls.is_null(row) { null } else { prepare(value) }
+            }),
         }
     }
 }

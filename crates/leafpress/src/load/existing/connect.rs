@@ -25,7 +25,7 @@ use crate::words::path_text;
 /// State of the database that every error of this module names.
 pub const UNCHANGED: &str = "the database is as it was";
 /// Steps of SQLite's machine between two looks at the cancel token.
-const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+pub const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 /// Cache size that SQLite gets however little memory is given.
 pub const CACHE_BYTES_MIN: u64 = 2 << 20;
 

@@ -19,6 +19,7 @@ use super::copy::STAGED;
 use super::indexes::{ROWS_MIN, SetAside};
 use super::inspect::{Existing, TextEncoding, no_such_table};
 use super::pages::commit;
+use super::read_ahead::ReadAhead;
 use super::rows::{insert_rows, is_fault_of_a_row};
 use super::staged::{attachable, count_rows, open};
 use super::task::{Outcome, Settings, Staged};
@@ -138,8 +139,7 @@ pub(in crate::load) fn insert(
 ) -> Result<Outcome, InsertHalt> {
     let target = &existing.target;
     let refused = |error| target.refused("insert the rows", error);
-    let takes_long = staged.rows >= ROWS_MIN && target.overlay.is_none();
-    let _write_out = takes_long.then(|| WriteOut::begin(&target.path));
+    let _write_out = takes_long(target, staged).then(|| WriteOut::begin(&target.path));
     let mut connection = target.open_to_insert(settings, staged.file)?;
     let attached = existing.encoding == TextEncoding::Utf8;
     if attached {
@@ -166,6 +166,11 @@ pub(in crate::load) fn insert(
     }
     outcome.stages = steps.stages;
     Ok(outcome)
+}
+
+/// Returns true if the insert is worth threads beside it.
+fn takes_long(target: &Target, staged: &Staged<'_>) -> bool {
+    staged.rows >= ROWS_MIN && target.overlay.is_none()
 }
 
 fn read_declaration(
@@ -458,6 +463,7 @@ impl<'i> Insert<'i> {
         let verb = self.verb();
         let sql = format!("{verb} INTO main.{name}({columns}) {select}{on_conflict}");
         let refused = |error| self.target.refused("insert the rows", error);
+        let _ahead = self.read_ahead().map_err(refused)?;
         let mut statement = self.transaction.prepare(&sql).map_err(refused)?;
         match statement.execute([]) {
             Ok(rows) => Ok(rows as u64),
@@ -466,6 +472,42 @@ impl<'i> Insert<'i> {
             }
             Err(error) => Err(refused(error).into()),
         }
+    }
+
+    fn read_ahead(&self) -> rusqlite::Result<Option<ReadAhead>> {
+        let has_rows = self.mode != InsertMode::Replace && takes_long(self.target, self.staged);
+        let Some(query) = self.look_up().filter(|_| has_rows) else { return Ok(None) };
+        let page_bytes: u32 = ask(self.transaction, "PRAGMA main.page_size")?;
+        Ok(ReadAhead::begin(self.target, self.staged, page_bytes, query))
+    }
+
+    /// Query that looks up the keys of the staged rows, in their order, in the B-tree that the insert
+    /// searches; none if that is not all that the insert reads.
+    pub(super) fn look_up(&self) -> Option<String> {
+        if !self.is_in_order() {
+            return None;
+        }
+        // Without the plus the staged column's affinity could keep SQLite from using the index.
+        let equal = |column: &str| {
+            let column = quote_identifier(column);
+            format!("there.{column} = +new.{column}")
+        };
+        let equal = match order_of(&self.declared, self.columns, self.mode) {
+            BestOrder::Rowid(column) => vec![equal(&column)],
+            BestOrder::Columns(columns) => columns
+                .iter()
+                .map(|it| {
+                    format!("{} COLLATE {}", equal(&it.name), quote_identifier(&it.collation))
+                })
+                .collect(),
+            BestOrder::Any => return None,
+        };
+        Some(format!(
+            "SELECT count(*) FROM {STAGED}.{} AS new CROSS JOIN main.{} AS there ON {}",
+            quote_identifier(self.staged.table),
+            quote_identifier(&self.declared.name),
+            equal.join(" AND ")
+        ))
     }
 
     /// With OR FAIL SQLite need not keep a copy of each page for undoing this

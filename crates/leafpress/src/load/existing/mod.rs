@@ -10,7 +10,8 @@
 //!             or, where SQLite refuses a row, one by one (`one_by_one.rs`)
 //! ```
 //!
-//! During an insert the disk writes what is in the page cache (`write_out.rs`).
+//! During an insert the disk writes what is in the page cache (`write_out.rs`), and another thread reads
+//! the pages to be changed before the insert comes to them (`read_ahead.rs`).
 //!
 //! A dry run does the same on an overlay, which keeps all changes (`overlay.rs`).
 //!
@@ -39,6 +40,7 @@ mod one_by_one;
 mod orphan;
 mod overlay;
 mod pages;
+mod read_ahead;
 mod references;
 mod rows;
 mod staged;

@@ -1,11 +1,12 @@
 //! Work of passes over typed rows: encoding, and the survey of types.
 
-use leafpress_format::{FormatError, NumberText, PageRange};
+use leafpress_format::{FormatError, NumberText, PageRange, PreparedRow};
 
+use crate::cpu::with_wide_instructions;
 use crate::input::rows::RowBatch;
 use crate::load::passes::frame::{Halt, Rows, Work};
 use crate::load::tree::{AddHalt, Build, Encoder, Joined};
-use crate::load::values::typed::{TypedEvidence, TypedRules, TypedWritten};
+use crate::load::values::typed::{TypedEvidence, TypedRules, TypedStripe, TypedWritten};
 
 /// Work of a pass that encodes rows.
 pub struct EncodeBatches<'p, 'b> {
@@ -17,16 +18,57 @@ pub struct EncodeBatches<'p, 'b> {
 }
 
 impl<'b> EncodeBatches<'_, 'b> {
+    /// Calls `take` for each row, with its sequence, and with its values if they are prepared.
+    #[inline(always)]
+    fn each_row<B: RowBatch>(
+        &self,
+        rows: &Rows<'_, B>,
+        mut take: impl FnMut(Place, Option<Whole<'_>>) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        let mut stripe = TypedStripe::new(self.rules, rows.piece);
+        with_wide_instructions(
+            #[inline(always)]
+            || {
+                for (sequence, row) in (rows.before..).zip(rows.places()) {
+                    take(Place { sequence, row }, stripe.whole_row(row))?;
+                }
+                Ok(())
+            },
+        )
+    }
+
     /// Presses one row into a leaf.
     #[inline(always)]
     fn press<B: RowBatch>(
         &self,
         rows: &Rows<'_, B>,
-        row: usize,
-        sequence: u64,
+        place: Place,
+        values: Option<Whole<'_>>,
+        made: &mut (Encoder<'b>, NumberText),
+    ) -> Result<(), Halt> {
+        let Some((texts, values)) = values else { return self.press_by_rules(rows, place, made) };
+        let rowid = self.rowid(rows, place)?;
+        let bytes_max = self.rules.record_bytes_max(rows.piece, place.row);
+        let pushed = made.0.leaves.push(
+            rowid,
+            bytes_max,
+            #[inline(always)]
+            |record| record.prepared_row_in(texts, values),
+        );
+        pushed.map_err(|error| not_pressed(rows, place, &error))
+    }
+
+    /// Presses a row of which not all values are prepared. By a call: it leaves the loop over rows
+    /// small.
+    #[inline(never)]
+    fn press_by_rules<B: RowBatch>(
+        &self,
+        rows: &Rows<'_, B>,
+        place: Place,
         (encoder, number): &mut (Encoder<'b>, NumberText),
     ) -> Result<(), Halt> {
-        let rowid = self.rowid(rows, row, sequence)?;
+        let rowid = self.rowid(rows, place)?;
+        let Place { sequence, row } = place;
         let mut written = TypedWritten::Whole;
         let pushed = encoder.leaves.push(
             rowid,
@@ -35,24 +77,23 @@ impl<'b> EncodeBatches<'_, 'b> {
             |record| written = self.rules.write(rows.piece, row, sequence, record, number),
         );
         self.whole(written, rows, row)?;
-        pushed.map_err(|error| match error {
-            FormatError::NotAscending { .. } => Halt::Unsorted,
-            error => bad(rows, row, error.to_string()),
-        })
+        pushed.map_err(|error| not_pressed(rows, place, &error))
     }
 
     /// Encodes one row and passes it on to all of its B-trees.
     fn encode<B: RowBatch>(
         &self,
         rows: &Rows<'_, B>,
-        row: usize,
-        sequence: u64,
+        place: Place,
+        values: Option<Whole<'_>>,
         (encoder, number): &mut (Encoder<'b>, NumberText),
     ) -> Result<(), Halt> {
-        let rowid = self.rowid(rows, row, sequence)?;
+        let rowid = self.rowid(rows, place)?;
+        let Place { sequence, row } = place;
         let mut written = TypedWritten::Whole;
-        encoder.encode(self.rules.record_bytes_max(rows.piece, row), |record| {
-            written = self.rules.write(rows.piece, row, sequence, record, number);
+        encoder.encode(self.rules.record_bytes_max(rows.piece, row), |record| match values {
+            Some((texts, values)) => record.prepared_row_in(texts, values),
+            None => written = self.rules.write(rows.piece, row, sequence, record, number),
         });
         self.whole(written, rows, row)?;
         encoder.add(sequence, rowid).map_err(|halt| match halt {
@@ -66,8 +107,7 @@ impl<'b> EncodeBatches<'_, 'b> {
     fn rowid<B: RowBatch>(
         &self,
         rows: &Rows<'_, B>,
-        row: usize,
-        sequence: u64,
+        Place { sequence, row }: Place,
     ) -> Result<i64, Halt> {
         match self.rules.rowid(rows.piece, row) {
             Ok(rowid) => Ok(rowid.unwrap_or_else(|| self.build.rowid(sequence))),
@@ -96,6 +136,25 @@ impl<'b> EncodeBatches<'_, 'b> {
     }
 }
 
+/// Place of a row in its batch, and its ordinal among the good rows of all.
+#[derive(Clone, Copy)]
+struct Place {
+    sequence: u64,
+    row: usize,
+}
+
+/// All values of a row, prepared, and the buffers with its texts.
+type Whole<'w> = (&'w [&'w [u8]], PreparedRow<'w>);
+
+/// Halt for a row that was not pressed.
+#[cold]
+fn not_pressed<B: RowBatch>(rows: &Rows<'_, B>, place: Place, error: &FormatError) -> Halt {
+    match error {
+        FormatError::NotAscending { .. } => Halt::Unsorted,
+        error => bad(rows, place.row, error.to_string()),
+    }
+}
+
 /// Halt for a row that cannot be stored.
 #[cold]
 fn bad<B: RowBatch>(rows: &Rows<'_, B>, row: usize, reason: String) -> Halt {
@@ -115,13 +174,13 @@ impl<'b, B: RowBatch> Work<B> for EncodeBatches<'_, 'b> {
         made.0.clear();
         // With both ways in one loop, the record would not be kept in registers.
         if made.0.is_plain() {
-            for (sequence, row) in (rows.before..).zip(rows.places()) {
-                self.press(rows, row, sequence, made)?;
-            }
+            self.each_row(
+                rows,
+                #[inline(always)]
+                |place, values| self.press(rows, place, values, made),
+            )?;
         } else {
-            for (sequence, row) in (rows.before..).zip(rows.places()) {
-                self.encode(rows, row, sequence, made)?;
-            }
+            self.each_row(rows, |place, values| self.encode(rows, place, values, made))?;
         }
         made.0.close();
         Ok(())

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::load::existing::insert::Insert;
 
 /// Keys 1 to 300 are there; the staged rows have 201 to 500.
 const KEYED: [&str; 4] = [
@@ -383,4 +384,70 @@ fn large_inserts_build_indexes_anew() {
     let error = place.expect_refused(&["k", "v"], InsertMode::Append);
     assert!(matches!(error.kind(), ErrorKind::Constraint { row: Some(1), .. }), "{error}");
     assert_eq!(declarations(&open(&place.database), "t").len(), 4);
+}
+
+/// Tables whose rows come in the order of the one B-tree that an insert searches, and the number of
+/// staged rows whose key is there.
+const ORDERED: [(&str, i64); 8] = [
+    ("CREATE TABLE t(k INTEGER PRIMARY KEY, v, w)", 100),
+    ("CREATE TABLE t(k TEXT PRIMARY KEY, v, w)", 100),
+    ("CREATE TABLE t(k REAL PRIMARY KEY, v, w) WITHOUT ROWID", 100),
+    ("CREATE TABLE t(k BLOB PRIMARY KEY, v, w) WITHOUT ROWID", 100),
+    ("CREATE TABLE t(k TEXT, v, w); CREATE UNIQUE INDEX t_k ON t(k COLLATE NOCASE)", 100),
+    ("CREATE TABLE t(k, v TEXT COLLATE NOCASE, w); CREATE INDEX t_v ON t(v COLLATE BINARY)", 0),
+    ("CREATE TABLE t(k TEXT, v, w, PRIMARY KEY(v DESC, k)) WITHOUT ROWID", 0),
+    ("CREATE TABLE t(k INT, v, w, UNIQUE(v COLLATE NOCASE, k DESC))", 0),
+];
+
+#[test]
+fn reading_ahead_searches_the_b_tree_of_the_insert() {
+    for kinds in ["(k, v)", "(k INTEGER, v TEXT)", "(k TEXT, v INTEGER)", "(k REAL, v BLOB)"] {
+        for (table, there) in ORDERED {
+            let stage = STAGE.replace("(k, v)", kinds);
+            let place = Place::new(&format!("{table} {FILL}")).stage(&stage);
+            let target = inspect(&place.database, WAIT).unwrap().target;
+            let (staged, settings) = (place.staged("s"), settings());
+            let mut connection = target.open_to_insert(&settings, staged.file).unwrap();
+            let attach = format!("ATTACH ?1 AS {}", copy::STAGED);
+            connection.execute(&attach, [staged::attachable(&staged)]).unwrap();
+            let transaction = target.begin(&mut connection).unwrap();
+            let columns = columns(&["k", "v"]);
+            let into = Into { table: "t", columns: &columns, mode: InsertMode::Append };
+            let insert = Insert::new(&transaction, &target, &staged, &into, true, &settings);
+            let query = insert.unwrap().look_up().unwrap();
+
+            let mut plan = transaction.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+            let steps = plan.query_map([], |row| row.get::<_, String>("detail")).unwrap();
+            let steps: Vec<String> = steps.map(|step| step.unwrap()).collect();
+            assert!(steps[0].starts_with("SCAN new"), "{table} {kinds}: {steps:?}");
+            assert!(steps[1].starts_with("SEARCH there"), "{table} {kinds}: {steps:?}");
+            // SQLite compares texts without affinity with numbers as they are.
+            if kinds == "(k, v)" {
+                assert_eq!(ask::<i64>(&transaction, &query), there, "{table} {kinds}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_go_in_beside_a_thread_that_reads_ahead() {
+    let stage = "CREATE TABLE s(k PRIMARY KEY, v) WITHOUT ROWID;
+        INSERT INTO s SELECT value * 7 % 60013, 'new' FROM series(20000)";
+    for setup in ["PRAGMA journal_mode=WAL", "PRAGMA journal_mode=DELETE"] {
+        for table in ["k PRIMARY KEY, v) WITHOUT ROWID", "k INTEGER PRIMARY KEY, v)"] {
+            let fill = "INSERT INTO t SELECT value + 70000, 'old' FROM series(20000)";
+            let place = Place::new(&format!("{setup}; CREATE TABLE t({table}; {fill};"));
+            let place = place.stage(stage);
+            let existing = inspect(&place.database, WAIT).unwrap();
+            let columns = columns(&["k", "v"]);
+            let into = Into { table: "t", columns: &columns, mode: InsertMode::Append };
+            let outcome = insert(&existing, &place.staged("s"), &into, true, &settings()).unwrap();
+            assert_eq!(outcome.rows_inserted, 20_000);
+            assert_sound(&place.database);
+            let counted = "SELECT count(*) || ' ' || sum(k) || ' ' || sum(v = 'new') FROM t";
+            let expected: i64 = (1..=20_000).map(|value| value * 7 % 60_013 + value + 70_000).sum();
+            let found: String = ask(&open(&place.database), counted);
+            assert_eq!(found, format!("40000 {expected} 20000"));
+        }
+    }
 }

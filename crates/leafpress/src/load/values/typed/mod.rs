@@ -9,6 +9,7 @@
 //! `fields` is the counterpart for inputs of text.
 
 mod evidence;
+mod stripe;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use leafpress_format::{
 };
 
 pub use self::evidence::TypedEvidence;
+pub use self::stripe::TypedStripe;
 
 use super::demands::Demands;
 use super::fields::{

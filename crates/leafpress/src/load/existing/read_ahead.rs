@@ -1,0 +1,83 @@
+//! Reads the pages that an insert will change, before the insert comes to them.
+//!
+//! An insert waits for each page that only the disk has, and copies it. A thread of its own, on
+//! another core, looks up the keys of the new rows in the same order, and so has the disk read the
+//! pages and the system hold them.
+//!
+//! Must never: take a lock, or use a value that it read. It reads while the insert writes, so it may
+//! see half of a change; any error ends it.
+
+use std::thread::JoinHandle;
+
+use rusqlite::OpenFlags;
+
+use super::connect::{CACHE_BYTES_MIN, STEPS_BETWEEN_LOOKS, Target, ask};
+use super::copy::STAGED;
+use super::staged::attachable;
+use super::task::Staged;
+use crate::connect;
+use crate::load::memory::total_bytes;
+use crate::load::options::CancelToken;
+use crate::verify::uri;
+
+/// Looks up keys in a database ahead of an insert, until it is dropped.
+#[derive(Debug)]
+pub struct ReadAhead {
+    stop: CancelToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ReadAhead {
+    /// Begins with a query that looks up the keys of the staged rows in their order.
+    ///
+    /// None where the insert reads for itself as well: there is one core, or the pages could be more
+    /// than the system keeps in memory until the insert comes to them.
+    pub fn begin(
+        target: &Target,
+        staged: &Staged<'_>,
+        page_bytes: u32,
+        query: String,
+    ) -> Option<Self> {
+        let database_bytes = std::fs::metadata(&target.path).ok()?.len();
+        let read_bytes = database_bytes.min(staged.rows.saturating_mul(page_bytes.into()));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if cores == 1 || read_bytes > total_bytes()? as u64 / 4 {
+            return None;
+        }
+        let stop = CancelToken::new();
+        let database = uri(&target.path, "mode=ro&immutable=1");
+        let (attached, stopped) = (attachable(staged), stop.clone());
+        // The insert reads what an error leaves out.
+        let work = move || drop(look_up(&database, &attached, &query, stopped));
+        let named = std::thread::Builder::new().name("leafpress-read-ahead".to_owned());
+        Some(Self { stop, thread: Some(named.spawn(work).ok()?) })
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn look_up(
+    database: &str,
+    attached: &str,
+    query: &str,
+    stopped: CancelToken,
+) -> rusqlite::Result<i64> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = connect::open(database, flags)?;
+    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || stopped.is_cancelled()))?;
+    let cache_kib = CACHE_BYTES_MIN / 1024;
+    connection.execute_batch(&format!(
+        "PRAGMA cell_size_check=ON; PRAGMA automatic_index=OFF; PRAGMA cache_size=-{cache_kib}"
+    ))?;
+    connection.execute(&format!("ATTACH ?1 AS {STAGED}"), [attached])?;
+    ask(&connection, query)
+}

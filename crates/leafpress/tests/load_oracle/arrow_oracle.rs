@@ -1,0 +1,192 @@
+//! Record batches of Arrow, with NULLs, against INSERTs of the same values into the table that the
+//! loader declares for them.
+//!
+//! The columns of a batch are prepared before its rows are written, by their types; so each type has
+//! all kinds of its values here, in batches of more rows than are prepared together.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BinaryArray, Float64Array, Int32Array, Int64Array, LargeStringArray, RecordBatch,
+    RecordBatchIterator, StringArray, StringViewArray,
+};
+use leafpress::load::{ColumnType, Loader};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rusqlite::types::ToSql;
+use rusqlite::{Connection, params_from_iter};
+use tempfile::tempdir;
+
+use crate::expected::{assert_same_rows, type_name};
+use crate::rows_oracle::Owned;
+
+/// Type of an array.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Int32,
+    Int64,
+    Float64,
+    Text,
+    LargeText,
+    TextView,
+    Binary,
+}
+
+const KINDS: [Kind; 7] = [
+    Kind::Int32,
+    Kind::Int64,
+    Kind::Float64,
+    Kind::Text,
+    Kind::LargeText,
+    Kind::TextView,
+    Kind::Binary,
+];
+
+impl Kind {
+    fn value(self) -> BoxedStrategy<Owned> {
+        let reals = vec![f64::NAN, -0.0, 0.0, f64::INFINITY, 1e15, 140_737_488_355_328.0, 5e-324];
+        match self {
+            Self::Int32 => any::<i32>().prop_map(|it| Owned::Integer(it.into())).boxed(),
+            Self::Int64 => prop_oneof![
+                any::<i64>(),
+                (0..63_u32, -2..3_i64).prop_map(|(bits, near)| (1_i64 << bits).wrapping_add(near)),
+                -300..300_i64,
+            ]
+            .prop_map(Owned::Integer)
+            .boxed(),
+            Self::Float64 => prop_oneof![
+                any::<f64>(),
+                (-1000..1000_i32).prop_map(f64::from),
+                prop::sample::select(reals),
+            ]
+            .prop_map(Owned::Real)
+            .boxed(),
+            Self::Text | Self::LargeText | Self::TextView => prop_oneof![
+                "[a-z]{0,16}",
+                ".{0,9}",
+                // Around the longest whose serial type is one byte, and longer than a page.
+                (54..62_usize).prop_map(|len| "x".repeat(len)),
+                (4000..9000_usize).prop_map(|len| "\u{e9}".repeat(len)),
+            ]
+            .prop_map(Owned::Text)
+            .boxed(),
+            Self::Binary => vec(any::<u8>(), 0..70).prop_map(Owned::Blob).boxed(),
+        }
+    }
+
+    /// Types that hold all values.
+    fn declared(self) -> Vec<Option<ColumnType>> {
+        match self {
+            Self::Int32 | Self::Int64 => {
+                vec![None, Some(ColumnType::Integer), Some(ColumnType::Text)]
+            }
+            Self::Float64 => vec![None, Some(ColumnType::Real), Some(ColumnType::Text)],
+            Self::Text | Self::LargeText | Self::TextView => vec![None, Some(ColumnType::Text)],
+            Self::Binary => vec![None, Some(ColumnType::Blob)],
+        }
+    }
+
+    fn array(self, values: &[&Owned]) -> ArrayRef {
+        let integers =
+            || values.iter().map(|it| if let Owned::Integer(it) = it { Some(*it) } else { None });
+        let texts = || {
+            values.iter().map(|it| if let Owned::Text(it) = it { Some(it.as_str()) } else { None })
+        };
+        match self {
+            Self::Int32 => {
+                Arc::new(integers().map(|it| it.map(|it| it as i32)).collect::<Int32Array>())
+            }
+            Self::Int64 => Arc::new(integers().collect::<Int64Array>()),
+            Self::Float64 => {
+                let reals =
+                    values.iter().map(|it| if let Owned::Real(it) = it { Some(*it) } else { None });
+                Arc::new(reals.collect::<Float64Array>())
+            }
+            Self::Text => Arc::new(texts().collect::<StringArray>()),
+            Self::LargeText => Arc::new(texts().collect::<LargeStringArray>()),
+            Self::TextView => Arc::new(texts().collect::<StringViewArray>()),
+            Self::Binary => {
+                let blobs = values
+                    .iter()
+                    .map(|it| if let Owned::Blob(it) = it { Some(it.as_slice()) } else { None });
+                Arc::new(blobs.collect::<BinaryArray>())
+            }
+        }
+    }
+}
+
+/// Columns with their declared types, and rows.
+type Table = (Vec<(Kind, Option<ColumnType>)>, Vec<Vec<Owned>>);
+
+fn table() -> impl Strategy<Value = Table> {
+    let column =
+        (prop::sample::select(KINDS.to_vec()), any::<bool>()).prop_flat_map(|(kind, has_nulls)| {
+            (Just(kind), prop::sample::select(kind.declared()), Just(has_nulls))
+        });
+    vec(column, 1..12).prop_flat_map(|columns| {
+        let value = |&(kind, _, has_nulls): &(Kind, _, bool)| {
+            let nulls = if has_nulls { 1 } else { 0 };
+            prop_oneof![nulls => Just(Owned::Null), 4 => kind.value()].boxed()
+        };
+        let row: Vec<_> = columns.iter().map(value).collect();
+        let columns = columns.into_iter().map(|(kind, declared, _)| (kind, declared)).collect();
+        (Just(columns), vec(row, 1..150))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(120) })]
+
+    #[test]
+    fn record_batches_are_stored_as_sqlite_stores_their_values(
+        (columns, rows) in table(),
+        skipped in 0..3_usize,
+        has_key: bool,
+    ) {
+        let array = |(column, (kind, _)): (usize, &(Kind, Option<ColumnType>))| {
+            let values: Vec<&Owned> = rows.iter().map(|row| &row[column]).collect();
+            (format!("c{column}"), kind.array(&values), true)
+        };
+        let arrays = columns.iter().enumerate().map(array);
+        let batch = RecordBatch::try_from_iter_with_nullable(arrays).unwrap();
+        // A slice, whose arrays begin within their buffers.
+        let skipped = skipped.min(rows.len());
+        let batch = batch.slice(skipped, rows.len() - skipped);
+        let rows = &rows[skipped..];
+
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let mut loader = Loader::new(&path).threads(2);
+        for (column, (_, declared)) in columns.iter().enumerate() {
+            if let Some(declared) = declared {
+                loader = loader.column_type(format!("c{column}"), *declared);
+            }
+        }
+        // Rows of a table with an index take another way than those of one without.
+        if has_key {
+            loader = loader.index("c0");
+        }
+        let schema = batch.schema();
+        let report = loader
+            .load_record_batches("t", RecordBatchIterator::new([Ok(batch)], schema))
+            .unwrap();
+        prop_assert_eq!(report.rows_loaded, rows.len() as u64);
+        for (column, (_, declared)) in report.columns.iter().zip(&columns) {
+            if let Some(declared) = declared {
+                prop_assert_eq!(&column.declared_type, type_name(*declared));
+            }
+        }
+
+        let expected = Connection::open_in_memory().unwrap();
+        expected.execute_batch(&format!("{}; BEGIN", report.create_sql)).unwrap();
+        let insert = format!("INSERT INTO t VALUES ({})", vec!["?"; columns.len()].join(","));
+        let mut insert = expected.prepare(&insert).unwrap();
+        for row in rows {
+            insert.execute(params_from_iter(row.iter().map(|it| it as &dyn ToSql))).unwrap();
+        }
+        let pressed = Connection::open(&path).unwrap();
+        let check: String = pressed.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        prop_assert_eq!(check, "ok");
+        assert_same_rows(&expected, &pressed, columns.len());
+    }
+}
