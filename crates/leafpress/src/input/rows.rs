@@ -150,6 +150,7 @@ impl From<Error> for DecodeHalt {
 }
 
 /// Place of a batch's column among the values that are prepared for records.
+#[cfg_attr(not(feature = "arrow"), expect(dead_code, reason = "only Arrow prepares columns"))]
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnPlan {
     /// Index of the column in the batch.

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, Float64Array, Int32Array, Int64Array, LargeStringArray, RecordBatch,
-    RecordBatchIterator, StringArray, StringViewArray,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Float64Array, Int32Array, Int64Array,
+    LargeStringArray, RecordBatch, RecordBatchIterator, StringArray, StringViewArray,
 };
 use leafpress::load::{ColumnType, Loader};
 use proptest::collection::vec;
@@ -30,9 +30,11 @@ enum Kind {
     LargeText,
     TextView,
     Binary,
+    Boolean,
+    Date,
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 9] = [
     Kind::Int32,
     Kind::Int64,
     Kind::Float64,
@@ -40,7 +42,23 @@ const KINDS: [Kind; 7] = [
     Kind::LargeText,
     Kind::TextView,
     Kind::Binary,
+    Kind::Boolean,
+    Kind::Date,
 ];
+
+/// Days of the dates whose texts are the values of [`Kind::Date`]: the first of each month from 1970 on.
+fn days(text: &str) -> i32 {
+    let mut numbers = text.split('-').map(|part| part.parse::<i32>().unwrap());
+    let (year, month) = (numbers.next().unwrap(), numbers.next().unwrap());
+    let is_leap = |year: i32| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let of_month = |month: i32| match month {
+        2 => 28 + i32::from(is_leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    let years: i32 = (1970..year).map(|year| 365 + i32::from(is_leap(year))).sum();
+    years + (1..month).map(of_month).sum::<i32>()
+}
 
 impl Kind {
     fn value(self) -> BoxedStrategy<Owned> {
@@ -70,6 +88,10 @@ impl Kind {
             ]
             .prop_map(Owned::Text)
             .boxed(),
+            Self::Boolean => any::<bool>().prop_map(|it| Owned::Integer(it.into())).boxed(),
+            Self::Date => (1970..2100, 1..13)
+                .prop_map(|(year, month)| Owned::Text(format!("{year}-{month:02}-01")))
+                .boxed(),
             Self::Binary => vec(any::<u8>(), 0..70).prop_map(Owned::Blob).boxed(),
         }
     }
@@ -81,7 +103,10 @@ impl Kind {
                 vec![None, Some(ColumnType::Integer), Some(ColumnType::Text)]
             }
             Self::Float64 => vec![None, Some(ColumnType::Real), Some(ColumnType::Text)],
-            Self::Text | Self::LargeText | Self::TextView => vec![None, Some(ColumnType::Text)],
+            Self::Boolean => vec![None, Some(ColumnType::Integer)],
+            Self::Text | Self::LargeText | Self::TextView | Self::Date => {
+                vec![None, Some(ColumnType::Text)]
+            }
             Self::Binary => vec![None, Some(ColumnType::Blob)],
         }
     }
@@ -104,6 +129,10 @@ impl Kind {
             }
             Self::Text => Arc::new(texts().collect::<StringArray>()),
             Self::LargeText => Arc::new(texts().collect::<LargeStringArray>()),
+            Self::Boolean => {
+                Arc::new(integers().map(|it| it.map(|it| it != 0)).collect::<BooleanArray>())
+            }
+            Self::Date => Arc::new(texts().map(|it| it.map(days)).collect::<Date32Array>()),
             Self::TextView => Arc::new(texts().collect::<StringViewArray>()),
             Self::Binary => {
                 let blobs = values
@@ -125,7 +154,7 @@ fn table() -> impl Strategy<Value = Table> {
         });
     vec(column, 1..12).prop_flat_map(|columns| {
         let value = |&(kind, _, has_nulls): &(Kind, _, bool)| {
-            let nulls = if has_nulls { 1 } else { 0 };
+            let nulls = u32::from(has_nulls);
             prop_oneof![nulls => Just(Owned::Null), 4 => kind.value()].boxed()
         };
         let row: Vec<_> = columns.iter().map(value).collect();

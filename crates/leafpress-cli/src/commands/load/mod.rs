@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leafpress::Error;
 use leafpress::load::{CancelToken, DryRun, IntoTable, Loader, Report};
 use leafpress::vfs::locks;
+use leafpress::{Error, path_text};
 
 use self::check::check;
 use crate::exit::Status;
@@ -146,7 +146,7 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
 
 fn unread_schema(path: &Path, source: io::Error) -> Error {
     let error = Error::io("read", path, source);
-    let text = path.to_string_lossy();
+    let text = path_text(path);
     let is_sql = text.split_whitespace().next().is_some_and(|it| it.eq_ignore_ascii_case("create"));
     if is_sql && text.contains(' ') {
         return error.to_do("--schema takes the name of a file; give the SQL itself with --create");

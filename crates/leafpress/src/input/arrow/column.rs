@@ -20,7 +20,7 @@ use arrow_array::{
     Array, ArrayRef, ArrowNativeTypeOp, BinaryArray, BinaryViewArray, FixedSizeBinaryArray,
     LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,
 };
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use leafpress_format::{Number, Prepared, PreparedRows, Value};
 
@@ -211,16 +211,21 @@ impl Column {
     /// Returns true if the values can be prepared as
     /// [`RowBatch::may_prepare`](crate::input::rows::RowBatch::may_prepare) says.
     pub fn may_prepare<'b>(&'b self, wanted: SourceType, texts: &mut Vec<&'b [u8]>) -> bool {
-        match (&self.values, wanted) {
-            (Values::Integer(_), SourceType::Integer) | (Values::Real(_), SourceType::Real) => {}
-            (Values::Text(text), SourceType::Text) => texts.push(text.value_data()),
+        let text = match (&self.values, wanted) {
+            (Values::Integer(_) | Values::Boolean(_), SourceType::Integer)
+            | (Values::Real(_), SourceType::Real) => return true,
             (Values::TextView(text), SourceType::Text) => {
                 texts.push(text.views().inner().as_slice());
-                texts.extend(text.data_buffers().iter().map(|buffer| buffer.as_slice()));
+                texts.extend(text.data_buffers().iter().map(Buffer::as_slice));
+                return true;
             }
+            (Values::Text(text), SourceType::Text) => text.value_data(),
+            (Values::LargeText(text), SourceType::Text) => text.value_data(),
+            (Values::Written(written, _), SourceType::Text) => &written.bytes,
             _ => return false,
-        }
-        true
+        };
+        texts.push(text);
+        u32::try_from(text.len()).is_ok()
     }
 
     /// Prepares some rows.
@@ -229,6 +234,7 @@ impl Column {
         let first_text = plan.first_text;
         let nulls = self.nulls.as_ref();
         let mut filling = Filling { nulls, first: rows.start, plan, into };
+        let text = |start: usize, end: usize| Prepared::text_in(first_text, start, end - start);
         match &self.values {
             Values::Integer(integers) => {
                 filling.fill(integers[rows].iter(), |integer| Prepared::integer(*integer));
@@ -240,11 +246,22 @@ impl Column {
                     Number::Real(real) => Prepared::real(real),
                 });
             }
+            Values::Boolean(bits) => {
+                filling.fill(rows, |row| Prepared::integer(i64::from(bits.value(row))));
+            }
             Values::Text(texts) => {
                 let ends = texts.value_offsets()[rows.start..=rows.end].windows(2);
-                filling.fill(ends, |ends| {
-                    Prepared::text_in(first_text, ends[0] as usize, (ends[1] - ends[0]) as usize)
-                });
+                filling.fill(ends, |ends| text(ends[0] as usize, ends[1] as usize));
+            }
+            Values::LargeText(texts) => {
+                let ends = texts.value_offsets()[rows.start..=rows.end].windows(2);
+                filling.fill(ends, |ends| text(ends[0] as usize, ends[1] as usize));
+            }
+            Values::Written(written, _) => {
+                let start = rows.start.checked_sub(1).map_or(0, |row| written.ends[row]);
+                let ends = &written.ends[rows];
+                let starts = std::iter::once(&start).chain(ends);
+                filling.fill(starts.zip(ends), |(start, end)| text(*start, *end));
             }
             Values::TextView(texts) => {
                 let views = texts.views()[rows.clone()].iter().zip(rows);
