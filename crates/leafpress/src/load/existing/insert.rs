@@ -477,6 +477,10 @@ impl<'i> Insert<'i> {
     fn read_ahead(&self) -> rusqlite::Result<Option<ReadAhead>> {
         let has_rows = self.mode != InsertMode::Replace && takes_long(self.target, self.staged);
         let Some(query) = self.look_up().filter(|_| has_rows) else { return Ok(None) };
+        let journal_mode: String = ask(self.transaction, "PRAGMA main.journal_mode")?;
+        if journal_mode != "wal" {
+            return Ok(None);
+        }
         let page_bytes: u32 = ask(self.transaction, "PRAGMA main.page_size")?;
         Ok(ReadAhead::begin(self.target, self.staged, page_bytes, query))
     }

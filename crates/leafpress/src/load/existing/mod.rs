@@ -10,8 +10,8 @@
 //!             or, where SQLite refuses a row, one by one (`one_by_one.rs`)
 //! ```
 //!
-//! During an insert the disk writes what is in the page cache (`write_out.rs`), and another thread reads
-//! the pages to be changed before the insert comes to them (`read_ahead.rs`).
+//! During an insert the disk writes what is in the page cache (`write_out.rs`), and in WAL mode another
+//! thread reads the pages to be changed before the insert comes to them (`read_ahead.rs`).
 //!
 //! A dry run does the same on an overlay, which keeps all changes (`overlay.rs`).
 //!

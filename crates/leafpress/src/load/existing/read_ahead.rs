@@ -2,10 +2,10 @@
 //!
 //! An insert waits for each page that only the disk has, and copies it. A thread of its own, on
 //! another core, looks up the keys of the new rows in the same order, and so has the disk read the
-//! pages and the system hold them.
+//! pages and the system hold them. It reads the state before the insert, as any reader of a database
+//! in WAL mode; with a rollback journal a reader would lock the insert out.
 //!
-//! Must never: take a lock, or use a value that it read. It reads while the insert writes, so it may
-//! see half of a change; any error ends it.
+//! Must never: last longer than the insert. A checkpoint waits for readers.
 
 use std::thread::JoinHandle;
 
@@ -28,10 +28,11 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Begins with a query that looks up the keys of the staged rows in their order.
+    /// Begins with a query that looks up the keys of the staged rows in their order, in a database in
+    /// WAL mode.
     ///
-    /// None where the insert reads for itself as well: there is one core, or the pages could be more
-    /// than the system keeps in memory until the insert comes to them.
+    /// None where the insert does as well without: there is one core, or the pages could be more than
+    /// the system keeps in memory until the insert comes to them.
     pub fn begin(
         target: &Target,
         staged: &Staged<'_>,
@@ -45,7 +46,7 @@ impl ReadAhead {
             return None;
         }
         let stop = CancelToken::new();
-        let database = uri(&target.path, "mode=ro&immutable=1");
+        let database = uri(&target.path, "mode=ro");
         let (attached, stopped) = (attachable(staged), stop.clone());
         // The insert reads what an error leaves out.
         let work = move || drop(look_up(&database, &attached, &query, stopped));
