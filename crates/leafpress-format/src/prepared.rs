@@ -4,6 +4,7 @@
 //! It then has the values in this form, and [`RecordWriter`](crate::RecordWriter) puts them into a record
 //! with little work.
 
+use crate::number::Number;
 use crate::serial_type::{self, of_integer};
 use crate::value::Value;
 
@@ -13,6 +14,9 @@ const OTHER: u8 = 0xff;
 const NO_BYTE: u64 = 0x8080_8080_8080_8080;
 /// Longest text whose serial type fits a byte of a header.
 const TEXT_BYTES_MAX: usize = (0x7f - serial_type::TEXT as usize) / 2;
+/// Number of values that should be prepared together: they, and what they are made of, stay in the
+/// processor's nearest cache.
+const STRIPE_VALUES: usize = 512;
 /// Serial types that are looked at together.
 const WORD_BYTES: usize = 8;
 
@@ -43,6 +47,15 @@ impl Prepared {
     pub fn real(value: f64) -> Self {
         debug_assert!(!value.is_nan(), "NaN is NULL");
         Self { content: value.to_bits(), serial_type: 7 }
+    }
+
+    /// An integer, or a float, which is not NaN.
+    #[inline(always)]
+    pub fn number(value: Number) -> Self {
+        match value {
+            Number::Integer(integer) => Self::integer(integer),
+            Number::Real(real) => Self::real(real),
+        }
     }
 
     /// The text at `start..end` of a buffer of less than 4 GiB; [`OTHER`](Self::OTHER) if it is long.
@@ -104,6 +117,14 @@ pub struct PreparedRows {
 }
 
 impl PreparedRows {
+    /// Largest number of rows that should be prepared together, however few columns they have.
+    pub const ROWS_MAX: usize = 64;
+
+    /// Number of rows that should be prepared together.
+    pub fn rows_together(columns: usize) -> usize {
+        (STRIPE_VALUES / columns.max(1)).clamp(1, Self::ROWS_MAX)
+    }
+
     /// Room for the values of `rows` rows.
     pub fn new(rows: usize, columns: usize) -> Self {
         let values = rows * columns;
@@ -130,6 +151,13 @@ impl PreparedRows {
             contents[column] = content;
             serial_types[column] = serial_type;
         }
+    }
+
+    /// Returns true if so few of the first `rows` rows are prepared as a whole that it takes less time to
+    /// prepare none.
+    pub fn is_in_vain(&self, rows: usize) -> bool {
+        let whole = (0..rows).filter(|&row| self.row(row).is_whole()).count();
+        whole * 4 < rows * 3
     }
 
     /// The values of a row.

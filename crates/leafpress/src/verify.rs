@@ -345,7 +345,6 @@ fn length_bytes(path: &Path) -> Option<u64> {
     fs::metadata(path).map(|it| it.len()).ok()
 }
 
-/// The name of a file that SQLite keeps beside the database.
 fn read_sample(path: &Path) -> io::Result<Vec<u8>> {
     let mut sample = Vec::with_capacity(SAMPLE_BYTES);
     FileHandle::open(path)?.take(SAMPLE_BYTES as u64).read_to_end(&mut sample)?;

@@ -21,7 +21,7 @@ pub use decimal::{kept_double, shown_real};
 pub use detect::{ColumnEvidence, RealForms, Verdict, Witness};
 pub use digits::{Digits, DigitsWork, with_digits};
 pub use exact::{
-    HEADROOM_BYTES, KeptReal, RealRule, exact_integer, exact_integer_by, hinted_real, kept_real,
+    HEADROOM_BYTES, RealRule, exact_integer, exact_integer_by, hinted_real, kept_real,
     kept_real_anywhere, marks, stored_real,
 };
 pub use table::{Column, ColumnType, quote_identifier};

@@ -147,8 +147,8 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
 fn unread_schema(path: &Path, source: io::Error) -> Error {
     let error = Error::io("read", path, source);
     let text = path_text(path);
-    let is_sql = text.split_whitespace().next().is_some_and(|it| it.eq_ignore_ascii_case("create"));
-    if is_sql && text.contains(' ') {
+    let words = text.trim_start().split_once(char::is_whitespace);
+    if words.is_some_and(|(first, _)| first.eq_ignore_ascii_case("create")) {
         return error.to_do("--schema takes the name of a file; give the SQL itself with --create");
     }
     error

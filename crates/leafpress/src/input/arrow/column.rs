@@ -18,11 +18,11 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, ArrowNativeTypeOp, BinaryArray, BinaryViewArray, FixedSizeBinaryArray,
-    LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,
+    LargeBinaryArray, LargeStringArray, OffsetSizeTrait, StringArray, StringViewArray,
 };
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
-use leafpress_format::{Number, Prepared, PreparedRows, Value};
+use leafpress_format::{Prepared, PreparedRows, Value};
 
 use super::nested;
 use super::text::write_decimal;
@@ -195,14 +195,12 @@ impl Column {
                 Some((texts.value_data(), ends[row] as usize..ends[row + 1] as usize))
             }
             Values::TextView(texts) => {
-                let view = texts.views()[row];
-                let length = view as u32 as usize;
-                if length <= VIEW_INLINE_BYTES_MAX {
-                    let start = row * VIEW_BYTES + VIEW_LENGTH_BYTES;
-                    return Some((texts.views().inner().as_slice(), start..start + length));
-                }
-                let (buffer, start) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
-                Some((texts.data_buffers()[buffer].as_slice(), start..start + length))
+                let (buffer, text) = place_of_view(texts.views()[row], row);
+                let buffer = match buffer.checked_sub(1) {
+                    None => texts.views().inner(),
+                    Some(buffer) => &texts.data_buffers()[buffer],
+                };
+                Some((buffer.as_slice(), text))
             }
             _ => None,
         }
@@ -231,48 +229,38 @@ impl Column {
     /// Prepares some rows.
     #[inline(always)]
     pub fn prepare(&self, plan: ColumnPlan, rows: Range<usize>, into: &mut PreparedRows) {
-        let first_text = plan.first_text;
         let nulls = self.nulls.as_ref();
         let mut filling = Filling { nulls, first: rows.start, plan, into };
-        let text = |start: usize, end: usize| Prepared::text_in(first_text, start, end - start);
         match &self.values {
             Values::Integer(integers) => {
                 filling.fill(integers[rows].iter(), |integer| Prepared::integer(*integer));
             }
             Values::Real(reals) => {
-                filling.fill(reals[rows].iter(), |real| match stored_real(*real) {
-                    _ if real.is_nan() => plan.null,
-                    Number::Integer(integer) => Prepared::integer(integer),
-                    Number::Real(real) => Prepared::real(real),
+                filling.fill(reals[rows].iter(), |real| match *real {
+                    real if real.is_nan() => plan.null,
+                    real => Prepared::number(stored_real(real)),
                 });
             }
             Values::Boolean(bits) => {
                 filling.fill(rows, |row| Prepared::integer(i64::from(bits.value(row))));
             }
-            Values::Text(texts) => {
-                let ends = texts.value_offsets()[rows.start..=rows.end].windows(2);
-                filling.fill(ends, |ends| text(ends[0] as usize, ends[1] as usize));
-            }
+            Values::Text(texts) => filling.texts(&texts.value_offsets()[rows.start..=rows.end]),
             Values::LargeText(texts) => {
-                let ends = texts.value_offsets()[rows.start..=rows.end].windows(2);
-                filling.fill(ends, |ends| text(ends[0] as usize, ends[1] as usize));
+                filling.texts(&texts.value_offsets()[rows.start..=rows.end]);
             }
             Values::Written(written, _) => {
                 let start = rows.start.checked_sub(1).map_or(0, |row| written.ends[row]);
                 let ends = &written.ends[rows];
                 let starts = std::iter::once(&start).chain(ends);
-                filling.fill(starts.zip(ends), |(start, end)| text(*start, *end));
+                filling.fill(starts.zip(ends), |(start, end)| {
+                    Prepared::text_in(plan.first_text, *start, end - start)
+                });
             }
             Values::TextView(texts) => {
                 let views = texts.views()[rows.clone()].iter().zip(rows);
                 filling.fill(views, |(view, row)| {
-                    let length = *view as u32 as usize;
-                    if length <= VIEW_INLINE_BYTES_MAX {
-                        let start = row * VIEW_BYTES + VIEW_LENGTH_BYTES;
-                        return Prepared::text_in(first_text, start, length);
-                    }
-                    let (buffer, start) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
-                    Prepared::text_in(first_text + 1 + buffer, start, length)
+                    let (buffer, text) = place_of_view(*view, row);
+                    Prepared::text_in(plan.first_text + buffer, text.start, text.len())
                 });
             }
             _ => {}
@@ -315,6 +303,16 @@ struct Filling<'f> {
 }
 
 impl Filling<'_> {
+    /// Texts that follow one another in one buffer; `ends` begins with the start of the first.
+    #[inline(always)]
+    fn texts<O: OffsetSizeTrait>(&mut self, ends: &[O]) {
+        let buffer = self.plan.first_text;
+        self.fill(ends.windows(2), |ends| {
+            let (start, end) = (ends[0].as_usize(), ends[1].as_usize());
+            Prepared::text_in(buffer, start, end - start)
+        });
+    }
+
     #[inline(always)]
     fn fill<T>(&mut self, values: impl Iterator<Item = T>, prepare: impl Fn(T) -> Prepared) {
         let ColumnPlan { place, null, .. } = self.plan;
@@ -325,6 +323,19 @@ impl Filling<'_> {
             }),
         }
     }
+}
+
+/// Buffer of the text of a row's view, and its place there. Buffer 0 is that of the views, the others
+/// follow it.
+#[inline(always)]
+fn place_of_view(view: u128, row: usize) -> (usize, Range<usize>) {
+    let length = view as u32 as usize;
+    if length <= VIEW_INLINE_BYTES_MAX {
+        let start = row * VIEW_BYTES + VIEW_LENGTH_BYTES;
+        return (0, start..start + length);
+    }
+    let (buffer, start) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
+    (buffer + 1, start..start + length)
 }
 
 /// SQLite has no NaN.

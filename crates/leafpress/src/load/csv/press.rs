@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leafpress_format::{FormatError, PageRange, PreparedRow};
+use leafpress_format::{FormatError, PageRange, PreparedRow, PreparedRows};
 
 use super::pass::{BlockRows, Scanned};
 use crate::cpu::with_wide_instructions;
@@ -11,9 +11,7 @@ use crate::input::csv::RecordSpan;
 use crate::load::passes::frame::{Halt, Rows, Work};
 use crate::load::passes::rejects::with_encoding;
 use crate::load::tree::{AddHalt, Build, Encoder, Joined};
-use crate::load::values::fields::{
-    FieldRule, Misfit, RowRules, STRIPE_ROWS_MAX, Scratch, Stripe, Written, shown,
-};
+use crate::load::values::fields::{FieldRule, Misfit, RowRules, Scratch, Stripe, Written, shown};
 use crate::schema::{RealForms, RealRule, Witness, kept_real, marks};
 
 /// Number of blocks whose values are not prepared after one whose rows were not worth it.
@@ -307,7 +305,7 @@ impl<'b> Press<'_, 'b> {
         let is_utf8 = self.rules.is_text(rows.block.data());
         let (mut next_rowid, mut sequence) = (rows.before as i64 + 1, rows.before);
         let mut stripe = Stripe::new(self.rules);
-        let (mut records, mut starts) = (rows.records(), [0; STRIPE_ROWS_MAX]);
+        let (mut records, mut starts) = (rows.records(), [0; PreparedRows::ROWS_MAX]);
         loop {
             let starts = &mut starts[..stripe.rows_max];
             let prepared = records.take_stripe(self.rules.rules.len().max(1), starts);

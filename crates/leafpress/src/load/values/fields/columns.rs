@@ -6,7 +6,7 @@
 //! Must never: decide what a value means that is no plain one. Such a value is left to
 //! [`RowRules::write`].
 
-use leafpress_format::{Number, Prepared, PreparedRow, PreparedRows};
+use leafpress_format::{Prepared, PreparedRow, PreparedRows};
 
 use super::RowRules;
 use super::rule::FieldRule;
@@ -14,15 +14,9 @@ use crate::cpu::with_wide_instructions;
 use crate::input::csv::field::record_last_field_end;
 use crate::input::csv::scan::RecordStripe;
 use crate::schema::{
-    ColumnType, Digits, DigitsWork, KeptReal, RealForms, RealRule, exact_integer_by, hinted_real,
+    ColumnType, Digits, DigitsWork, RealForms, RealRule, exact_integer_by, hinted_real,
     kept_real_anywhere, with_digits,
 };
-
-/// Largest number of rows that are prepared together.
-pub const STRIPE_ROWS_MAX: usize = 64;
-/// Number of values that are prepared together: they, and what they are made of, stay in the
-/// processor's nearest cache.
-const STRIPE_VALUES: usize = 512;
 
 /// Way to a value of a column, decided once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +73,7 @@ impl Stripe {
     /// Room for the values of as many rows as should be prepared together.
     pub fn new(rules: &RowRules) -> Self {
         let columns = rules.rules.len();
-        let rows = (STRIPE_VALUES / columns.max(1)).clamp(1, STRIPE_ROWS_MAX);
+        let rows = PreparedRows::rows_together(columns);
         let rows_max = if rules.is_straight() && columns > 0 { rows } else { 0 };
         Self { rows_max, prepared: PreparedRows::new(rows_max, columns) }
     }
@@ -98,8 +92,7 @@ impl Stripe {
     /// Returns true if so few of the first `rows` rows are prepared as a whole that it takes less
     /// time to prepare none.
     pub fn is_in_vain(&self, rows: usize) -> bool {
-        let whole = (0..rows).filter(|&row| self.row(row).is_whole()).count();
-        whole * 4 < rows * 3
+        self.prepared.is_in_vain(rows)
     }
 }
 
@@ -144,22 +137,14 @@ impl DigitsWork for Reals<'_> {
             |start, end| {
                 if let Some(real) = hinted_real(digits, place.0, start, end, hint) {
                     seen.add(real);
-                    return Some(prepared(real));
+                    return Some(Prepared::number(real.stored()));
                 }
                 let real = kept_real_anywhere(place.0, start, end, RealRule::Value)?;
                 seen.add(real);
-                Some(prepared(real))
+                Some(Prepared::number(real.stored()))
             },
         );
         *forms = seen;
-    }
-}
-
-#[inline(always)]
-fn prepared(real: KeptReal) -> Prepared {
-    match real.stored() {
-        Number::Integer(integer) => Prepared::integer(integer),
-        Number::Real(real) => Prepared::real(real),
     }
 }
 

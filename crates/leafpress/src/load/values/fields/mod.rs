@@ -32,7 +32,7 @@ use leafpress_format::{
 };
 
 pub use self::check::{IS_NOT_NULL, Misfit, is_not_utf8, is_ragged, of_column};
-pub use self::columns::{STRIPE_ROWS_MAX, Stripe};
+pub use self::columns::Stripe;
 pub use self::convert::{
     Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,
 };

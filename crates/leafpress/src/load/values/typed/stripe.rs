@@ -14,12 +14,6 @@ use crate::cpu::with_wide_instructions;
 use crate::input::rows::{ColumnPlan, RowBatch, SourceType};
 use crate::load::values::sources::ValueSource;
 
-/// Largest number of rows that are prepared together.
-const ROWS_MAX: usize = 64;
-/// Number of values that are prepared together: they, and what they are made of, stay in the
-/// processor's nearest cache.
-const VALUES: usize = 512;
-
 /// Values of some rows of a batch, where they are prepared.
 #[derive(Debug)]
 pub struct TypedStripe<'b, B> {
@@ -39,8 +33,7 @@ impl<'b, B: RowBatch> TypedStripe<'b, B> {
         let places = rules.rules.len();
         let mut texts = Vec::new();
         let columns = rules.plans(batch, &mut texts).unwrap_or_default();
-        let rows_max = (VALUES / places.max(1)).clamp(1, ROWS_MAX);
-        let rows_max = if columns.is_empty() { 0 } else { rows_max };
+        let rows_max = if columns.is_empty() { 0 } else { PreparedRows::rows_together(places) };
         // NULL, as the record has for the column that is the rowid.
         let prepared = PreparedRows::new(rows_max, places);
         Self { batch, columns, texts, prepared, rows: 0..0, rows_max }
@@ -73,10 +66,8 @@ impl<'b, B: RowBatch> TypedStripe<'b, B> {
                 }
             },
         );
-        let count = self.rows.len();
-        let whole = (0..count).filter(|row| self.prepared.row(*row).is_whole()).count();
-        if is_first && whole * 4 < count * 3 {
-            // In vain: most rows have long texts, or NULLs that are refused.
+        if is_first && self.prepared.is_in_vain(self.rows.len()) {
+            // Most rows have long texts, or NULLs that are refused.
             self.columns.clear();
         }
     }
