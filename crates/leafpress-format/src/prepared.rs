@@ -24,8 +24,7 @@ const WORD_BYTES: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prepared {
     /// The content of a number, at the end of eight big-endian bytes; of a text the offset where it
-    /// starts, and above it the one where it ends, or by [`text_in`](Self::text_in) the index of its
-    /// buffer.
+    /// starts, and above it the index of its buffer.
     pub(crate) content: u64,
     pub(crate) serial_type: u8,
 }
@@ -61,12 +60,7 @@ impl Prepared {
     /// The text at `start..end` of a buffer of less than 4 GiB; [`OTHER`](Self::OTHER) if it is long.
     #[inline(always)]
     pub fn text(start: usize, end: usize) -> Self {
-        let len = end - start;
-        if len > TEXT_BYTES_MAX {
-            return Self::OTHER;
-        }
-        let content = start as u64 | (end as u64) << 32;
-        Self { content, serial_type: serial_type::TEXT + 2 * len as u8 }
+        Self::text_in(0, start, end - start)
     }
 
     /// The text of `len` bytes from `start` on in one of several buffers of less than 4 GiB;
@@ -80,20 +74,18 @@ impl Prepared {
         Self { content, serial_type: serial_type::TEXT + 2 * len as u8 }
     }
 
-    /// Index of the buffer and bounds of a text made by [`text_in`](Self::text_in); `None` for other
-    /// values.
-    #[inline(always)]
-    pub(crate) fn text_bounds_in(self) -> Option<(usize, usize, usize)> {
-        let len = usize::from(self.serial_type.checked_sub(serial_type::TEXT)?) / 2;
-        let start = self.content as u32 as usize;
-        Some(((self.content >> 32) as usize, start, start + len))
-    }
-
-    /// Bounds of a text made by [`text`](Self::text); `None` for other values.
+    /// Bounds of a text; `None` for other values.
     #[inline(always)]
     pub(crate) fn text_bounds(self) -> Option<(usize, usize)> {
-        let bounds = (self.content as u32 as usize, (self.content >> 32) as usize);
-        (self.serial_type >= serial_type::TEXT).then_some(bounds)
+        let len = usize::from(self.serial_type.checked_sub(serial_type::TEXT)?) / 2;
+        let start = self.content as u32 as usize;
+        Some((start, start + len))
+    }
+
+    /// Index of a text's buffer.
+    #[inline(always)]
+    pub(crate) fn text_buffer(self) -> usize {
+        (self.content >> 32) as usize
     }
 
     /// The value, of which a text is in `source`.

@@ -147,36 +147,30 @@ impl<'a> RecordWriter<'a> {
     #[inline(always)]
     pub fn prepared_row(&mut self, source: &[u8], row: PreparedRow<'_>) {
         self.prepared_row_by(
-            row,
             #[inline(always)]
-            |writer, value| writer.prepared_content(source, value),
+            |_| source,
+            row,
         );
     }
 
-    /// All values of a record, each of them prepared; its texts were made by
-    /// [`text_in`](Prepared::text_in) for these buffers.
+    /// All values of a record, each of them prepared; each text is in the one of these buffers that it
+    /// names.
     #[inline(always)]
     pub fn prepared_row_in(&mut self, buffers: &[&[u8]], row: PreparedRow<'_>) {
         self.prepared_row_by(
-            row,
             #[inline(always)]
-            |writer, value| match value.text_bounds_in() {
-                Some((buffer, start, end)) => writer.content_within(buffers[buffer], start, end),
-                None => writer.number_content(value),
-            },
+            |buffer| buffers[buffer],
+            row,
         );
     }
 
     #[inline(always)]
-    fn prepared_row_by(
-        &mut self,
-        row: PreparedRow<'_>,
-        mut write: impl FnMut(&mut Self, Prepared),
-    ) {
+    fn prepared_row_by<'s>(&mut self, buffer: impl Fn(usize) -> &'s [u8], row: PreparedRow<'_>) {
         let columns = row.contents.len();
         for column in (0..columns).rev() {
-            let (content, serial_type) = (row.contents[column], row.serial_types[column]);
-            write(self, Prepared { content, serial_type });
+            let value =
+                Prepared { content: row.contents[column], serial_type: row.serial_types[column] };
+            self.prepared_content(&buffer, value);
         }
         // Those that do not fit the writer's word, from the last one on.
         let mut left = columns;
@@ -193,22 +187,21 @@ impl<'a> RecordWriter<'a> {
     #[inline(always)]
     pub fn prepared(&mut self, source: &[u8], value: Prepared) {
         self.serials.push_byte(value.serial_type, self.spilled);
-        self.prepared_content(source, value);
+        self.prepared_content(
+            #[inline(always)]
+            |_| source,
+            value,
+        );
     }
 
     #[inline(always)]
-    fn prepared_content(&mut self, source: &[u8], value: Prepared) {
+    fn prepared_content<'s>(&mut self, buffer: impl Fn(usize) -> &'s [u8], value: Prepared) {
         if let Some((start, end)) = value.text_bounds() {
-            self.content_within(source, start, end);
+            self.content_within(buffer(value.text_buffer()), start, end);
         } else {
-            self.number_content(value);
+            self.buf[self.at - 8..self.at].copy_from_slice(&value.content.to_be_bytes());
+            self.at -= CONTENT_BYTES[usize::from(value.serial_type)] as usize;
         }
-    }
-
-    #[inline(always)]
-    fn number_content(&mut self, value: Prepared) {
-        self.buf[self.at - 8..self.at].copy_from_slice(&value.content.to_be_bytes());
-        self.at -= CONTENT_BYTES[usize::from(value.serial_type)] as usize;
     }
 
     /// An integer, in as few bytes as it takes.
