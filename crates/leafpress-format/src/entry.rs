@@ -299,22 +299,43 @@ impl Projection {
     /// Columns that the record does not have become NULL.
     #[inline]
     pub fn project(&mut self, record: &[u8], rowid: i64) -> &[u8] {
+        let bytes_max = self.bytes_max(record);
+        let mut made = std::mem::take(&mut self.made);
+        if made.len() < bytes_max {
+            made.resize(bytes_max, 0);
+        }
+        let bytes = self.project_into(record, rowid, &mut made);
+        self.made = made;
+        &self.made[..bytes]
+    }
+
+    /// Number of bytes that [`project_into`](Self::project_into) may write for this record.
+    #[inline]
+    pub fn bytes_max(&self, record: &[u8]) -> usize {
+        self.bytes_max_but_contents + self.repeats_max * record.len()
+    }
+
+    /// Writes the projection of `record`, the row `rowid`, to the beginning of `out`, and returns its
+    /// length. Up to [`bytes_max`](Self::bytes_max) bytes of `out` are overwritten.
+    ///
+    /// Columns that the record does not have become NULL.
+    ///
+    /// # Panics
+    /// If `out` is shorter than [`bytes_max`](Self::bytes_max).
+    #[inline]
+    pub fn project_into(&mut self, record: &[u8], rowid: i64, out: &mut [u8]) -> usize {
         if !find_short(record, &mut self.fields) {
             find_any(record, &mut self.fields);
         }
-        let bytes_max = self.bytes_max_but_contents + self.repeats_max * record.len();
-        if self.made.len() < bytes_max {
-            self.made.resize(bytes_max, 0);
-        }
+        let out = &mut out[..self.bytes_max(record)];
         let rowid = RowidContent::new(rowid);
-        let header_end = self.put_header(&rowid);
-        let end = self.put_contents(record, &rowid, header_end);
-        &self.made[..end]
+        let header_end = self.put_header(&rowid, out);
+        self.put_contents(record, &rowid, out, header_end)
     }
 
     /// Writes the header and returns where it ends.
     #[inline]
-    fn put_header(&mut self, rowid: &RowidContent) -> usize {
+    fn put_header(&self, rowid: &RowidContent, out: &mut [u8]) -> usize {
         let mut at = 1;
         for column in &self.entry {
             let serial_type = match column {
@@ -322,21 +343,21 @@ impl Projection {
                 EntryColumn::Column(index) => self.fields[*index].serial_type,
             };
             if serial_type < ONE_BYTE_VARINTS {
-                self.made[at] = serial_type as u8;
+                out[at] = serial_type as u8;
                 at += 1;
             } else {
-                at = put_varint(&mut self.made, at, serial_type);
+                at = put_varint(out, at, serial_type);
             }
         }
         if (at as u64) < ONE_BYTE_VARINTS {
-            self.made[0] = at as u8;
+            out[0] = at as u8;
             return at;
         }
         // The header's own length takes more than one byte, so its serial types move.
         let header = header_bytes(at - 1);
         let length_bytes = header - (at - 1);
-        self.made.copy_within(1..at, length_bytes);
-        put_varint(&mut self.made, 0, header as u64);
+        out.copy_within(1..at, length_bytes);
+        put_varint(out, 0, header as u64);
         header
     }
 
@@ -345,27 +366,33 @@ impl Projection {
     /// Contents that are neighbours in the record are copied together: the key
     /// of a WITHOUT ROWID table is often what its rows begin with.
     #[inline]
-    fn put_contents(&mut self, record: &[u8], rowid: &RowidContent, mut end: usize) -> usize {
+    fn put_contents(
+        &self,
+        record: &[u8],
+        rowid: &RowidContent,
+        out: &mut [u8],
+        mut end: usize,
+    ) -> usize {
         let mut pending = 0..0;
         for column in &self.entry {
             match column {
                 EntryColumn::Rowid => {
-                    end = copy(record, pending, &mut self.made, end);
+                    end = copy(record, pending, out, end);
                     pending = 0..0;
-                    self.made[end..end + ROWID_BYTES_MAX].copy_from_slice(&rowid.content);
+                    out[end..end + ROWID_BYTES_MAX].copy_from_slice(&rowid.content);
                     end += rowid.content_bytes;
                 }
                 EntryColumn::Column(index) => {
                     let field = self.fields[*index];
                     if field.at != pending.end {
-                        end = copy(record, pending, &mut self.made, end);
+                        end = copy(record, pending, out, end);
                         pending = field.at..field.at;
                     }
                     pending.end += field.bytes;
                 }
             }
         }
-        copy(record, pending, &mut self.made, end)
+        copy(record, pending, out, end)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::record::{RecordWriter, SerialTypes, WRITE_SLACK_BYTES, record_bytes_m
 use crate::run_pages::RunPages;
 use crate::value::Value;
 use crate::varint::{
-    VARINT_BYTES_MAX, put_varint_before, put_varint_with_slack_before, varint_len,
+    VARINT_BYTES_MAX, put_varint_before, put_varint_with_slack_before, read_varint, varint_len,
 };
 
 const KIND: PageKind = PageKind::TableLeaf;
@@ -214,6 +214,22 @@ impl LeafRun {
     /// Ends the run: closes its last leaf.
     pub fn close(&mut self) {
         self.close_page();
+    }
+
+    /// The record of the row that was added last, by [`push`](Self::push); `None` before the first row
+    /// and after [`close`](Self::close).
+    #[inline]
+    pub fn last_record(&self) -> Option<&[u8]> {
+        let open = self.open?;
+        let cell = self.pages.bytes().get(open.page_at + open.content_at..)?;
+        let (record_bytes, length_bytes) = read_varint(cell)?;
+        let (_, rowid_bytes) = read_varint(&cell[length_bytes..])?;
+        let record_bytes = record_bytes as usize;
+        if self.layout.local_bytes(KIND, record_bytes) == record_bytes {
+            return cell[length_bytes + rowid_bytes..].get(..record_bytes);
+        }
+        // It was made in the scratch buffer, at its end.
+        self.scratch.len().checked_sub(record_bytes).map(|at| &self.scratch[at..])
     }
 
     /// Rows pushed so far.

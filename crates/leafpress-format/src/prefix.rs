@@ -66,6 +66,9 @@ const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 /// `key_prefix(a) < key_prefix(b)` means that a comes before b; equal prefixes
 /// decide nothing.
 ///
+/// `record` may go on behind the record: with 16 bytes more it takes half the time, as no content is
+/// too near to the end to be read by one load.
+///
 /// ```
 /// use leafpress_format::{KeyColumn, key_prefix};
 /// let columns = [KeyColumn::default()];

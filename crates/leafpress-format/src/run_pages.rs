@@ -51,6 +51,12 @@ impl RunPages {
         &mut self.bytes.bytes_mut()[page_at..][..self.layout.page_bytes()]
     }
 
+    /// All pages, and what is behind them of an earlier run.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.bytes()
+    }
+
     /// Number of bytes of all pages.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes

@@ -149,6 +149,8 @@ fn records_compare_as_their_values_do_and_prefixes_never_contradict() {
         assert_eq!(compare_records(&right, &left, &key), expected.reverse());
         let parts = |record: &[u8]| [0, 1, 2].map(|part| key_prefix_part(record, &key, part));
         assert_eq!(parts(&left)[0], key_prefix(&left, &key));
+        let goes_on = [left.as_slice(), &right].concat();
+        assert_eq!(key_prefix(&goes_on, &key), key_prefix(&left, &key));
         let prefixes = parts(&left).cmp(&parts(&right));
         assert!(prefixes == expected || prefixes == Ordering::Equal, "{prefixes:?} {expected:?}");
     });
@@ -276,6 +278,11 @@ fn a_projection_is_the_record_of_its_values() {
         assert_eq!(out[6..], record(&expected));
         projection.append(&source, rowid, &mut out);
         assert_eq!(out.len(), 6 + 2 * record(&expected).len());
+        let bytes_max = projection.bytes_max(&source);
+        let mut out = vec![b'.'; bytes_max + 3];
+        let bytes = projection.project_into(&source, rowid, &mut out);
+        assert_eq!(out[..bytes], record(&expected));
+        assert_eq!(out[bytes_max..], *b"...");
     });
 }
 

@@ -1,8 +1,9 @@
 //! A run that was cleared gives the pages that a new run gives: nothing of the earlier rows is left
-//! in the bytes that no cell takes.
+//! in the bytes that no cell takes. And a row that was added last is read again before its leaf is
+//! closed.
 
 use leafpress_format::{
-    FinishedPages, IndexRun, IndexTree, LeafRun, PageLayout, PageNumbers, Value,
+    FinishedPages, IndexRun, IndexTree, LeafRun, PageLayout, PageNumbers, Value, record,
 };
 use proptest::prelude::*;
 
@@ -64,5 +65,18 @@ proptest! {
         leaves(layout, &mut run, &before);
         let again = leaves(layout, &mut run, &records);
         prop_assert!(again == leaves(layout, &mut LeafRun::new(layout, 1), &records));
+    }
+
+    #[test]
+    fn the_row_added_last_is_read_again(layout in layout(), records in records()) {
+        let mut run = LeafRun::new(layout, 1);
+        prop_assert_eq!(run.last_record(), None);
+        for (blob, rowid) in records.iter().zip(100..) {
+            run.push_values(rowid, &[Value::Blob(blob)]).expect("a row");
+            let expected = record(&[Value::Blob(blob)]);
+            prop_assert_eq!(run.last_record(), Some(expected.as_slice()));
+        }
+        run.close();
+        prop_assert_eq!(run.last_record(), None);
     }
 }

@@ -29,8 +29,13 @@
 //!
 //! Must never: panic at bytes that are no item. They may come from a disk.
 
+use std::ops::Range;
+
 /// No header is longer; that many bytes behind an item may be scribbled over.
 pub const HEADER_BYTES_MAX: usize = 1 + 8 + 8 + 8;
+
+/// Length of the header of an item without sequence and rowid.
+pub const ENTRY_HEADER_BYTES: usize = 1;
 
 /// Bits 0 and 1 of an item without sequence and rowid.
 const ENDS_IN_ROWID: u8 = 3;
@@ -59,18 +64,43 @@ pub fn bytes_max(record: &[u8]) -> usize {
     HEADER_BYTES_MAX + record.len()
 }
 
-/// Writes an item whose record's last column is the rowid; else as [`write`].
+/// Writes an item whose record's last column is the rowid, and returns where it ends.
 #[inline]
 pub fn write_entry(buf: &mut [u8], at: usize, item: &Item<'_>) -> usize {
     let &Item { sequence, rowid, record } = item;
-    if record.len() >= SHORT_RECORD_BYTES || rowid != (sequence as i64).wrapping_add(1) {
-        return write(buf, at, item);
+    let record_at = at + ENTRY_HEADER_BYTES;
+    buf[record_at..record_at + record.len()].copy_from_slice(record);
+    end_entry(buf, at, (sequence, rowid), record.len())
+}
+
+/// Writes the header of an item at `at`, whose record is [`ENTRY_HEADER_BYTES`] behind it and ends in
+/// the rowid. Returns where the item ends; if it needs another header, its record is moved.
+#[inline]
+pub fn end_entry(
+    buf: &mut [u8],
+    at: usize,
+    (sequence, rowid): (u64, i64),
+    record_bytes: usize,
+) -> usize {
+    let record_at = at + ENTRY_HEADER_BYTES;
+    if record_bytes >= SHORT_RECORD_BYTES || rowid != (sequence as i64).wrapping_add(1) {
+        return end_long_entry(buf, at, (sequence, rowid), record_bytes);
     }
-    debug_assert_eq!(last_integer(record), Some(rowid), "the record ends in the rowid");
-    buf[at] = ENDS_IN_ROWID | (record.len() as u8) << 2;
-    let end = at + 1 + record.len();
-    buf[at + 1..end].copy_from_slice(record);
+    let end = record_at + record_bytes;
+    debug_assert_eq!(last_integer(&buf[record_at..end]), Some(rowid), "it ends in the rowid");
+    buf[at] = ENDS_IN_ROWID | (record_bytes as u8) << 2;
     end
+}
+
+/// As [`end_entry`], for an item with sequence and rowid in its header.
+#[inline(never)]
+fn end_long_entry(buf: &mut [u8], at: usize, of_row: (u64, i64), record_bytes: usize) -> usize {
+    let mut header = [0; HEADER_BYTES_MAX];
+    let header_bytes = write_header(&mut header, of_row, record_bytes);
+    let record_at = at + ENTRY_HEADER_BYTES;
+    buf.copy_within(record_at..record_at + record_bytes, at + header_bytes);
+    buf[at..at + header_bytes].copy_from_slice(&header[..header_bytes]);
+    at + header_bytes + record_bytes
 }
 
 /// Writes an item at `at` and returns where it ends. There is room for [`bytes_max`].
@@ -78,9 +108,18 @@ pub fn write_entry(buf: &mut [u8], at: usize, item: &Item<'_>) -> usize {
 pub fn write(buf: &mut [u8], at: usize, item: &Item<'_>) -> usize {
     let &Item { sequence, rowid, record } = item;
     let buf = &mut buf[at..at + bytes_max(record)];
+    let end = write_header(buf, (sequence, rowid), record.len());
+    buf[end..end + record.len()].copy_from_slice(record);
+    at + end + record.len()
+}
+
+/// Writes a header of up to [`HEADER_BYTES_MAX`] bytes, and returns its length. As many bytes as that
+/// may be overwritten.
+#[inline]
+fn write_header(buf: &mut [u8], (sequence, rowid): (u64, i64), record_bytes: usize) -> usize {
     let difference = rowid.wrapping_sub(sequence as i64).wrapping_sub(1);
     let difference = (difference << 1 ^ difference >> 63) as u64;
-    let length = record.len() as u64;
+    let length = record_bytes as u64;
     let length_power = match length {
         0..0x100 => 0,
         0x100..0x1_0000 => 1,
@@ -97,9 +136,7 @@ pub fn write(buf: &mut [u8], at: usize, item: &Item<'_>) -> usize {
     put(buf, end, sequence);
     end += sequence_bytes;
     put(buf, end, difference);
-    end += difference_bytes(difference_code);
-    buf[end..end + record.len()].copy_from_slice(record);
-    at + end + record.len()
+    end + difference_bytes(difference_code)
 }
 
 /// The item at the start of `bytes`, and how long it is; `None` if there is
@@ -108,8 +145,9 @@ pub fn write(buf: &mut [u8], at: usize, item: &Item<'_>) -> usize {
 pub fn read(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     let first = *bytes.first()?;
     if first & ENDS_IN_ROWID == ENDS_IN_ROWID {
-        let end = 1 + usize::from(first >> 2);
-        let record = bytes.get(1..end)?;
+        let place = record_place(bytes)?;
+        let end = place.end;
+        let record = bytes.get(place)?;
         let rowid = last_integer(record)?;
         return Some((Item { sequence: rowid.wrapping_sub(1) as u64, rowid, record }, end));
     }
@@ -119,14 +157,18 @@ pub fn read(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     Some((Item { sequence: header.sequence, rowid: header.rowid, record }, end))
 }
 
-/// Length of the item at the start of `bytes`, even if `bytes` ends before the item does.
-pub fn length(bytes: &[u8]) -> Option<u64> {
+/// The place of the record of the item at the start of `bytes`, even if `bytes` ends before it does.
+/// The item ends with it.
+#[inline]
+pub fn record_place(bytes: &[u8]) -> Option<Range<usize>> {
     let first = *bytes.first()?;
     if first & ENDS_IN_ROWID == ENDS_IN_ROWID {
-        return Some(1 + u64::from(first >> 2));
+        let end = ENTRY_HEADER_BYTES + usize::from(first >> 2);
+        return Some(ENTRY_HEADER_BYTES..end);
     }
     let header = header(bytes)?;
-    (header.record_at as u64).checked_add(header.record_bytes as u64)
+    let end = header.record_at.checked_add(header.record_bytes)?;
+    Some(header.record_at..end)
 }
 
 #[inline]
@@ -206,7 +248,7 @@ mod tests {
             let some = &buf[3..(end + slack).min(buf.len())];
             let (item, length_read) = read(some).unwrap();
             assert_eq!(length_read, end - 3);
-            assert_eq!(length(some), Some(end as u64 - 3));
+            assert_eq!(record_place(some), Some(end - 3 - record.len()..end - 3));
             assert_eq!((item.sequence, item.rowid, item.record), (sequence, rowid, record));
         }
         assert!(read(&buf[3..end - 1]).is_none() || record.is_empty());
@@ -223,7 +265,8 @@ mod tests {
             record.len() < SHORT_RECORD_BYTES && rowid == (sequence as i64).wrapping_add(1);
         assert_eq!(end == 4 + record.len(), is_short);
         let (item, length_read) = read(&buf[3..]).unwrap();
-        assert_eq!((length_read, length(&buf[3..])), (end - 3, Some(end as u64 - 3)));
+        let place = end - 3 - record.len()..end - 3;
+        assert_eq!((length_read, record_place(&buf[3..])), (end - 3, Some(place)));
         assert_eq!((item.sequence, item.rowid, item.record), (sequence, rowid, &record[..]));
         assert!(read(&buf[3..end - 1]).is_none());
     }
@@ -281,7 +324,7 @@ mod tests {
             if let Some((item, length_read)) = read(&bytes) {
                 prop_assert!(length_read <= bytes.len() && item.record.len() < length_read);
             }
-            let _ = length(&bytes);
+            let _ = record_place(&bytes);
         }
     }
 }

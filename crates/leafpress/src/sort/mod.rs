@@ -60,6 +60,8 @@ pub use options::{MEMORY_BYTES_MIN, SortKey, SortOptions};
 pub use partition::Partition;
 pub use sorted::Sorted;
 
+use leafpress_format::Projection;
+
 use crate::error::Result;
 use item::Item;
 use limits::Limits;
@@ -129,6 +131,27 @@ impl RunBuilder<'_> {
             return Ok(());
         }
         self.push_to_next(&item)
+    }
+
+    /// Adds an item as [`push`](Self::push) does, whose record is a projection of a row's.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push).
+    #[inline]
+    pub fn push_projection(
+        &mut self,
+        (sequence, rowid): (u64, i64),
+        row: &[u8],
+        projection: &mut Projection,
+    ) -> Result<()> {
+        if let Some(buffer) = &mut self.buffer {
+            let bytes_max = projection.bytes_max(row);
+            let make = |entry: &mut [u8]| projection.project_into(row, rowid, entry);
+            if buffer.push_in_place(&self.pool.order, (sequence, rowid), bytes_max, make) {
+                return Ok(());
+            }
+        }
+        self.push(sequence, rowid, projection.project(row, rowid))
     }
 
     /// Adds an item for which there is no room in the buffer.

@@ -10,10 +10,11 @@
 //!    key. By rowid, the prefix is the key with the sequence behind it.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use leafpress_format::{EntryColumn, Projection, compare_records, key_prefix, key_prefix_part};
 
-use super::item::Item;
+use super::item::{self, Item};
 use super::options::SortKey;
 use super::radix::sort_by_prefix;
 
@@ -61,10 +62,29 @@ impl Order {
     /// The prefix of an item (invariant 1).
     #[inline]
     pub fn prefix(&self, item: &Item<'_>) -> u128 {
+        self.prefix_of(item.sequence, item.rowid, item.record)
+    }
+
+    /// The prefix of an item whose record `bytes` begin with. With some bytes behind it, it takes half
+    /// the time.
+    #[inline]
+    pub fn prefix_of(&self, sequence: u64, rowid: i64, bytes: &[u8]) -> u128 {
         match &self.key {
-            SortKey::Rowid => rowid_prefix(item.rowid) | u128::from(item.sequence),
-            SortKey::Columns(columns) => key_prefix(item.record, columns),
+            SortKey::Rowid => rowid_prefix(rowid) | u128::from(sequence),
+            SortKey::Columns(columns) => key_prefix(bytes, columns),
         }
+    }
+
+    /// The prefix of the item at the start of `bytes`, and the place of its record, with which it ends;
+    /// `None` if there is no item, or not all of it.
+    #[inline]
+    pub fn prefix_at(&self, bytes: &[u8]) -> Option<(u128, Range<usize>)> {
+        let place = item::record_place(bytes).filter(|place| place.end <= bytes.len())?;
+        let prefix = match &self.key {
+            SortKey::Rowid => self.prefix(&item::read(bytes)?.0),
+            SortKey::Columns(columns) => key_prefix(&bytes[place.start..], columns),
+        };
+        Some((prefix, place))
     }
 
     /// The bytes of the key that follow its prefix, as if that went on; the

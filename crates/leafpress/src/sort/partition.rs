@@ -80,7 +80,7 @@ pub fn for_each_merged<E>(
         fetch(runs, &[], slots, index + FETCHED_ITEMS);
         let (bytes, at) = locate(runs, &[], slot.place);
         let rest = &bytes[at..];
-        let length = item::read(rest).map_or(0, |(_, length)| length);
+        let length = item::record_place(rest).map_or(0, |place| place.end);
         visit(slot.prefix(), &rest[..length])?;
     }
     Ok(())

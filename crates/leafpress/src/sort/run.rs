@@ -74,6 +74,29 @@ impl RunBuffer {
         true
     }
 
+    /// Appends an item whose record `make` writes, of at most `bytes_max` bytes, unless there is no
+    /// room for it or the record does not end in the rowid.
+    #[inline]
+    pub fn push_in_place(
+        &mut self,
+        order: &Order,
+        (sequence, rowid): (u64, i64),
+        bytes_max: usize,
+        make: impl FnOnce(&mut [u8]) -> usize,
+    ) -> bool {
+        let used_bytes = self.used + (self.slots.len() + 1) * SLOT_BYTES_SORTED;
+        let room = used_bytes + item::HEADER_BYTES_MAX + bytes_max;
+        if room > self.limit_bytes || !self.ends_in_rowid {
+            return false;
+        }
+        let record_at = self.used + item::ENTRY_HEADER_BYTES;
+        let record_bytes = make(&mut self.bytes[record_at..]);
+        let prefix = order.prefix_of(sequence, rowid, &self.bytes[record_at..]);
+        self.slots.push(Slot::new(prefix, self.used as u64));
+        self.used = item::end_entry(&mut self.bytes, self.used, (sequence, rowid), record_bytes);
+        true
+    }
+
     /// The bytes of its items.
     pub fn item_bytes(&self) -> usize {
         self.used
@@ -133,7 +156,7 @@ impl RunFiller {
     /// Copies the item that `bytes` begin with.
     #[inline]
     fn push(&mut self, bytes: &[u8]) {
-        let length = item::read(bytes).map_or(0, |(_, length)| length);
+        let length = item::record_place(bytes).map_or(0, |place| place.end);
         let room = &mut self.bytes[self.used..];
         // A copy of fixed length is no call. The next item overwrites what is too much.
         match (room.first_chunk_mut::<COPIED_AT_ONCE>(), bytes.first_chunk::<COPIED_AT_ONCE>()) {
@@ -222,16 +245,16 @@ impl MemoryRun {
         };
         let mut at = stretch.start;
         while at < stretch.end {
-            let Some((item, length)) = item::read(&self.bytes()[at as usize..]) else {
+            let rest = &self.bytes()[at as usize..];
+            let Some((prefix, place)) = between.order.prefix_at(rest) else {
                 debug_assert!(false, "a run in memory has just items");
                 break;
             };
-            let prefix = between.order.prefix(&item);
-            let record = || item.record;
+            let record = || &rest[place.clone()];
             if !between.is_before(prefix, record) && !between.is_behind(prefix, record) {
                 take(prefix, at);
             }
-            at += length as u64;
+            at += place.end as u64;
         }
         Ok(())
     }

@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-use super::item;
 use super::order::{Between, Divider, Slot};
 use crate::error::Result;
 
@@ -141,16 +140,17 @@ pub fn read_items(
 ) -> Option<Range<usize>> {
     let (mut start, mut at) = (None, 0);
     while at < bytes.len() {
-        let (item, length) = item::read(&bytes[at..])?;
-        let prefix = between.order.prefix(&item);
-        if start.is_some() || !between.is_before(prefix, || item.record) {
-            if between.is_behind(prefix, || item.record) {
+        let rest = &bytes[at..];
+        let (prefix, place) = between.order.prefix_at(rest)?;
+        let record = || &rest[place.clone()];
+        if start.is_some() || !between.is_before(prefix, record) {
+            if between.is_behind(prefix, record) {
                 break;
             }
             start.get_or_insert(at);
             take(prefix, at);
         }
-        at += length;
+        at += place.end;
     }
     Some(start.unwrap_or(at)..at)
 }

@@ -204,8 +204,9 @@ impl SpillFile {
         let available = self.bytes() - sample.place;
         bytes.resize(available.min(PEEK_BYTES as u64) as usize, 0);
         self.read_at(bytes, sample.place)?;
-        let length = item::length(bytes).filter(|&length| length <= available);
-        let length = length.ok_or_else(|| self.damaged())? as usize;
+        let length = item::record_place(bytes).map(|place| place.end);
+        let length = length.filter(|&length| length as u64 <= available);
+        let length = length.ok_or_else(|| self.damaged())?;
         if length > bytes.len() {
             bytes.resize(length, 0);
             self.read_at(bytes, sample.place)?;

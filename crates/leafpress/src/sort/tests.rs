@@ -12,8 +12,8 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use leafpress_format::{
-    Collation, KeyColumn, RecordColumns, RecordWriter, SerialTypes, SortOrder as Direction, Value,
-    WRITE_SLACK_BYTES, compare_keys, record_bytes_max,
+    Collation, EntryColumn, KeyColumn, Projection, RecordColumns, RecordWriter, SerialTypes,
+    SortOrder as Direction, Value, WRITE_SLACK_BYTES, compare_keys, record_bytes_max,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -105,9 +105,17 @@ fn push_all(sorter: &Sorter, rows: &[Row], threads: usize) {
     std::thread::scope(|scope| {
         for thread in 0..threads {
             scope.spawn(move || {
-                let mut run = sorter.run();
+                let (mut run, mut columns) = (sorter.run(), RecordColumns::new());
                 for row in rows.iter().skip(thread).step_by(threads) {
-                    run.push(row.sequence, row.rowid, &row.record).unwrap();
+                    let &Row { sequence, rowid, ref record } = row;
+                    if sequence % 3 == 0 {
+                        run.push(sequence, rowid, record).unwrap();
+                        continue;
+                    }
+                    // A projection of all columns is the record again.
+                    let columns = (0..columns.parse(record)).map(EntryColumn::Column).collect();
+                    let mut projection = Projection::new(columns);
+                    run.push_projection((sequence, rowid), record, &mut projection).unwrap();
                 }
                 run.finish().unwrap();
             });

@@ -100,7 +100,7 @@ impl<'b> Work<Scanned> for Press<'_, 'b> {
         let prepares = self.rules.prepares() && made.blocks_to_skip == 0;
         made.blocks_to_skip = made.blocks_to_skip.saturating_sub(1);
         // Each way is a copy of the loop over rows: one loop for all would not have enough registers.
-        match (self.rules.is_straight(), made.encoder.is_plain(), prepares) {
+        match (self.rules.is_straight(), made.encoder.writes_leaves(), prepares) {
             (false, ..) => self.each_row(
                 rows,
                 made,
@@ -355,7 +355,9 @@ impl<'b> Press<'_, 'b> {
             #[inline(always)]
             |record| record.prepared_row(row.bytes, row.prepared),
         );
-        pushed.map(|()| rowid).map_err(|error| not_pressed(row, &error))
+        pushed.map_err(|error| not_pressed(row, &error))?;
+        made.encoder.index(row.sequence, rowid).map_err(Halt::from)?;
+        Ok(rowid)
     }
 
     /// Presses a row of which not all values are prepared. By a call: it leaves the loop over rows
@@ -395,7 +397,9 @@ impl<'b> Press<'_, 'b> {
             },
         );
         self.whole(written, row, scratch)?;
-        pushed.map(|()| rowid).map_err(|error| not_pressed(row, &error))
+        pushed.map_err(|error| not_pressed(row, &error))?;
+        encoder.index(sequence, rowid).map_err(Halt::from)?;
+        Ok(rowid)
     }
 
     /// Encodes one row and passes it on to all of its B-trees.

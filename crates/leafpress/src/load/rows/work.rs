@@ -55,7 +55,8 @@ impl<'b> EncodeBatches<'_, 'b> {
             #[inline(always)]
             |record| record.prepared_row_in(texts, values),
         );
-        pushed.map_err(|error| not_pressed(rows, place, &error))
+        pushed.map_err(|error| not_pressed(rows, place, &error))?;
+        Ok(made.0.index(place.sequence, rowid)?)
     }
 
     /// Presses a row of which not all values are prepared. By a call: it leaves the loop over rows
@@ -77,7 +78,8 @@ impl<'b> EncodeBatches<'_, 'b> {
             |record| written = self.rules.write(rows.piece, row, sequence, record, number),
         );
         self.whole(written, rows, row)?;
-        pushed.map_err(|error| not_pressed(rows, place, &error))
+        pushed.map_err(|error| not_pressed(rows, place, &error))?;
+        Ok(encoder.index(sequence, rowid)?)
     }
 
     /// Encodes one row and passes it on to all of its B-trees.
@@ -173,7 +175,7 @@ impl<'b, B: RowBatch> Work<B> for EncodeBatches<'_, 'b> {
     fn rows(&self, rows: &Rows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
         made.0.clear();
         // With both ways in one loop, the record would not be kept in registers.
-        if made.0.is_plain() {
+        if made.0.writes_leaves() {
             self.each_row(
                 rows,
                 #[inline(always)]

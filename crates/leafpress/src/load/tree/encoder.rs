@@ -113,13 +113,24 @@ impl<'b> Encoder<'b> {
         self.entries.close();
     }
 
-    /// Returns true if rows go into [`leaves`](Self::leaves) only: then a row may be written there
-    /// directly.
-    pub fn is_plain(&self) -> bool {
+    /// Returns true if rows are written into [`leaves`](Self::leaves) directly, and then
+    /// [indexed](Self::index).
+    pub fn writes_leaves(&self) -> bool {
         self.build.order == RowOrder::Ascending
             && self.build.shape.key.is_none()
-            && self.index_runs.is_empty()
             && self.build.dropped.is_empty()
+    }
+
+    /// Adds the row that was written last into [`leaves`](Self::leaves) to the indexes.
+    #[inline]
+    pub fn index(&mut self, sequence: u64, rowid: i64) -> Result<()> {
+        if self.index_runs.is_empty() {
+            return Ok(());
+        }
+        let Some(record) = self.leaves.last_record() else {
+            return Err(Error::bug("a row is to be indexed that was not written"));
+        };
+        push_entries(&mut self.index_runs, (sequence, rowid), record)
     }
 
     /// Number of rows in this block.
@@ -212,14 +223,12 @@ impl<'b> Encoder<'b> {
                         run.push(sequence, rowid, record)?;
                     }
                     Some(projection) => {
-                        run.push(sequence, rowid, projection.project(record, rowid))?;
+                        run.push_projection((sequence, rowid), record, projection)?;
                     }
                 }
             }
         }
-        for (projection, run) in &mut self.index_runs {
-            run.push(sequence, rowid, projection.project(record, rowid))?;
-        }
+        push_entries(&mut self.index_runs, (sequence, rowid), record)?;
         self.last_rowid = self.last_rowid.max(rowid);
         self.rows_count += 1;
         Ok(())
@@ -245,4 +254,16 @@ impl<'b> Encoder<'b> {
         }
         self.index_runs.into_iter().try_for_each(|(_, run)| run.finish())
     }
+}
+
+/// Gives the entry of a row to the sorter of each index.
+#[inline(never)]
+fn push_entries(
+    index_runs: &mut [(Projection, RunBuilder<'_>)],
+    of_row: (u64, i64),
+    record: &[u8],
+) -> Result<()> {
+    index_runs
+        .iter_mut()
+        .try_for_each(|(projection, run)| run.push_projection(of_row, record, projection))
 }

@@ -122,10 +122,9 @@ impl<'s> EntryMaker<'s> {
 
     #[inline]
     fn push(&mut self, rowid: i64, record: &[u8]) -> Result<(), Halt> {
-        let entry = self.projection.project(record, rowid);
         // The sequence has the order of the rowids, and is small for small rowids.
         let sequence = rowid.wrapping_sub(self.first_rowid) as u64;
-        Ok(self.run.push(sequence, rowid, entry)?)
+        Ok(self.run.push_projection((sequence, rowid), record, &mut self.projection)?)
     }
 
     /// Reads on until the needed columns are there.
