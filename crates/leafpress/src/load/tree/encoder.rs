@@ -1,8 +1,8 @@
 //! Encoder of one worker's rows: hands each record to the B-trees that it belongs to.
 //!
-//! A row is encoded once, in the order of the table's columns. From there it
-//! is copied into a leaf, or handed to the sorters of the table and of each
-//! index in the form that stands in their B-trees.
+//! A row is encoded once, in the order of the table's columns: straight into a leaf if rows come in
+//! the order of a rowid table. From there it is handed to the sorters, of the table if there is one
+//! and of each index, in the form that stands in their B-trees.
 
 use leafpress_format::{
     FormatError, IndexRun, LeafRun, Projection, RecordWriter, SerialTypes, WRITE_SLACK_BYTES,
