@@ -32,7 +32,7 @@
 use std::ops::Range;
 
 /// No header is longer; that many bytes behind an item may be scribbled over.
-pub const HEADER_BYTES_MAX: usize = 1 + 8 + 8 + 8;
+const HEADER_BYTES_MAX: usize = 1 + 8 + 8 + 8;
 
 /// Length of the header of an item without sequence and rowid.
 pub const ENTRY_HEADER_BYTES: usize = 1;
@@ -51,26 +51,16 @@ pub struct Item<'b> {
     pub record: &'b [u8],
 }
 
-/// The header of an item, read; `record_at` is the record's offset from the item's first byte.
+/// The header of an item, read; `record` is the record's place from the item's first byte on.
 struct Header {
     sequence: u64,
     rowid: i64,
-    record_at: usize,
-    record_bytes: usize,
+    record: Range<usize>,
 }
 
-/// Largest number of bytes that an item with this record takes.
-pub fn bytes_max(record: &[u8]) -> usize {
-    HEADER_BYTES_MAX + record.len()
-}
-
-/// Writes an item whose record's last column is the rowid, and returns where it ends.
-#[inline]
-pub fn write_entry(buf: &mut [u8], at: usize, item: &Item<'_>) -> usize {
-    let &Item { sequence, rowid, record } = item;
-    let record_at = at + ENTRY_HEADER_BYTES;
-    buf[record_at..record_at + record.len()].copy_from_slice(record);
-    end_entry(buf, at, (sequence, rowid), record.len())
+/// Largest number of bytes that an item with a record of so many bytes takes.
+pub fn bytes_max(record_bytes: usize) -> usize {
+    HEADER_BYTES_MAX + record_bytes
 }
 
 /// Writes the header of an item at `at`, whose record is [`ENTRY_HEADER_BYTES`] behind it and ends in
@@ -107,7 +97,7 @@ fn end_long_entry(buf: &mut [u8], at: usize, of_row: (u64, i64), record_bytes: u
 #[inline]
 pub fn write(buf: &mut [u8], at: usize, item: &Item<'_>) -> usize {
     let &Item { sequence, rowid, record } = item;
-    let buf = &mut buf[at..at + bytes_max(record)];
+    let buf = &mut buf[at..at + bytes_max(record.len())];
     let end = write_header(buf, (sequence, rowid), record.len());
     buf[end..end + record.len()].copy_from_slice(record);
     at + end + record.len()
@@ -151,10 +141,9 @@ pub fn read(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
         let rowid = last_integer(record)?;
         return Some((Item { sequence: rowid.wrapping_sub(1) as u64, rowid, record }, end));
     }
-    let header = header(bytes)?;
-    let end = header.record_at.checked_add(header.record_bytes)?;
-    let record = bytes.get(header.record_at..end)?;
-    Some((Item { sequence: header.sequence, rowid: header.rowid, record }, end))
+    let Header { sequence, rowid, record: place } = header(bytes)?;
+    let end = place.end;
+    Some((Item { sequence, rowid, record: bytes.get(place)? }, end))
 }
 
 /// The place of the record of the item at the start of `bytes`, even if `bytes` ends before it does.
@@ -166,9 +155,7 @@ pub fn record_place(bytes: &[u8]) -> Option<Range<usize>> {
         let end = ENTRY_HEADER_BYTES + usize::from(first >> 2);
         return Some(ENTRY_HEADER_BYTES..end);
     }
-    let header = header(bytes)?;
-    let end = header.record_at.checked_add(header.record_bytes)?;
-    Some(header.record_at..end)
+    header(bytes).map(|header| header.record)
 }
 
 #[inline]
@@ -181,11 +168,12 @@ fn header(bytes: &[u8]) -> Option<Header> {
     let sequence = get(bytes, 1 + length_bytes, sequence_bytes)?;
     let difference = get(bytes, 1 + length_bytes + sequence_bytes, rowid_bytes)?;
     let difference = (difference >> 1) as i64 ^ -((difference & 1) as i64);
+    let record_at = 1 + length_bytes + sequence_bytes + rowid_bytes;
+    let record_end = record_at.checked_add(usize::try_from(length).ok()?)?;
     Some(Header {
         sequence,
         rowid: difference.wrapping_add(sequence as i64).wrapping_add(1),
-        record_at: 1 + length_bytes + sequence_bytes + rowid_bytes,
-        record_bytes: usize::try_from(length).ok()?,
+        record: record_at..record_end,
     })
 }
 
@@ -242,7 +230,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(sequence: u64, rowid: i64, record: &[u8]) {
-        let mut buf = vec![0xee; 3 + bytes_max(record)];
+        let mut buf = vec![0xee; 3 + bytes_max(record.len())];
         let end = write(&mut buf, 3, &Item { sequence, rowid, record });
         for slack in [0, 1, 8] {
             let some = &buf[3..(end + slack).min(buf.len())];
@@ -259,8 +247,10 @@ mod tests {
         let mut record = vec![3, 13 + 2 * text_bytes as u8, 6];
         record.resize(3 + text_bytes, b'x');
         record.extend_from_slice(&rowid.to_be_bytes());
-        let mut buf = vec![0xee; 3 + bytes_max(&record)];
-        let end = write_entry(&mut buf, 3, &Item { sequence, rowid, record: &record });
+        let mut buf = vec![0xee; 3 + bytes_max(record.len())];
+        let record_at = 3 + ENTRY_HEADER_BYTES;
+        buf[record_at..record_at + record.len()].copy_from_slice(&record);
+        let end = end_entry(&mut buf, 3, (sequence, rowid), record.len());
         let is_short =
             record.len() < SHORT_RECORD_BYTES && rowid == (sequence as i64).wrapping_add(1);
         assert_eq!(end == 4 + record.len(), is_short);

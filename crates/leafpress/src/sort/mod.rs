@@ -158,7 +158,7 @@ impl RunBuilder<'_> {
     #[cold]
     #[inline(never)]
     fn push_to_next(&mut self, item: &Item<'_>) -> Result<()> {
-        if RunBuffer::bytes_for(item.record) > self.pool.limits.run_bytes {
+        if RunBuffer::bytes_for(item.record.len()) > self.pool.limits.run_bytes {
             return self.pool.add_large(item);
         }
         let buffer = match &mut self.buffer {

@@ -89,7 +89,7 @@ impl Pool {
 
     /// Makes a run of an item that is too large for a buffer.
     pub fn add_large(&self, item: &Item<'_>) -> Result<()> {
-        let memory = self.memory(item::bytes_max(item.record))?;
+        let memory = self.memory(item::bytes_max(item.record.len()))?;
         self.add(MemoryRun::of_one(&self.order, item, memory));
         Ok(())
     }

@@ -56,21 +56,25 @@ impl RunBuffer {
         Self { bytes, used: 0, slots, spare, starts, limit_bytes, ends_in_rowid }
     }
 
-    /// Smallest size of a buffer that an item with this record fits.
-    pub fn bytes_for(record: &[u8]) -> usize {
-        item::bytes_max(record) + SLOT_BYTES_SORTED
+    /// Smallest size of a buffer that an item with a record of so many bytes fits.
+    pub fn bytes_for(record_bytes: usize) -> usize {
+        item::bytes_max(record_bytes) + SLOT_BYTES_SORTED
+    }
+
+    #[inline]
+    fn has_room(&self, record_bytes: usize) -> bool {
+        let used_bytes = self.used + self.slots.len() * SLOT_BYTES_SORTED;
+        used_bytes + Self::bytes_for(record_bytes) <= self.limit_bytes
     }
 
     /// Appends an item, unless there is no room for it.
     #[inline]
     pub fn push(&mut self, order: &Order, item: &Item<'_>) -> bool {
-        let used_bytes = self.used + self.slots.len() * SLOT_BYTES_SORTED;
-        if used_bytes + Self::bytes_for(item.record) > self.limit_bytes {
+        if !self.has_room(item.record.len()) {
             return false;
         }
         self.slots.push(Slot::new(order.prefix(item), self.used as u64));
-        let write = if self.ends_in_rowid { item::write_entry } else { item::write };
-        self.used = write(&mut self.bytes, self.used, item);
+        self.used = item::write(&mut self.bytes, self.used, item);
         true
     }
 
@@ -84,15 +88,13 @@ impl RunBuffer {
         bytes_max: usize,
         make: impl FnOnce(&mut [u8]) -> usize,
     ) -> bool {
-        let used_bytes = self.used + (self.slots.len() + 1) * SLOT_BYTES_SORTED;
-        let room = used_bytes + item::HEADER_BYTES_MAX + bytes_max;
-        if room > self.limit_bytes || !self.ends_in_rowid {
+        if !self.ends_in_rowid || !self.has_room(bytes_max) {
             return false;
         }
         let record_at = self.used + item::ENTRY_HEADER_BYTES;
         let record_bytes = make(&mut self.bytes[record_at..]);
-        let prefix = order.prefix_of(sequence, rowid, &self.bytes[record_at..]);
-        self.slots.push(Slot::new(prefix, self.used as u64));
+        let item = Item { sequence, rowid, record: &self.bytes[record_at..] };
+        self.slots.push(Slot::new(order.prefix(&item), self.used as u64));
         self.used = item::end_entry(&mut self.bytes, self.used, (sequence, rowid), record_bytes);
         true
     }
