@@ -53,7 +53,7 @@ pub struct Publication {
     /// The run that was current at the beginning.
     pub previous: Option<String>,
     /// The folder of the shards was there before.
-    was_there: bool,
+    pub(crate) was_there: bool,
 }
 
 /// A run in a list.

@@ -10,7 +10,7 @@ use leafpress::load::{CancelToken, ColumnType, Loader, Value};
 use leafpress::rusqlite::{Connection, types::Value as SqlValue};
 use leafpress::{ErrorKind, Result};
 use leafpress_shards::{
-    Key, Manifest, PartBuilder, RouteBy, Routing, Schema, ShardReport, Sharder, Shards,
+    Key, Manifest, PartBuilder, RouteBy, Routing, Schema, Scratch, ShardReport, Sharder, Shards,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -262,6 +262,39 @@ fn attempts_do_not_meet_and_gc_removes_those_that_lost() {
             PartBuilder::new(&shards, &publication.run, 0).attempt(wrong).build(|_| unreachable!());
         assert!(matches!(built.expect_err("a name").kind(), ErrorKind::Misuse(_)));
     }
+}
+
+/// An engine may report an error of one task while others still run.
+#[test]
+fn a_task_that_outlives_its_run_leaves_nothing() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let shards = Shards::at(&out).expect("shards");
+    let builder = |run: &str| PartBuilder::new(&shards, run, 0);
+    let rows = |loader: Loader| loader.table("t").load_reader("rows.csv", &b"id\n1\n"[..]);
+
+    let publication = shards.begin().expect("a run");
+    builder(&publication.run)
+        .build(|loader| {
+            shards.abandon(&publication);
+            rows(loader)
+        })
+        .expect_err("the folder is gone before the load");
+    builder(&publication.run).build(|_| unreachable!()).expect_err("the folder is gone");
+    Scratch::new(&shards, &publication.run, "rows").expect_err("the folder is gone");
+    assert!(!out.exists());
+
+    let publication = shards.begin().expect("a run");
+    let scratch = Scratch::new(&shards, &publication.run, "rows").expect("a file");
+    fs::write(scratch.file(), "x").expect("the rows");
+    let built = builder(&publication.run).build(|loader| {
+        let report = rows(loader)?;
+        shards.abandon(&publication);
+        Ok(report)
+    });
+    built.expect_err("the folder is gone after the load");
+    scratch.keep().expect_err("the folder is gone");
+    assert!(!out.exists());
 }
 
 /// A publication that is killed leaves files beside the parts.

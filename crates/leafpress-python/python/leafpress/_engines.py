@@ -155,20 +155,10 @@ class Plan:
     def scatter(self, source: pyarrow.RecordBatchReader | pyarrow.Table) -> Scattered:
         """Writes the rows of one task into a file, by part."""
         name = f"scattered-{uuid.uuid4().hex}"
-        self._check_folder()
         path, rows = _leafpress.shards_scatter(
             self.scratch, self.run, name, self.routing, self.parts, plain(source)
         )
         return Scattered(path, rows)
-
-    def _check_folder(self) -> None:
-        """Raises `ProgrammingError` on a worker that does not reach the driver's folder."""
-        run = os.path.join(self.folder, "runs", self.run)
-        if not _is_url(self.folder) and not os.path.isdir(run):
-            raise misuse(
-                f"there is no folder {run} here",
-                "name a folder that all workers reach under this path",
-            )
 
     def build(self, part: int, scattered: Sequence[Scattered]) -> Built:
         """Presses one part out of the rows of all tasks."""

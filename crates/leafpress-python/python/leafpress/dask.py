@@ -64,7 +64,8 @@ def write(
     Raises what the tasks raise; `OperationalError` if another run was published meanwhile: then
     this one is complete, and `leafpress shards rollback --to RUN` makes it current. After all
     others the run that was current stays it, and nothing of this one is left. If this process
-    dies, `leafpress shards gc` removes the rest.
+    dies, or a task still runs that puts its part into a store, `leafpress shards gc` removes the
+    rest.
     """
     return write_by(_Dask(_with_index(ddf)), out, by, parts, options)
 

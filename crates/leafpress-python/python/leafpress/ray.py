@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LeafpressDatasink", "write"]
 
+_SECONDS_TO_STOP = 10
+
 
 class LeafpressDatasink(Datasink[int]):
     """Writes a dataset into one table of one file, by many tasks of one machine:
@@ -88,7 +90,8 @@ def write(
     Raises what the tasks raise, as Ray has it; `OperationalError` if another run was published
     meanwhile: then this one is complete, and `leafpress shards rollback --to RUN` makes it
     current. After all others the run that was current stays it, and nothing of this one is left.
-    If the driver dies, `leafpress shards gc` removes the rest.
+    If the driver dies, or a task still runs that puts its part into a store, `leafpress shards gc`
+    removes the rest.
     """
     return write_by(_Ray(ds), out, by, parts, options)
 
@@ -123,7 +126,14 @@ class _Ray:
     def build(self, plan: Plan, scattered: list[Scattered]) -> list[Built]:
         task, files = ray.remote(_build), ray.put(scattered)
         waiting = [task.remote(plan, part, files) for part in range(plan.parts)]
-        return list(ray.get(waiting))
+        try:
+            return list(ray.get(waiting))
+        except BaseException:
+            # A task that ends later could put its part into a store.
+            for part in waiting:
+                ray.cancel(part)
+            ray.wait(waiting, num_returns=len(waiting), timeout=_SECONDS_TO_STOP)
+            raise
 
 
 def _build(plan: Plan, part: int, scattered: list[Scattered]) -> Built:

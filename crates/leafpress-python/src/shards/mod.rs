@@ -42,12 +42,18 @@ pub struct NativeRun {
     shards: Shards,
     publication: Publication,
     /// Home of the rows on their way, where it is another one.
-    scratch: Option<Shards>,
+    scratch: Option<(Shards, Publication)>,
 }
 
 impl NativeRun {
     fn scratch(&self) -> &Shards {
-        self.scratch.as_ref().unwrap_or(&self.shards)
+        self.scratch.as_ref().map_or(&self.shards, |(home, _)| home)
+    }
+
+    fn abandon_scratch(&self) {
+        if let Some((home, publication)) = &self.scratch {
+            home.abandon(publication);
+        }
     }
 }
 
@@ -60,7 +66,13 @@ impl NativeRun {
             let shards = Shards::at(folder)?;
             let scratch = scratch.map(Shards::at).transpose()?;
             let publication = shards.begin()?;
-            Ok(Self { shards, publication, scratch })
+            let scratch = scratch.map(|home| {
+                let begun = home
+                    .begin_scratch(&publication)
+                    .inspect_err(|_| shards.abandon(&publication))?;
+                Ok::<_, Error>((home, begun))
+            });
+            Ok(Self { scratch: scratch.transpose()?, shards, publication })
         };
         py.detach(begun).raise(py)
     }
@@ -102,16 +114,19 @@ impl NativeRun {
 
     /// Removes the scattered rows.
     fn remove_scattered(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.scratch().remove_scratch(&self.publication.run)).raise(py)
+        py.detach(|| {
+            self.scratch().remove_scratch(&self.publication.run)?;
+            self.abandon_scratch();
+            Ok(())
+        })
+        .raise(py)
     }
 
     /// Removes all of the run, unless it is published.
     fn abandon(&self, py: Python<'_>) {
         py.detach(|| {
             self.shards.abandon(&self.publication);
-            if let Some(scratch) = &self.scratch {
-                scratch.abandon(&self.publication);
-            }
+            self.abandon_scratch();
         });
     }
 }

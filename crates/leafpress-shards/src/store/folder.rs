@@ -11,9 +11,9 @@ use std::time::Duration;
 use leafpress::load::make_new;
 use leafpress::vfs::locks::{self, FileHandle, Open};
 use leafpress::vfs::rights::Rights;
-use leafpress::{Error, ErrorKind, Result};
+use leafpress::{Error, ErrorKind, Result, path_text};
 
-use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, is_older};
+use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, is_older, parts_of};
 use crate::content::fill;
 
 /// Held while `_CURRENT` changes.
@@ -35,6 +35,10 @@ impl Folder {
 
     fn run(&self, run: &str) -> PathBuf {
         self.root.join(RUNS).join(run)
+    }
+
+    fn parts(&self, run: &str) -> PathBuf {
+        self.root.join(parts_of(run))
     }
 
     /// Waits for the lock under which `beside` changes.
@@ -109,21 +113,25 @@ impl Store for Folder {
 
     fn begin(&self, run: &str) -> Result<bool> {
         let was_there = self.root.exists();
-        make_folder(&self.run(run))?;
+        make_folder(&self.parts(run))?;
         Ok(was_there)
     }
 
     /// The folder of the parts, where `gc` finds what a process leaves that dies.
     fn workplace(&self, run: &str) -> Result<Local> {
-        let folder = self.run(run).join("parts");
-        make_folder(&folder)?;
-        Ok(Local::at(folder))
+        Ok(Local::at(self.parts(run)))
     }
 
+    /// Makes no folder: a task that ends after its run was abandoned is to leave nothing.
     fn draft(&self, path: &str) -> Result<Local> {
         let path = self.root.join(path);
-        make_folder(path.parent().unwrap_or(&self.root))?;
-        Ok(Local::at(path))
+        let folder = path.parent().unwrap_or(&self.root);
+        if folder.is_dir() {
+            return Ok(Local::at(path));
+        }
+        let folder = path_text(folder);
+        Err(Error::misuse(format!("there is no folder {folder} here, or its run was abandoned"))
+            .to_do("name a folder that all workers reach under this path"))
     }
 
     /// The draft has its place already.
@@ -167,7 +175,7 @@ impl Store for Folder {
 
     fn entries(&self, run: &str) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
-        for folder in [format!("{RUNS}/{run}/parts"), format!("{RUNS}/{run}")] {
+        for folder in [parts_of(run), format!("{RUNS}/{run}")] {
             for name in names_in(&self.root.join(&folder))? {
                 let path = format!("{folder}/{name}");
                 let Ok(about) = self.root.join(&path).symlink_metadata() else { continue };
@@ -195,13 +203,16 @@ impl Store for Folder {
         let modified = folder.metadata().and_then(|about| about.modified());
         if is_older(modified.ok(), older_than) {
             // A folder that has other files stays.
-            let _ = fs::remove_dir(folder.join("parts"));
+            let _ = fs::remove_dir(self.parts(run));
             let _ = fs::remove_dir(folder);
         }
     }
 
     fn abandon(&self, run: &str, was_there: bool) {
-        let _ = fs::remove_dir_all(self.run(run));
+        // Under another name, tasks that still run can put nothing into it.
+        let (folder, renamed) = (self.run(run), self.run(&format!("{run}-abandoned")));
+        let is_renamed = fs::rename(&folder, &renamed).is_ok();
+        let _ = fs::remove_dir_all(if is_renamed { renamed } else { folder });
         let _ = fs::remove_dir(self.root.join(RUNS));
         if !was_there {
             let _ = fs::remove_dir(&self.root);
