@@ -26,12 +26,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let server = Server::start(folder.as_str());
     server.set(Mood::Fine);
+    let shards = Shards::at(folder)?;
+    let run = shards.begin()?.run;
     for (name, layout) in [("remote", Layout::Remote), ("local", Layout::Local)] {
         let started = Instant::now();
-        let (record, _) =
-            PartBuilder::new(&Shards::at(folder)?, "run", 0).attempt(name).build(|loader| {
-                loader.table("t").primary_key(key).index(column).layout(layout).load_file(input)
-            })?;
+        let (record, _) = PartBuilder::new(&shards, &run, 0).attempt(name).build(|loader| {
+            loader.table("t").primary_key(key).index(column).layout(layout).load_file(input)
+        })?;
         let interior: u64 = record.interior_pages.iter().flatten().map(|run| run.pages).sum();
         println!(
             "{name}: {} bytes, pages of {}, {interior} interior in {} runs, made in {:.1} s",

@@ -68,7 +68,8 @@ impl PartBuilder {
     ///
     /// # Errors
     /// Those of `load` and of the store: then there is no file. [`Misuse`](leafpress::ErrorKind::Misuse) for a name
-    /// of an attempt or run that cannot be one of a file.
+    /// of an attempt or run that cannot be one of a file, and where the folder has no such run: it has not
+    /// [begun](Shards::begin) there, or was abandoned.
     pub fn build(
         &self,
         load: impl FnOnce(Loader) -> Result<Report>,

@@ -34,7 +34,8 @@ impl Scratch {
     /// A new file of a run. `name` has letters, digits, `-` and `_`.
     ///
     /// # Errors
-    /// [`Misuse`](leafpress::ErrorKind::Misuse) for a name that cannot be one of a file; the system's.
+    /// [`Misuse`](leafpress::ErrorKind::Misuse) for a name that cannot be one of a file, and where the folder
+    /// has no such run: it has not begun there, or was abandoned.
     pub fn new(shards: &Shards, run: &str, name: &str) -> Result<Self> {
         if !is_name(run) || !is_name(name) {
             return Err(Error::misuse(format!("{run:?} and {name:?} are no names of files")));

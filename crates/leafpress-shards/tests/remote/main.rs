@@ -34,8 +34,9 @@ fn part(folder: &Path, attempt: &str, layout: Layout, rows: i64) -> PartRecord {
     let columns = ["id", "name", "note"].map(|name| {
         Column::new(name, if name == "id" { ColumnType::Integer } else { ColumnType::Text })
     });
-    let builder =
-        PartBuilder::new(&Shards::at(folder).expect("a folder"), "run", 0).attempt(attempt);
+    let shards = Shards::at(folder).expect("a folder");
+    let run = shards.begin().expect("a run").run;
+    let builder = PartBuilder::new(&shards, run, 0).attempt(attempt);
     let built = builder.build(|loader| {
         let rows = (0..rows).map(|id| (id, format!("name-{}", id * 7919 % ROWS), note(id)));
         let loader = loader.table("t").primary_key("id").index("name").layout(layout);
