@@ -53,7 +53,7 @@ pub struct Publication {
     /// The run that was current at the beginning.
     pub previous: Option<String>,
     /// The folder of the shards was there before.
-    pub(crate) was_there: bool,
+    was_there: bool,
 }
 
 /// A run in a list.
@@ -200,6 +200,15 @@ impl Shards {
         let run = format!("{time}-{:08x}", fastrand::u32(..));
         let was_there = self.store.begin(&run)?;
         Ok(Publication { run, previous, was_there })
+    }
+
+    /// Begins a run of another home here, for its scratch files. [`abandon`](Self::abandon) ends it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn begin_scratch(&self, of: &Publication) -> Result<Publication> {
+        let was_there = self.store.begin(&of.run)?;
+        Ok(Publication { run: of.run.clone(), previous: None, was_there })
     }
 
     /// Publishes a run: writes its manifest, then makes it current.

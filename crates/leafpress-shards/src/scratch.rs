@@ -12,7 +12,7 @@ use leafpress::{Error, Result, path_text};
 
 use crate::catalog::PAGE_BYTES;
 use crate::content::Content;
-use crate::runs::{Publication, Shards};
+use crate::runs::Shards;
 use crate::store::{Local, Store, is_name, last_name, parts_of};
 
 /// Bytes that are asked for at once, at least: a request to a store costs as much time as many bytes.
@@ -66,15 +66,6 @@ impl Scratch {
 }
 
 impl Shards {
-    /// Begins a run of another home here, for its scratch files. [`abandon`](Self::abandon) ends it.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn begin_scratch(&self, of: &Publication) -> Result<Publication> {
-        let was_there = self.store().begin(&of.run)?;
-        Ok(Publication { run: of.run.clone(), previous: None, was_there })
-    }
-
     /// Removes the scratch files of a run.
     ///
     /// # Errors

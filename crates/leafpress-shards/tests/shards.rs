@@ -297,6 +297,27 @@ fn a_task_that_outlives_its_run_leaves_nothing() {
     assert!(!out.exists());
 }
 
+#[test]
+fn a_home_for_rows_on_their_way_is_left_as_it_was() {
+    let folder = TempDir::new().expect("a folder");
+    let shards = Shards::at(folder.path().join("out")).expect("shards");
+    let publication = shards.begin().expect("a run");
+    for was_there in [false, true] {
+        let home = folder.path().join(format!("scratch-{was_there}"));
+        if was_there {
+            fs::create_dir(&home).expect("a folder");
+        }
+        let scratch = Shards::at(&home).expect("a home");
+        let begun = scratch.begin_scratch(&publication).expect("the run");
+        let file = Scratch::new(&scratch, &publication.run, "rows").expect("a file");
+        fs::write(file.file(), "x").expect("the rows");
+        file.keep().expect("its place");
+        scratch.abandon(&begun);
+        assert_eq!(home.exists(), was_there);
+        assert!(!home.join("runs").exists());
+    }
+}
+
 /// A publication that is killed leaves files beside the parts.
 #[test]
 fn gc_removes_what_a_killed_publication_leaves() {
