@@ -78,7 +78,7 @@ pub use numbers::{PageNumbers, PageRange};
 pub use pointer_map::{MappedRange, POINTER_MAP_ENTRY_BYTES, PointerMap};
 pub use prefix::{key_prefix, key_prefix_part};
 pub use prepared::{Prepared, PreparedRow, PreparedRows};
-pub use read::{TableLeaf, TablePage, TableRow, read_overflow_page};
+pub use read::{TableLeaf, TablePage, TableRow, children, read_overflow_page};
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,
     WRITE_SLACK_BYTES, record, record_bytes_max,

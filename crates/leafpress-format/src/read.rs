@@ -64,13 +64,33 @@ impl<'p> TablePage<'p> {
         if usable[offset::KIND] != PageKind::TableInterior as u8 {
             return Err(malformed);
         }
-        let child_at = |index| {
-            let pointer_at = offset::INTERIOR_END + index * POINTER_BYTES;
-            be32(usable, usize::from(be16(usable, pointer_at)?))
-        };
-        let children = (0..cells).map(child_at).chain([be32(usable, offset::RIGHT_CHILD)]);
-        children.collect::<Option<_>>().map(Self::Interior).ok_or(malformed)
+        children(usable).map(Self::Interior)
     }
+}
+
+/// The children of an interior page of a table or an index, in their order; of a leaf none.
+///
+/// # Errors
+///
+/// [`FormatError::MalformedPage`] if the page is neither.
+pub fn children(page: &[u8]) -> Result<Vec<u32>, FormatError> {
+    find_children(page).ok_or(FormatError::MalformedPage)
+}
+
+fn find_children(page: &[u8]) -> Option<Vec<u32>> {
+    let is = |kind: PageKind| page.get(offset::KIND) == Some(&(kind as u8));
+    if is(PageKind::TableLeaf) || is(PageKind::IndexLeaf) {
+        return Some(Vec::new());
+    }
+    if !is(PageKind::TableInterior) && !is(PageKind::IndexInterior) {
+        return None;
+    }
+    let cells = usize::from(be16(page, offset::CELL_COUNT)?);
+    let child_at = |index| {
+        let pointer_at = offset::INTERIOR_END + index * POINTER_BYTES;
+        be32(page, usize::from(be16(page, pointer_at)?))
+    };
+    (0..cells).map(child_at).chain([be32(page, offset::RIGHT_CHILD)]).collect()
 }
 
 impl<'p> TableLeaf<'p> {

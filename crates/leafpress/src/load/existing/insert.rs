@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::hooks::Action;
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Statement, Transaction};
 
 use super::connect::{CACHE_BYTES_MIN, Steps, Target, ask};
 use super::copy::STAGED;
@@ -23,6 +23,7 @@ use super::read_ahead::ReadAhead;
 use super::rows::{insert_rows, is_fault_of_a_row};
 use super::staged::{attachable, count_rows, open};
 use super::task::{Outcome, Settings, Staged};
+use super::upper_levels::UpperLevels;
 use super::write_out::WriteOut;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
@@ -420,8 +421,12 @@ impl<'i> Insert<'i> {
         if !self.is_in_order() {
             return Ok(());
         }
-        let kib = self.settings.memory_bytes.clamp(CACHE_BYTES_MIN, CACHE_BYTES_IN_ORDER) / 1024;
+        let kib = self.cache_bytes_in_order() / 1024;
         self.transaction.execute_batch(&format!("PRAGMA main.cache_size=-{kib}"))
+    }
+
+    fn cache_bytes_in_order(&self) -> u64 {
+        self.settings.memory_bytes.clamp(CACHE_BYTES_MIN, CACHE_BYTES_IN_ORDER)
     }
 
     /// Returns true if each B-tree that the insert reads or changes is passed once from its beginning to
@@ -459,14 +464,21 @@ impl<'i> Insert<'i> {
         let (columns, on_conflict) = (self.column_list(), self.on_conflict()?);
         let (name, from) =
             (quote_identifier(&self.declared.name), quote_identifier(self.staged.table));
-        let select = self.select(&columns, &format!("{STAGED}.{from}"));
+        let refused = |error| self.target.refused("insert the rows", error);
+        let page_bytes = self.log_page_bytes().map_err(refused)?;
+        let _ahead = page_bytes.and_then(|bytes| self.read_ahead(bytes));
+        let pieces = page_bytes.map(|bytes| self.pieces(bytes)).transpose().map_err(refused)?;
+        let (of_piece, upper_levels) = pieces.flatten().unzip();
+        let select = self.select(&columns, &format!("{STAGED}.{from}"), of_piece.as_deref());
         let verb = self.verb();
         let sql = format!("{verb} INTO main.{name}({columns}) {select}{on_conflict}");
-        let refused = |error| self.target.refused("insert the rows", error);
-        let _ahead = self.read_ahead().map_err(refused)?;
         let mut statement = self.transaction.prepare(&sql).map_err(refused)?;
-        match statement.execute([]) {
-            Ok(rows) => Ok(rows as u64),
+        let inserted = match upper_levels {
+            Some(upper_levels) => self.insert_pieces(&mut statement, upper_levels),
+            None => statement.execute([]).map(|rows| rows as u64),
+        };
+        match inserted {
+            Ok(rows) => Ok(rows),
             Err(error) if is_fault_of_a_row(&error) => {
                 Err(InsertHalt::Refused(sqlite_says(&error)))
             }
@@ -474,15 +486,55 @@ impl<'i> Insert<'i> {
         }
     }
 
-    fn read_ahead(&self) -> rusqlite::Result<Option<ReadAhead>> {
+    /// Page size, if this is a long insert in the order of the key into a table with rows, in WAL mode.
+    fn log_page_bytes(&self) -> rusqlite::Result<Option<u32>> {
         let has_rows = self.mode != InsertMode::Replace && takes_long(self.target, self.staged);
-        let Some(query) = self.look_up().filter(|_| has_rows) else { return Ok(None) };
-        let journal_mode: String = ask(self.transaction, "PRAGMA main.journal_mode")?;
-        if journal_mode != "wal" {
+        if !has_rows || !self.is_in_order() {
             return Ok(None);
         }
-        let page_bytes: u32 = ask(self.transaction, "PRAGMA main.page_size")?;
-        Ok(ReadAhead::begin(self.target, self.staged, page_bytes, query))
+        let journal_mode: String = ask(self.transaction, "PRAGMA main.journal_mode")?;
+        let page_bytes = ask(self.transaction, "PRAGMA main.page_size")?;
+        Ok((journal_mode == "wal").then_some(page_bytes))
+    }
+
+    fn read_ahead(&self, page_bytes: u32) -> Option<ReadAhead> {
+        ReadAhead::begin(self.target, self.staged, page_bytes, self.look_up()?)
+    }
+
+    /// The condition for a piece of the staged rows, by its first and last rowid, and the pages to be
+    /// used between two pieces. None if the rowids are not 1 and up in the order of the rows.
+    fn pieces(&self, page_bytes: u32) -> rusqlite::Result<Option<(String, UpperLevels<'_>)>> {
+        let is_given = |name: &str| self.columns.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let rowid = ["rowid", "_rowid_", "oid"].into_iter().find(|name| !is_given(name));
+        let Some(rowid) = rowid.filter(|_| self.alias_that_may_be_null().is_none()) else {
+            return Ok(None);
+        };
+        let from = format!("{STAGED}.{}", quote_identifier(self.staged.table));
+        let is_numbered = format!(
+            "SELECT (SELECT min({rowid}) FROM {from}) = 1 AND (SELECT max({rowid}) FROM {from}) = {}",
+            self.staged.rows
+        );
+        // An error means that the table is WITHOUT ROWID.
+        if !ask(self.transaction, &is_numbered).unwrap_or(false) {
+            return Ok(None);
+        }
+        let cache_pages = (self.cache_bytes_in_order() / u64::from(page_bytes)) as usize;
+        let upper_levels = UpperLevels::of(self.transaction, &self.declared.name, cache_pages)?;
+        Ok(Some((format!("{rowid} BETWEEN ?1 AND ?2"), upper_levels)))
+    }
+
+    fn insert_pieces(
+        &self,
+        statement: &mut Statement<'_>,
+        mut upper_levels: UpperLevels<'_>,
+    ) -> rusqlite::Result<u64> {
+        let rows = upper_levels.rows_between();
+        let mut changed = 0;
+        for first in (1..=self.staged.rows.cast_signed()).step_by(rows) {
+            changed += statement.execute([first, first + (rows - 1) as i64])? as u64;
+            upper_levels.keep();
+        }
+        Ok(changed)
     }
 
     /// Query that looks up the keys of the staged rows, in their order, in the B-tree that the insert
@@ -543,7 +595,7 @@ impl<'i> Insert<'i> {
         let source = open(self.staged).map_err(refused)?;
         let columns = self.column_list();
         let from = quote_identifier(self.staged.table);
-        let select = self.select(&columns, &format!("main.{from}"));
+        let select = self.select(&columns, &format!("main.{from}"), None);
         let insert = self.insert_sql()?;
         match insert_rows(&source, &select, self.transaction, &insert, self.settings) {
             Ok(rows) => Ok(rows),
@@ -558,20 +610,23 @@ impl<'i> Insert<'i> {
     ///
     /// Rows without a rowid of their own go last where rows with the same key are no error: SQLite
     /// could give them rowids that later rows bring.
-    fn select(&self, columns: &str, from: &str) -> String {
+    fn select(&self, columns: &str, from: &str, of_piece: Option<&str>) -> String {
         let rows = |filter: &str, order: &str| {
             format!("SELECT {columns} FROM {from} WHERE {filter}{order}")
         };
-        let merges = matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert);
-        let alias =
-            self.declared.rowid_alias.as_ref().filter(|alias| {
-                merges && self.columns.iter().any(|it| it.eq_ignore_ascii_case(alias))
-            });
-        let Some(alias) = alias.map(|it| quote_identifier(it)) else {
-            return rows("true", &self.order());
+        let Some(alias) = self.alias_that_may_be_null().map(quote_identifier) else {
+            return rows(of_piece.unwrap_or("true"), &self.order());
         };
         let given = rows(&format!("{alias} IS NOT NULL"), &self.order());
         format!("SELECT * FROM ({given}) UNION ALL {}", rows(&format!("{alias} IS NULL"), ""))
+    }
+
+    /// The column that is the rowid, if rows may have a NULL there and those with the same key are no
+    /// error.
+    fn alias_that_may_be_null(&self) -> Option<&str> {
+        let merges = matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert);
+        let alias = self.declared.rowid_alias.as_deref().filter(|_| merges)?;
+        self.columns.iter().any(|it| it.eq_ignore_ascii_case(alias)).then_some(alias)
     }
 
     /// Returns true if the statement passes over a row whose key is taken, and

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! During an insert the disk writes what is in the page cache (`write_out.rs`), and in WAL mode another
-//! thread reads the pages to be changed before the insert comes to them (`read_ahead.rs`).
+//! thread reads the pages to be changed before the insert comes to them (`read_ahead.rs`), and each page
+//! is written to the log once (`upper_levels.rs`).
 //!
 //! A dry run does the same on an overlay, which keeps all changes (`overlay.rs`).
 //!
@@ -47,6 +48,7 @@ mod staged;
 mod task;
 #[cfg(test)]
 mod tests;
+mod upper_levels;
 mod write_out;
 
 pub(in crate::load) use self::carry::{PageSource, damaged};

@@ -430,24 +430,34 @@ fn reading_ahead_searches_the_b_tree_of_the_insert() {
 }
 
 #[test]
-fn rows_go_in_beside_a_thread_that_reads_ahead() {
-    let stage = "CREATE TABLE s(k PRIMARY KEY, v) WITHOUT ROWID;
-        INSERT INTO s SELECT value * 7 % 60013, 'new' FROM series(20000)";
+fn many_rows_go_in_in_the_order_of_the_key() {
+    const ROWS: &str = "SELECT value * 7 % 60013 AS k, 'new' AS v FROM series(20000) ORDER BY k";
+    let numberings = [
+        format!("CREATE TABLE s(k PRIMARY KEY, v) WITHOUT ROWID; INSERT INTO s {ROWS}"),
+        format!("CREATE TABLE s(k, v); INSERT INTO s {ROWS}"),
+        format!("CREATE TABLE s(k, v); INSERT INTO s(oid, k, v) SELECT 2 * k, k, v FROM ({ROWS})"),
+    ];
+    let modes = [InsertMode::Append, InsertMode::Ignore, InsertMode::Upsert];
+    let tables = ["k PRIMARY KEY, v) WITHOUT ROWID", "k INTEGER PRIMARY KEY, v)", "k UNIQUE, v)"];
+    let sum: i64 = (1..=20_000).map(|value| value * 7 % 60_013 + value + 70_000).sum();
     for setup in ["PRAGMA journal_mode=WAL", "PRAGMA journal_mode=DELETE"] {
-        for table in ["k PRIMARY KEY, v) WITHOUT ROWID", "k INTEGER PRIMARY KEY, v)"] {
-            let fill = "INSERT INTO t SELECT value + 70000, 'old' FROM series(20000)";
-            let place = Place::new(&format!("{setup}; CREATE TABLE t({table}; {fill};"));
-            let place = place.stage(stage);
-            let existing = inspect(&place.database, WAIT).unwrap();
-            let columns = columns(&["k", "v"]);
-            let into = Into { table: "t", columns: &columns, mode: InsertMode::Append };
-            let outcome = insert(&existing, &place.staged("s"), &into, true, &settings()).unwrap();
-            assert_eq!(outcome.rows_inserted, 20_000);
-            assert_sound(&place.database);
-            let counted = "SELECT count(*) || ' ' || sum(k) || ' ' || sum(v = 'new') FROM t";
-            let expected: i64 = (1..=20_000).map(|value| value * 7 % 60_013 + value + 70_000).sum();
-            let found: String = ask(&open(&place.database), counted);
-            assert_eq!(found, format!("40000 {expected} 20000"));
+        for (table, mode) in tables.iter().flat_map(|&it| modes.map(|mode| (it, mode))) {
+            for stage in &numberings {
+                let fill = "INSERT INTO t SELECT value + 70000, 'old' FROM series(20000)";
+                let place = Place::new(&format!("{setup}; CREATE TABLE t({table}; {fill};"));
+                let place = place.stage(stage);
+                let existing = inspect(&place.database, WAIT).unwrap();
+                let columns = columns(&["k", "v"]);
+                let into = Into { table: "t", columns: &columns, mode };
+                let staged = place.staged("s");
+                let outcome = insert(&existing, &staged, &into, true, &settings()).unwrap();
+                let counts = (outcome.rows_inserted, outcome.rows_updated, outcome.rows_ignored);
+                assert_eq!(counts, (20_000, 0, 0), "{setup} {table} {mode:?} {stage}");
+                assert_sound(&place.database);
+                let counted = "SELECT count(*) || ' ' || sum(k) || ' ' || sum(v = 'new') FROM t";
+                let found: String = ask(&open(&place.database), counted);
+                assert_eq!(found, format!("40000 {sum} 20000"), "{setup} {table} {mode:?}");
+            }
         }
     }
 }
