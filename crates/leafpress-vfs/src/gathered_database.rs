@@ -14,10 +14,17 @@
 //!
 //! 1. A sync returns when all that was written before is in the file, and synced. Before it SQLite
 //!    lets no other connection read these pages: with a rollback journal its lock keeps them out, and
-//!    from a log they read until the checkpoint has synced.
-//! 2. What this connection reads is what it wrote, gathered or not.
-//! 3. Bytes that cannot be written are forgotten, and the call that found it fails: SQLite rolls back
-//!    from the journal, or checkpoints once more.
+//!    from a log they read until the checkpoint is done.
+//! 2. A checkpoint gathers only if it will copy the whole log. SQLite ends a shorter one without a
+//!    sync, or any other call that could fail, and other connections read its pages from then on.
+//! 3. What this connection reads is what it wrote, gathered or not.
+//! 4. Bytes that cannot be written are forgotten, and a call fails: SQLite rolls back from the journal,
+//!    or checkpoints once more.
+//!
+//! A checkpoint copies the whole log if it keeps writers out, and no reader needs an older state. Both
+//! show in the locks of the log's index that it takes: it asks for the writers' lock unless it is PASSIVE,
+//! and for that of each reader whose state is older. The numbers of the locks are those of SQLite's document
+//! "WAL-mode File Format", section 2.3.
 //!
 //! A killed process loses what is gathered. SQLite takes it from the log, or rolls it back.
 //!
@@ -25,12 +32,14 @@
 
 use std::sync::OnceLock;
 
+use rusqlite::ffi::{SQLITE_FCNTL_CKPT_DONE, SQLITE_FCNTL_CKPT_START};
+
 use super::c_api::platform::WRITE_BYTES_MAX;
 use super::c_api::registration::{Registration, register};
 use super::gathered_log::{GatheredLog, registered_once};
 use super::{
-    FileKind, FileLayer, LockLevel, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsFile,
-    VfsLayer, VfsResult,
+    FileControl, FileKind, FileLayer, LockLevel, OpenFlags, Opened, PlatformVfs, ShmLock, SyncKind,
+    Vfs, VfsFile, VfsLayer, VfsResult,
 };
 use crate::error::Result;
 use crate::write_buffer::WriteBuffer;
@@ -39,18 +48,32 @@ use crate::write_buffer::WriteBuffer;
 #[derive(Debug)]
 pub struct GatheredDatabase<V> {
     inner: V,
-    writes_at_syncs: bool,
+    rules: Rules,
 }
+
+/// Invariants 1 and 2 are kept.
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    writes_at_syncs: bool,
+    gathers_only_whole_logs: bool,
+}
+
+const RULES: Rules = Rules { writes_at_syncs: true, gathers_only_whole_logs: true };
 
 impl<V: Vfs> GatheredDatabase<V> {
     /// Gathers the writes to databases of `inner`.
     pub const fn new(inner: V) -> Self {
-        Self { inner, writes_at_syncs: true }
+        Self { inner, rules: RULES }
     }
 
     /// Without invariant 1: for a test that must find lost pages.
     pub const fn without_syncs(inner: V) -> Self {
-        Self { inner, writes_at_syncs: false }
+        Self { inner, rules: Rules { writes_at_syncs: false, ..RULES } }
+    }
+
+    /// Without invariant 2: for a test that must find old pages.
+    pub const fn in_each_checkpoint(inner: V) -> Self {
+        Self { inner, rules: Rules { gathers_only_whole_logs: false, ..RULES } }
     }
 }
 
@@ -64,8 +87,7 @@ impl<V: Vfs> VfsLayer for GatheredDatabase<V> {
         if flags.kind() != FileKind::MainDb {
             return Ok(Opened { file: below, flags });
         }
-        let (gathered, writes_at_syncs) = (WriteBuffer::default(), self.writes_at_syncs);
-        Ok(Opened { file: Box::new(DatabaseFile { below, gathered, writes_at_syncs }), flags })
+        Ok(Opened { file: Box::new(DatabaseFile::new(below, self.rules)), flags })
     }
 }
 
@@ -82,10 +104,51 @@ pub fn gathered_database_vfs() -> Option<&'static str> {
 struct DatabaseFile {
     below: Box<dyn VfsFile>,
     gathered: WriteBuffer,
-    writes_at_syncs: bool,
+    rules: Rules,
+    locks: LogLocks,
+    /// True in a checkpoint that may copy less than the whole log.
+    writes_through: bool,
+    /// Outcome of the last writes of a checkpoint, until a call can give it back.
+    ended: VfsResult<()>,
+}
+
+/// What the locks of the log's index tell about a checkpoint.
+#[derive(Debug, Default)]
+struct LogLocks {
+    keeps_writers_out: bool,
+    /// A bit for each lock of readers with an older state.
+    readers_behind: u32,
+}
+
+impl LogLocks {
+    const WRITERS: u32 = 0;
+    const CHECKPOINT: u32 = 1;
+    const FIRST_READERS: u32 = 3;
+
+    fn tried(&mut self, first: u32, lock: ShmLock, is_taken: bool) {
+        match (first, lock) {
+            (Self::WRITERS, ShmLock::LockExclusive) => self.keeps_writers_out |= is_taken,
+            (Self::WRITERS, ShmLock::UnlockExclusive) => self.keeps_writers_out = false,
+            (Self::CHECKPOINT, ShmLock::LockExclusive) => self.readers_behind = 0,
+            (Self::FIRST_READERS.., ShmLock::LockExclusive) => {
+                let bit = 1 << first;
+                self.readers_behind = (self.readers_behind & !bit) | (bit * u32::from(!is_taken));
+            }
+            _ => {}
+        }
+    }
+
+    fn copies_whole_log(&self) -> bool {
+        self.keeps_writers_out && self.readers_behind == 0
+    }
 }
 
 impl DatabaseFile {
+    fn new(below: Box<dyn VfsFile>, rules: Rules) -> Self {
+        let (gathered, locks) = (WriteBuffer::default(), LogLocks::default());
+        Self { below, gathered, rules, locks, writes_through: false, ended: Ok(()) }
+    }
+
     fn flush(&mut self) -> VfsResult<()> {
         self.gathered.flush(&mut *self.below)
     }
@@ -106,16 +169,18 @@ impl FileLayer for DatabaseFile {
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
         self.gathered.put(&mut *self.below, bytes, offset)?;
-        if self.gathered.len() >= WRITE_BYTES_MAX { self.flush() } else { Ok(()) }
+        let is_due = self.writes_through || self.gathered.len() >= WRITE_BYTES_MAX;
+        if is_due { self.flush() } else { Ok(()) }
     }
 
     fn truncate(&mut self, size: u64) -> VfsResult<()> {
+        std::mem::replace(&mut self.ended, Ok(()))?;
         self.flush()?;
         self.below.truncate(size)
     }
 
     fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
-        if self.writes_at_syncs {
+        if self.rules.writes_at_syncs {
             self.flush()?;
         }
         self.below.sync(kind)
@@ -123,6 +188,32 @@ impl FileLayer for DatabaseFile {
 
     fn size(&mut self) -> VfsResult<u64> {
         self.gathered.size(&mut *self.below)
+    }
+
+    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {
+        let outcome = self.below.shm_lock(first, count, lock);
+        self.locks.tried(first, lock, outcome.is_ok());
+        outcome
+    }
+
+    /// The checkpoint of a whole log goes on with `truncate`, which says if its last writes failed.
+    /// SQLite does not look at the answer here.
+    fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
+        match control.opcode() {
+            SQLITE_FCNTL_CKPT_START => {
+                self.ended = Ok(());
+                self.writes_through =
+                    self.rules.gathers_only_whole_logs && !self.locks.copies_whole_log();
+            }
+            SQLITE_FCNTL_CKPT_DONE => {
+                self.writes_through = false;
+                if self.rules.gathers_only_whole_logs {
+                    self.ended = self.flush();
+                }
+            }
+            _ => {}
+        }
+        self.below.file_control(control)
     }
 
     /// Gives the lock back in any case.

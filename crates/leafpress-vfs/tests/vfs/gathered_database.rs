@@ -1,13 +1,15 @@
 //! Gathered writes to the database: what a connection reads, what is in the file and when, and what is
 //! left of a transaction that failed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use leafpress_vfs::gathered_database::{GatheredDatabase, gathered_database_vfs};
 use leafpress_vfs::gathered_log::GatheredLog;
 use leafpress_vfs::{
-    FileKind, LockLevel, OpenFlags as Flags, SyncKind, Vfs, VfsError, VfsFile, register,
+    FileKind, LockLevel, OpenFlags as Flags, Registration, SyncKind, Vfs, VfsError, VfsFile,
+    register,
 };
 use proptest::prelude::*;
 use rusqlite::{Connection, OpenFlags};
@@ -152,10 +154,109 @@ fn pages_that_follow_one_another_are_one_write() {
     assert!((20..=24).contains(&made), "{made} writes of 16 pages");
 }
 
+type Gathers = fn(Arc<MemoryVfs>) -> GatheredDatabase<Arc<MemoryVfs>>;
+
+/// Two tables of some pages each, in a database that goes through the layer, and a connection that does not.
+fn two_tables(name: &str, vfs_of: Gathers) -> (Connection, Connection, [Registration; 2]) {
+    let vfs = Arc::new(MemoryVfs::default());
+    let plain = register(&format!("{name}-plain"), Arc::clone(&vfs)).unwrap();
+    let gathers = register(name, vfs_of(vfs)).unwrap();
+    let (connection, beside) = (through(&gathers, "a.db"), through(&plain, "a.db"));
+    connection.busy_timeout(Duration::ZERO).unwrap();
+    set_journal_mode(&connection, "wal");
+    let setup = "PRAGMA synchronous = EXTRA; PRAGMA wal_autocheckpoint = 0;
+        CREATE TABLE t (x); CREATE TABLE u (x);
+        INSERT INTO t VALUES (hex(zeroblob(5000))); INSERT INTO u VALUES (hex(zeroblob(5000)));
+        PRAGMA wal_checkpoint(TRUNCATE)";
+    connection.execute_batch(setup).unwrap();
+    (connection, beside, [plain, gathers])
+}
+
+fn value(connection: &Connection, table: &str) -> String {
+    connection.query_row(&format!("SELECT x FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
+/// SQLite ends a checkpoint that may not pass over a reader without a sync. Connections that come then
+/// read what it copied from the database.
+#[test]
+fn a_checkpoint_that_stops_at_a_reader_is_in_the_file() {
+    let rules: [(Gathers, bool); 2] =
+        [(GatheredDatabase::new, true), (GatheredDatabase::in_each_checkpoint, false)];
+    for (number, (vfs_of, is_there)) in rules.into_iter().enumerate() {
+        for mode in ["PASSIVE", "FULL", "RESTART", "TRUNCATE"] {
+            let name = format!("pages-reader-{number}-{mode}");
+            let (connection, beside, [plain, _gathers]) = two_tables(&name, vfs_of);
+            connection.execute_batch("UPDATE t SET x = hex(randomblob(5000))").unwrap();
+            beside.execute_batch("BEGIN; SELECT * FROM u").unwrap();
+            connection.execute_batch("UPDATE u SET x = hex(randomblob(5000))").unwrap();
+
+            let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
+            let ask = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+            let (frames, copied) = connection.query_row(&checkpoint, [], ask).unwrap();
+            assert!(0 < copied && copied < frames, "{copied} of {frames}");
+            let expected = value(&connection, "t");
+            let new = through(&plain, "a.db");
+            assert_eq!(value(&new, "t") == expected, is_there, "{mode}");
+            if is_there {
+                assert_eq!(value(&new, "u"), value(&connection, "u"));
+                beside.execute_batch("COMMIT").unwrap();
+                connection.execute_batch(&checkpoint).unwrap();
+                assert_eq!(value(&through(&plain, "a.db"), "u"), value(&connection, "u"));
+                assert_sound(&connection);
+            }
+        }
+    }
+}
+
+/// A commit during a PASSIVE checkpoint makes it one of less than the whole log, too.
+#[test]
+fn a_checkpoint_beside_a_commit_is_in_the_file() {
+    let rules = [
+        (GatheredDatabase::new as fn(_) -> _, true),
+        (GatheredDatabase::in_each_checkpoint, false),
+    ];
+    for (number, (vfs_of, is_there)) in rules.into_iter().enumerate() {
+        let during: Arc<Mutex<Option<Connection>>> = Arc::default();
+        let hook = {
+            let during = Arc::clone(&during);
+            move |call| {
+                // SQLite has decided what to copy when it syncs the log.
+                let is_due = call == Call::Sync(FileKind::Wal);
+                if let Some(writer) = is_due.then(|| during.lock().unwrap().take()).flatten() {
+                    writer.execute_batch("UPDATE u SET x = 2").unwrap();
+                }
+                Ok(())
+            }
+        };
+        let vfs = Arc::new(MemoryVfs::default());
+        let plain = register(&format!("pages-commit-plain-{number}"), Arc::clone(&vfs)).unwrap();
+        let gathers = vfs_of(Hooked::new(Arc::clone(&vfs), hook));
+        let gathers = register(&format!("pages-commit-{number}"), gathers).unwrap();
+        let connection = through(&gathers, "a.db");
+        set_journal_mode(&connection, "wal");
+        let setup = "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;
+            CREATE TABLE t (x); CREATE TABLE u (x); INSERT INTO t VALUES (0); INSERT INTO u VALUES (0);
+            PRAGMA wal_checkpoint; UPDATE t SET x = 1";
+        connection.execute_batch(setup).unwrap();
+        let writer = through(&plain, "a.db");
+        writer.execute_batch("PRAGMA wal_autocheckpoint = 0").unwrap();
+        *during.lock().unwrap() = Some(writer);
+
+        connection.execute_batch("PRAGMA wal_checkpoint").unwrap();
+        assert!(during.lock().unwrap().is_none(), "nothing was committed meanwhile");
+        let new = through(&plain, "a.db");
+        let read = |table| new.query_row(&format!("SELECT x FROM {table}"), [], |row| row.get(0));
+        let numbers: (i64, i64) = (read("t").unwrap(), read("u").unwrap());
+        assert_eq!(numbers, (i64::from(is_there), 2));
+    }
+}
+
 /// A full disk: the transaction is rolled back, or the checkpoint is made once more.
 #[test]
 fn what_cannot_be_written_is_rolled_back() {
-    for (number, mode) in ["delete", "wal"].into_iter().enumerate() {
+    for (mode, checkpoint_mode) in [("delete", "PASSIVE"), ("wal", "PASSIVE"), ("wal", "TRUNCATE")]
+    {
+        let number = format!("{mode}-{checkpoint_mode}");
         let is_full = Arc::new(AtomicBool::new(false));
         let hook = {
             let is_full = Arc::clone(&is_full);
@@ -176,7 +277,8 @@ fn what_cannot_be_written_is_rolled_back() {
         is_full.store(true, Ordering::Relaxed);
         let inserted = writer.execute("INSERT INTO t VALUES (zeroblob(200000))", ());
         assert_eq!(inserted.is_ok(), mode == "wal");
-        let checkpoint = writer.query_row("PRAGMA wal_checkpoint", [], |_| Ok(()));
+        let checkpoint = format!("PRAGMA wal_checkpoint({checkpoint_mode})");
+        let checkpoint = writer.query_row(&checkpoint, [], |_| Ok(()));
         assert_eq!(checkpoint.is_ok(), mode == "delete");
         is_full.store(false, Ordering::Relaxed);
         let there = i64::from(mode == "wal");

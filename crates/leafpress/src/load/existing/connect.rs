@@ -83,13 +83,29 @@ impl Target {
         self.prepared(self.open(settings.busy_timeout)?, settings)
     }
 
-    /// Opens the database as [`open_to_change`](Self::open_to_change), for a change that may be of most
-    /// pages; the file at `attached` will be attached.
-    pub fn open_to_insert(&self, settings: &Settings, attached: &Path) -> Result<Connection> {
+    /// Opens the database as [`open_to_change`](Self::open_to_change), for a change that writes many
+    /// pages. The commit does not copy the log into the database: the caller does, by a checkpoint that
+    /// keeps writers out, as only such a one gathers its writes.
+    pub fn open_for_bulk(&self, settings: &Settings) -> Result<Connection> {
         // A VFS of ours takes paths of UTF-8.
-        let is_text = [&self.path, attached].into_iter().all(|path| path.to_str().is_some());
+        let is_text = self.path.to_str().is_some();
         let open_file = if is_text { connect::open_for_bulk } else { connect::open };
-        self.prepared(self.open_by(open_file, settings.busy_timeout)?, settings)
+        let connection =
+            self.prepared(self.open_by(open_file, settings.busy_timeout)?, settings)?;
+        let set = connection.execute_batch("PRAGMA wal_autocheckpoint=0");
+        set.map_err(|error| self.refused("open the database", error))?;
+        Ok(connection)
+    }
+
+    /// Opens the database as [`open_for_bulk`](Self::open_for_bulk); the file at `attached` will be
+    /// attached.
+    pub fn open_to_insert(&self, settings: &Settings, attached: &Path) -> Result<Connection> {
+        // The attached file goes through the same VFS.
+        if attached.to_str().is_some() {
+            self.open_for_bulk(settings)
+        } else {
+            self.open_to_change(settings)
+        }
     }
 
     fn prepared(&self, mut connection: Connection, settings: &Settings) -> Result<Connection> {

@@ -1,6 +1,8 @@
 //! Rows into tables that exist. The model: what SQLite does when it is given
 //! the same rows one by one.
 
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
 use super::*;
 use crate::error::ErrorKind;
 use crate::load::existing::insert::Insert;
@@ -460,4 +462,57 @@ fn many_rows_go_in_in_the_order_of_the_key() {
             }
         }
     }
+}
+
+#[test]
+fn others_write_and_copy_the_log_during_inserts() {
+    const ROUNDS: i64 = 6;
+    const ROWS: i64 = 12_000;
+    let setup = "PRAGMA journal_mode=WAL; CREATE TABLE t(k INTEGER PRIMARY KEY, v);
+        INSERT INTO t SELECT value * 100, 'old' FROM series(12000);";
+    let stages = (1..=ROUNDS).map(|round| {
+        let rows = format!("SELECT value * 100 + {round}, 'new' FROM series({ROWS})");
+        with_series(&format!("CREATE TABLE s{round}(k, v); INSERT INTO s{round} {rows};"))
+    });
+    let place = Place::new(setup).stage(&stages.collect::<String>());
+    let stop = AtomicBool::new(false);
+    let changes = AtomicI64::new(0);
+    std::thread::scope(|scope| {
+        for way in ["PASSIVE", "TRUNCATE"] {
+            let (place, stop, changes) = (&place, &stop, &changes);
+            scope.spawn(move || {
+                let (connection, reader) = (open(&place.database), open(&place.database));
+                connection.busy_timeout(Duration::from_millis(1)).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    // Either may find the database busy.
+                    let change = "UPDATE t SET v = v || 'y' WHERE k % 700 = 0";
+                    let changed = connection.execute(change, []).unwrap_or(0);
+                    changes.fetch_add(changed as i64, Ordering::Relaxed);
+                    reader.execute_batch("BEGIN; SELECT v FROM t LIMIT 1").unwrap();
+                    let checkpoint = format!("PRAGMA wal_checkpoint({way}); SELECT 1");
+                    let _ = connection.execute_batch(&checkpoint);
+                    reader.execute_batch("COMMIT").unwrap();
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+        }
+        let settings = Settings { busy_timeout: Duration::from_secs(60), ..settings() };
+        let columns = columns(&["k", "v"]);
+        let into = Into { table: "t", columns: &columns, mode: InsertMode::Append };
+        let inserted = (1..=ROUNDS).map(|round| {
+            let existing = inspect(&place.database, settings.busy_timeout).unwrap();
+            let name = format!("s{round}");
+            insert(&existing, &place.staged(&name), &into, true, &settings)
+                .map(|it| it.rows_inserted)
+        });
+        let inserted: Vec<_> = inserted.collect();
+        stop.store(true, Ordering::Relaxed);
+        for rows in inserted {
+            assert_eq!(rows.unwrap(), ROWS.unsigned_abs());
+        }
+    });
+    assert_sound(&place.database);
+    let counted = "SELECT count(*) || ' ' || sum(length(v) - 3) FROM t";
+    let expected = format!("{} {}", (ROUNDS + 1) * ROWS, changes.into_inner());
+    assert_eq!(ask::<String>(&open(&place.database), counted), expected);
 }
