@@ -65,7 +65,7 @@ pub(super) fn move_pages(
     let target = &existing.target;
     let few =
         Settings { memory_bytes: settings.memory_bytes.min(CACHE_BYTES_MAX), ..settings.clone() };
-    let mut connection = target.open_to_change(&few)?;
+    let mut connection = target.open_for_bulk(&few)?;
     let refused = |error| target.refused("move the table in", error);
     // Defensive mode is off, unless the program that contains this library turned it on for all
     // connections.

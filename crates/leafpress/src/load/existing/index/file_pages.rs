@@ -11,8 +11,8 @@
 //!
 //! Invariants:
 //! 1. The file is read only while the transaction has the write lock and has changed no page.
-//! 2. It is the file that SQLite has open: the platform's own VFS serves it, its name has not
-//!    moved, and what is opened is what has the name.
+//! 2. It is the file that SQLite has open: the platform's own VFS serves it, also below gathered writes,
+//!    its name has not moved, and what is opened is what has the name.
 //! 3. In all other cases, and where one of the pages that SQLite reads for the scan differs from
 //!    the file's, all pages are read through SQLite.
 //!
@@ -28,6 +28,7 @@ use crate::load::existing::connect::{Target, UNCHANGED, ask};
 use crate::load::existing::pages::read_page;
 use crate::vfs::connection::vfs_name;
 use crate::vfs::database_file::has_moved;
+use crate::vfs::gathered_database::gathered_database_vfs;
 use crate::vfs::locks::FileHandle;
 
 /// Name of the VFS whose files hold the pages as they are, from byte 0 on. Windows has none: a lock
@@ -96,7 +97,9 @@ impl<'t> FilePages<'t> {
         log: LogBefore,
     ) -> Result<Self, &'static str> {
         let unknown = |_| "SQLite does not say enough";
-        if vfs_name(transaction).as_deref() != Some(PLATFORM_VFS) {
+        let is_plain =
+            |name: String| name == PLATFORM_VFS || Some(name.as_str()) == gathered_database_vfs();
+        if !vfs_name(transaction).is_some_and(is_plain) {
             return Err("another VFS than the platform's serves the database");
         }
         let mode: String = ask(transaction, "PRAGMA main.journal_mode").map_err(unknown)?;

@@ -42,6 +42,7 @@ use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, commit};
 use super::task::Settings;
+use super::write_out::WriteOut;
 use crate::error::{Error, Result};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
@@ -211,7 +212,7 @@ impl Indexer {
         let mut steps = Steps::start();
         let target = &existing.target;
         let settings = self.settings();
-        let mut connection = target.open_to_change(&settings)?;
+        let mut connection = target.open_for_bulk(&settings)?;
         let refused = |error| target.refused("make the index", error);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false).map_err(refused)?;
         let log = LogBefore::copy(&connection);
@@ -230,6 +231,7 @@ impl Indexer {
             pages_before,
             log,
         };
+        let _write_out = WriteOut::begin(&target.path);
         let made = job.run(&mut steps)?;
         if self.analyze {
             job.analyze(made.statistics.as_deref()).map_err(refused)?;

@@ -486,8 +486,8 @@ fn others_write_and_copy_the_log_during_inserts() {
                 while !stop.load(Ordering::Relaxed) {
                     // Either may find the database busy.
                     let change = "UPDATE t SET v = v || 'y' WHERE k % 700 = 0";
-                    let changed = connection.execute(change, []).unwrap_or(0);
-                    changes.fetch_add(changed as i64, Ordering::Relaxed);
+                    let rows = connection.execute(change, []).unwrap_or(0);
+                    changes.fetch_add(rows as i64, Ordering::Relaxed);
                     reader.execute_batch("BEGIN; SELECT v FROM t LIMIT 1").unwrap();
                     let checkpoint = format!("PRAGMA wal_checkpoint({way}); SELECT 1");
                     let _ = connection.execute_batch(&checkpoint);
