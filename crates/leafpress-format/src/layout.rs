@@ -65,6 +65,13 @@ pub enum PageKind {
 }
 
 impl PageKind {
+    /// The kind that the first byte of a page names.
+    pub(crate) fn of(byte: u8) -> Option<Self> {
+        [Self::TableLeaf, Self::IndexLeaf, Self::TableInterior, Self::IndexInterior]
+            .into_iter()
+            .find(|&kind| kind as u8 == byte)
+    }
+
     /// Size of the page header.
     pub(crate) const fn header_bytes(self) -> usize {
         match self {

@@ -78,12 +78,9 @@ pub fn children(page: &[u8]) -> Result<Vec<u32>, FormatError> {
 }
 
 fn find_children(page: &[u8]) -> Option<Vec<u32>> {
-    let is = |kind: PageKind| page.get(offset::KIND) == Some(&(kind as u8));
-    if is(PageKind::TableLeaf) || is(PageKind::IndexLeaf) {
+    let kind = PageKind::of(*page.get(offset::KIND)?)?;
+    if kind.header_bytes() != offset::INTERIOR_END {
         return Some(Vec::new());
-    }
-    if !is(PageKind::TableInterior) && !is(PageKind::IndexInterior) {
-        return None;
     }
     let cells = usize::from(be16(page, offset::CELL_COUNT)?);
     let child_at = |index| {

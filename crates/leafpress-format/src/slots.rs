@@ -31,7 +31,7 @@ pub(crate) fn find_slots(
     slots: &mut Vec<Slot>,
 ) -> Result<PageKind, &'static str> {
     slots.clear();
-    let kind = page_kind(page[offset::KIND]).ok_or("it is no page of a tree")?;
+    let kind = PageKind::of(page[offset::KIND]).ok_or("it is no page of a tree")?;
     let page = &page[..layout.usable()];
     let cell_count = cell_count(page);
     let pointers = page[kind.header_bytes()..]
@@ -110,13 +110,6 @@ pub(crate) fn is_leaf(page: &[u8]) -> bool {
 pub(crate) fn cell_count(page: &[u8]) -> usize {
     let at = offset::CELL_COUNT;
     usize::from(u16::from_be_bytes([page[at], page[at + 1]]))
-}
-
-fn page_kind(byte: u8) -> Option<PageKind> {
-    use PageKind::{IndexInterior, IndexLeaf, TableInterior, TableLeaf};
-    [TableLeaf, IndexLeaf, TableInterior, IndexInterior]
-        .into_iter()
-        .find(|&kind| kind as u8 == byte)
 }
 
 fn first_page_number(bytes: &[u8]) -> Option<u32> {

@@ -112,7 +112,7 @@ struct DatabaseFile {
     ended: VfsResult<()>,
 }
 
-/// What the locks of the log's index tell about a checkpoint.
+/// Locks of the log's index, as far as they tell about a checkpoint.
 #[derive(Debug, Default)]
 struct LogLocks {
     keeps_writers_out: bool,

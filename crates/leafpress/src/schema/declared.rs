@@ -101,6 +101,11 @@ impl ColumnList {
     }
 }
 
+/// Name by which SQL reaches the rowid of a table with these columns; none if they hide it.
+pub fn rowid_name(is_column: impl Fn(&str) -> bool) -> Option<&'static str> {
+    ["rowid", "_rowid_", "oid"].into_iter().find(|name| !is_column(name))
+}
+
 impl DeclaredTable {
     /// Reads the declaration of a table of the main database. SQLite ignores the case of the name.
     pub fn read(connection: &Connection, table: &str) -> rusqlite::Result<Self> {
@@ -168,9 +173,7 @@ impl DeclaredTable {
 
     /// Name by which SQL reaches the rowid; none if columns hide it.
     pub fn rowid_name(&self) -> Option<&'static str> {
-        let is_hidden = |name: &&str| self.column(name).is_some();
-        let mut names = ["rowid", "_rowid_", "oid"].into_iter();
-        names.find(|name| !is_hidden(name)).filter(|_| !self.without_rowid)
+        rowid_name(|name| self.column(name).is_some()).filter(|_| !self.without_rowid)
     }
 
     /// Column by its name, in any case.

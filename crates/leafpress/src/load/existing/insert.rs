@@ -26,7 +26,7 @@ use super::task::{Outcome, Settings, Staged};
 use super::upper_levels::UpperLevels;
 use super::write_out::WriteOut;
 use crate::error::{Error, ErrorKind, Result};
-use crate::schema::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
+use crate::schema::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn, rowid_name};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::sqlite_says;
 
@@ -467,8 +467,7 @@ impl<'i> Insert<'i> {
         let refused = |error| self.target.refused("insert the rows", error);
         let page_bytes = self.log_page_bytes().map_err(refused)?;
         let _ahead = page_bytes.and_then(|bytes| self.read_ahead(bytes));
-        let pieces = page_bytes.map(|bytes| self.pieces(bytes)).transpose().map_err(refused)?;
-        let (of_piece, upper_levels) = pieces.flatten().unzip();
+        let (of_piece, upper_levels) = page_bytes.and_then(|bytes| self.pieces(bytes)).unzip();
         let select = self.select(&columns, &format!("{STAGED}.{from}"), of_piece.as_deref());
         let verb = self.verb();
         let sql = format!("{verb} INTO main.{name}({columns}) {select}{on_conflict}");
@@ -502,13 +501,13 @@ impl<'i> Insert<'i> {
     }
 
     /// The condition for a piece of the staged rows, by its first and last rowid, and the pages to be
-    /// used between two pieces. None if the rowids are not 1 and up in the order of the rows.
-    fn pieces(&self, page_bytes: u32) -> rusqlite::Result<Option<(String, UpperLevels<'_>)>> {
-        let is_given = |name: &str| self.columns.iter().any(|it| it.eq_ignore_ascii_case(name));
-        let rowid = ["rowid", "_rowid_", "oid"].into_iter().find(|name| !is_given(name));
-        let Some(rowid) = rowid.filter(|_| self.alias_that_may_be_null().is_none()) else {
-            return Ok(None);
-        };
+    /// used between two pieces. None if the rowids are not 1 and up in the order of the rows, or SQLite
+    /// gives no single pages.
+    fn pieces(&self, page_bytes: u32) -> Option<(String, UpperLevels<'_>)> {
+        if self.alias_that_may_be_null().is_some() {
+            return None;
+        }
+        let rowid = rowid_name(|name| self.gives(name))?;
         let from = format!("{STAGED}.{}", quote_identifier(self.staged.table));
         let is_numbered = format!(
             "SELECT (SELECT min({rowid}) FROM {from}) = 1 AND (SELECT max({rowid}) FROM {from}) = {}",
@@ -516,11 +515,11 @@ impl<'i> Insert<'i> {
         );
         // An error means that the table is WITHOUT ROWID.
         if !ask(self.transaction, &is_numbered).unwrap_or(false) {
-            return Ok(None);
+            return None;
         }
         let cache_pages = (self.cache_bytes_in_order() / u64::from(page_bytes)) as usize;
-        let upper_levels = UpperLevels::of(self.transaction, &self.declared.name, cache_pages)?;
-        Ok(Some((format!("{rowid} BETWEEN ?1 AND ?2"), upper_levels)))
+        let upper_levels = UpperLevels::of(self.transaction, &self.declared.name, cache_pages);
+        Some((format!("{rowid} BETWEEN ?1 AND ?2"), upper_levels.ok()?))
     }
 
     fn insert_pieces(
@@ -626,7 +625,7 @@ impl<'i> Insert<'i> {
     fn alias_that_may_be_null(&self) -> Option<&str> {
         let merges = matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert);
         let alias = self.declared.rowid_alias.as_deref().filter(|_| merges)?;
-        self.columns.iter().any(|it| it.eq_ignore_ascii_case(alias)).then_some(alias)
+        self.gives(alias).then_some(alias)
     }
 
     /// Returns true if the statement passes over a row whose key is taken, and
@@ -659,6 +658,11 @@ impl<'i> Insert<'i> {
         let marks = vec!["?"; self.columns.len()].join(",");
         let columns = self.column_list();
         format!("{verb} INTO main.{name}({columns}) VALUES ({marks}){on_conflict}")
+    }
+
+    /// Returns true if the rows have a value for this column.
+    fn gives(&self, column: &str) -> bool {
+        self.columns.iter().any(|it| it.eq_ignore_ascii_case(column))
     }
 
     pub fn column_list(&self) -> String {
@@ -701,11 +705,8 @@ impl<'i> Insert<'i> {
     fn upsert_clause(&self) -> Result<String> {
         let key = self.upsert_key()?;
         let is_key = |name: &str| key.iter().any(|it| it.eq_ignore_ascii_case(name));
-        let missing: Vec<&str> = key
-            .iter()
-            .filter(|it| !self.columns.iter().any(|given| given.eq_ignore_ascii_case(it)))
-            .map(String::as_str)
-            .collect();
+        let missing: Vec<&str> =
+            key.iter().filter(|it| !self.gives(it)).map(String::as_str).collect();
         if !missing.is_empty() {
             return Err(self.target.refusal(format!(
                 "the input has no column {}, which is part of the key of {}",

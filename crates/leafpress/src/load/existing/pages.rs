@@ -281,6 +281,7 @@ impl Move<'_> {
     }
 }
 
+pub(super) const READ_PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
 pub(super) const WRITE_PAGE: &str = "INSERT INTO sqlite_dbpage(pgno, data) VALUES (?1, ?2)";
 
 pub(super) fn write_page(
@@ -292,8 +293,7 @@ pub(super) fn write_page(
 }
 
 pub(super) fn read_page(transaction: &Transaction<'_>, number: u32) -> rusqlite::Result<Vec<u8>> {
-    let sql = "SELECT data FROM sqlite_dbpage WHERE pgno = ?1";
-    transaction.prepare_cached(sql)?.query_row([number], |row| row.get(0))
+    transaction.prepare_cached(READ_PAGE)?.query_row([number], |row| row.get(0))
 }
 
 /// Enters the new pages into the pointer map, whose last page may have room for some of them.

@@ -19,16 +19,19 @@
 use leafpress_format::children;
 use rusqlite::{Connection, Statement};
 
-/// Share of the cache that the upper levels may fill.
+use super::pages::READ_PAGE;
+
+/// Share of the cache of a tree that its upper levels may fill.
 const CACHE_SHARE: usize = 4;
-/// Share of the cache that a piece of the insert may fill.
+/// Share of the cache of a tree that a piece of the insert may fill.
 const PIECE_SHARE: usize = 2;
 
 /// The upper levels of a table's B-trees.
 pub(super) struct UpperLevels<'c> {
     read: Statement<'c>,
     roots: Vec<u32>,
-    cache_pages: usize,
+    /// Pages of the cache for each tree.
+    tree_pages: usize,
 }
 
 impl<'c> UpperLevels<'c> {
@@ -41,35 +44,36 @@ impl<'c> UpperLevels<'c> {
         let sql = "SELECT rootpage FROM main.sqlite_schema
             WHERE tbl_name = ?1 COLLATE NOCASE AND rootpage > 0";
         let mut roots = connection.prepare(sql)?;
-        let roots = roots.query_map([table], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let roots: Vec<u32> =
+            roots.query_map([table], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         // SQLite counts a page's reading here as its use.
-        let read = connection.prepare("SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1")?;
-        Ok(Self { read, roots, cache_pages })
+        let read = connection.prepare(READ_PAGE)?;
+        let tree_pages = cache_pages / roots.len().max(1);
+        Ok(Self { read, roots, tree_pages })
     }
 
     /// Number of rows after which the upper levels have to be used again. A row changes a leaf of each
     /// tree, and now and then divides it.
     pub fn rows_between(&self) -> usize {
-        (self.cache_pages / (PIECE_SHARE * self.roots.len().max(1))).max(1)
+        (self.tree_pages / PIECE_SHARE).max(1)
     }
 
     /// Uses them.
     pub fn keep(&mut self) {
-        let pages_max = self.cache_pages / (CACHE_SHARE * self.roots.len().max(1));
-        for root in self.roots.clone() {
-            self.keep_tree(root, pages_max);
+        for at in 0..self.roots.len() {
+            self.keep_tree(self.roots[at]);
         }
     }
 
     /// Uses the pages from the root down to level 2, or to the level above which fills its share.
-    fn keep_tree(&mut self, root: u32, pages_max: usize) {
+    fn keep_tree(&mut self, root: u32) {
         let Some(height) = self.height(root) else { return };
         let (mut level, mut pages) = (vec![root], 1);
         for _ in 2..height {
             let below: Option<Vec<_>> = level.iter().map(|&page| self.children(page)).collect();
             level = below.into_iter().flatten().flatten().collect();
             pages += level.len();
-            if pages > pages_max {
+            if pages > self.tree_pages / CACHE_SHARE {
                 return;
             }
         }

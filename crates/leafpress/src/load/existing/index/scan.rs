@@ -19,6 +19,7 @@ use super::maker::{EntryMaker, Halt, LongRow, ReadPage};
 use super::press_plan::PressPlan;
 use crate::error::{ErrorKind, Result};
 use crate::load::existing::connect::Target;
+use crate::load::existing::pages::READ_PAGE;
 use crate::load::options::CancelToken;
 use crate::sort::{SortKey, SortOptions, Sorted, Sorter};
 use crate::threads;
@@ -276,9 +277,8 @@ struct PageReader<'t> {
 impl<'t> PageReader<'t> {
     fn new(scan: &Scan<'t>) -> Result<Self> {
         let (transaction, target) = (scan.transaction, scan.target);
-        let sql = "SELECT data FROM sqlite_dbpage WHERE pgno = ?1";
         let refused = |error| target.refused("read the table", error);
-        let statement = transaction.prepare(sql).map_err(refused)?;
+        let statement = transaction.prepare(READ_PAGE).map_err(refused)?;
         let file = FilePages::open(transaction, target, scan.plan.layout, scan.pages, scan.log);
         let file =
             file.inspect_err(|reason| tracing::debug!(reason, "pages are read through SQLite"));
