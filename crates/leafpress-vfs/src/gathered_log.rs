@@ -15,19 +15,23 @@
 //! 1. When a write returns that completes a frame which ends a transaction, all frames are in the
 //!    file. Until then only this connection reads them: the index of the log does not know them yet.
 //! 2. What this connection reads is what it wrote, gathered or not.
-//! 3. Gathered bytes are of a transaction that has not ended. Those that cannot be written are
-//!    forgotten: SQLite rolls the transaction back then, and they must not come back later.
-//! 4. A sync returns when all that was written before is in the file, and synced.
+//! 3. Gathered bytes are of a transaction that has not ended: they are forgotten when the connection
+//!    gives the lock for writing the log back. After a rollback SQLite calls no method of the log, and
+//!    another connection may write its frames to the same place. Where the lock cannot be seen
+//!    ([`WriteLock`]), nothing is gathered.
+//! 4. Bytes that cannot be written are forgotten: SQLite rolls the transaction back then.
+//! 5. A sync returns when all that was written before is in the file, and synced.
 //!
 //! A killed process loses what is gathered, as it loses its transaction.
 //!
 //! Must never: gather what SQLite does not follow with the last frame of a transaction or a sync.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::c_api::platform::{WRITE_BYTES_MAX, is_bare_default};
 use super::c_api::registration::{Registration, register_for_logs};
+use super::c_api::write_lock::WriteLock;
 use super::{
     FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsFile, VfsLayer,
     VfsResult,
@@ -49,18 +53,32 @@ const DATABASE_SIZE: Range<usize> = 4..8;
 #[derive(Debug)]
 pub struct GatheredLog<V> {
     inner: V,
-    commits_at_once: bool,
+    rules: Rules,
 }
+
+/// Invariants 1 and 3 are kept.
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    commits_at_once: bool,
+    forgets: bool,
+}
+
+const RULES: Rules = Rules { commits_at_once: true, forgets: true };
 
 impl<V: Vfs> GatheredLog<V> {
     /// Gathers the writes to logs of `inner`.
     pub const fn new(inner: V) -> Self {
-        Self { inner, commits_at_once: true }
+        Self { inner, rules: RULES }
     }
 
     /// Without invariant 1: for a test that must find lost commits.
     pub const fn without_commits(inner: V) -> Self {
-        Self { inner, commits_at_once: false }
+        Self { inner, rules: Rules { commits_at_once: false, ..RULES } }
+    }
+
+    /// Without invariant 3: for a test that must find frames of a transaction that was rolled back.
+    pub const fn without_forgetting(inner: V) -> Self {
+        Self { inner, rules: Rules { forgets: false, ..RULES } }
     }
 }
 
@@ -71,10 +89,11 @@ impl<V: Vfs> VfsLayer for GatheredLog<V> {
 
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let Opened { file, flags } = self.inner.open(path, flags)?;
-        if flags.kind() != FileKind::Wal {
+        let is_log = flags.kind() == FileKind::Wal;
+        let Some(lock) = is_log.then(WriteLock::of_log_being_opened).flatten() else {
             return Ok(Opened { file, flags });
-        }
-        Ok(Opened { file: Box::new(LogFile::new(file, self.commits_at_once)), flags })
+        };
+        Ok(Opened { file: Box::new(LogFile::new(file, lock, self.rules)), flags })
     }
 }
 
@@ -112,13 +131,26 @@ struct LogFile {
     gathered: WriteBuffer,
     /// True from the header of a frame that ends a transaction to the header of the next frame.
     ends_transaction: bool,
-    commits_at_once: bool,
+    lock: Arc<WriteLock>,
+    /// The time of holding the lock in which the bytes were gathered.
+    gathered_in: Option<u64>,
+    rules: Rules,
 }
 
 impl LogFile {
-    fn new(below: Box<dyn VfsFile>, commits_at_once: bool) -> Self {
+    fn new(below: Box<dyn VfsFile>, lock: Arc<WriteLock>, rules: Rules) -> Self {
         let (frame_bytes, gathered) = (None, WriteBuffer::default());
-        Self { below, frame_bytes, gathered, ends_transaction: false, commits_at_once }
+        let (ends_transaction, gathered_in) = (false, None);
+        Self { below, frame_bytes, gathered, ends_transaction, lock, gathered_in, rules }
+    }
+
+    /// Forgets what was gathered before the lock was given back (invariant 3).
+    fn forget_rolled_back(&mut self) {
+        let holding = self.lock.holding();
+        if holding != self.gathered_in && self.rules.forgets {
+            self.gathered.forget();
+        }
+        self.gathered_in = holding;
     }
 
     /// Writes what is gathered.
@@ -159,6 +191,7 @@ impl FileLayer for LogFile {
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
+        self.forget_rolled_back();
         let is_header = self.is_frame_header(bytes, offset)?;
         if is_header {
             self.ends_transaction = bytes[DATABASE_SIZE] != [0; 4];
@@ -171,30 +204,35 @@ impl FileLayer for LogFile {
         self.gathered.put(&mut *self.below, bytes, offset)?;
         // A header that does not follow may be one that is written again: no page comes after it.
         let is_due =
-            if is_header { !follows } else { self.ends_transaction && self.commits_at_once };
+            if is_header { !follows } else { self.ends_transaction && self.rules.commits_at_once };
         let next_frame = self.frame_bytes.map_or(0, |bytes| bytes as usize);
         let is_full = !is_header && self.gathered.len() + next_frame > WRITE_BYTES_MAX;
-        if is_due || is_large || is_full {
+        let is_held = self.gathered_in.is_some();
+        if is_due || is_large || is_full || !is_held {
             self.flush()?;
         }
         Ok(())
     }
 
     fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
+        self.forget_rolled_back();
         self.gathered.read(&mut *self.below, buffer, offset)
     }
 
     fn truncate(&mut self, size: u64) -> VfsResult<()> {
+        self.forget_rolled_back();
         self.flush()?;
         self.below.truncate(size)
     }
 
     fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
+        self.forget_rolled_back();
         self.flush()?;
         self.below.sync(kind)
     }
 
     fn size(&mut self) -> VfsResult<u64> {
+        self.forget_rolled_back();
         self.gathered.size(&mut *self.below)
     }
 }

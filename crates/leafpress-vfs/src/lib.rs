@@ -90,6 +90,7 @@ pub use c_api::shared_memory::ShmRegion;
 pub use c_api::words::{
     Access, FileKind, LockLevel, OpenFlags, ShmLock, SyncKind, VfsError, VfsResult, characteristics,
 };
+pub use c_api::write_lock::WriteLock;
 pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
 pub use file_identity::FileIdentity;

@@ -38,6 +38,11 @@ impl WriteBuffer {
         Ok(())
     }
 
+    /// Drops all bytes: they are not to be written.
+    pub fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
     /// Writes all bytes into the file. Those that cannot be written are forgotten.
     pub fn flush(&mut self, file: &mut dyn VfsFile) -> VfsResult<()> {
         if self.bytes.is_empty() {

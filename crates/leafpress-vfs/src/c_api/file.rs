@@ -8,6 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::slice;
+use std::sync::Arc;
 
 use rusqlite::ffi;
 
@@ -18,6 +19,7 @@ use super::mapped::MappedBytes;
 use super::registration::OpenGuard;
 use super::shared_memory::ShmRegion;
 use super::words::{LockLevel, ShmLock, SyncKind, VfsError, VfsResult};
+use super::write_lock::WriteLock;
 
 /// Bytes that SQLite reserves for a file.
 pub(super) const SIZE_OF_FILE: c_int = size_of::<CFile>() as c_int;
@@ -36,6 +38,7 @@ struct OpenFile {
     mapped: Vec<MappedBytes>,
     regions: Vec<ShmRegion>,
     maps_memory: bool,
+    write_lock: Arc<WriteLock>,
     file: Box<dyn VfsFile>,
     _guard: OpenGuard,
 }
@@ -56,12 +59,27 @@ pub(super) unsafe fn place(
         (true, false) => &METHODS_WITHOUT_MAPPING,
         (false, false) => &METHODS_WITHOUT_BOTH,
     };
-    let (mapped, regions) = (Vec::new(), Vec::new());
-    let open = Box::new(OpenFile { mapped, regions, maps_memory, file, _guard: guard });
+    let (mapped, regions, write_lock) = (Vec::new(), Vec::new(), Arc::default());
+    let open = OpenFile { mapped, regions, maps_memory, write_lock, file, _guard: guard };
+    let open = Box::new(open);
     let c_file =
         CFile { base: ffi::sqlite3_file { pMethods: methods }, state: Box::into_raw(open) };
     // SAFETY: by the caller's word.
     unsafe { place.cast::<CFile>().write(c_file) };
+}
+
+/// The lock for writing the log that is noted for this file; `None` if the file is not ours.
+///
+/// # Safety
+/// `file` must be null or open.
+pub(super) unsafe fn write_lock(file: *mut ffi::sqlite3_file) -> Option<Arc<WriteLock>> {
+    type Close = unsafe extern "C" fn(*mut ffi::sqlite3_file) -> c_int;
+    // SAFETY: by the caller's word. Only our files have this method.
+    unsafe {
+        let methods = file.as_ref()?.pMethods.as_ref()?;
+        methods.xClose.filter(|it| std::ptr::fn_addr_eq(*it, close as Close))?;
+        Some(Arc::clone(&(*(*file.cast::<CFile>()).state).write_lock))
+    }
 }
 
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
@@ -216,13 +234,24 @@ unsafe extern "C" fn size(file: *mut ffi::sqlite3_file, answer: *mut i64) -> c_i
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    let lock = |open: &mut OpenFile| open.file.lock(lock_level(level, VfsError::IO_LOCK)?);
+    let lock = |open: &mut OpenFile| {
+        let level = lock_level(level, VfsError::IO_LOCK)?;
+        open.file.lock(level)?;
+        if level == LockLevel::Exclusive {
+            open.write_lock.note_file_lock(level);
+        }
+        Ok(())
+    };
     // SAFETY: SQLite's contract.
     unsafe { with_file(file, lock) }
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    let unlock = |open: &mut OpenFile| open.file.unlock(lock_level(level, VfsError::IO_UNLOCK)?);
+    let unlock = |open: &mut OpenFile| {
+        // Before the file may fail: SQLite takes the lock for given back then.
+        open.write_lock.note_file_lock(LockLevel::None);
+        open.file.unlock(lock_level(level, VfsError::IO_UNLOCK)?)
+    };
     // SAFETY: SQLite's contract.
     unsafe { with_file(file, unlock) }
 }
@@ -325,15 +354,10 @@ unsafe extern "C" fn shm_lock(
     let lock = |open: &mut OpenFile| {
         let first = u32::try_from(first).map_err(|_| VfsError::IO_SHM_LOCK)?;
         let count = u32::try_from(count).map_err(|_| VfsError::IO_SHM_LOCK)?;
-        let is_lock = flags & ffi::SQLITE_SHM_LOCK != 0;
-        let is_shared = flags & ffi::SQLITE_SHM_SHARED != 0;
-        let lock = match (is_lock, is_shared) {
-            (true, true) => ShmLock::LockShared,
-            (true, false) => ShmLock::LockExclusive,
-            (false, true) => ShmLock::UnlockShared,
-            (false, false) => ShmLock::UnlockExclusive,
-        };
-        open.file.shm_lock(first, count, lock)
+        let lock = ShmLock::of_flags(flags);
+        let outcome = open.file.shm_lock(first, count, lock);
+        open.write_lock.note_shm_lock(first, lock, outcome.is_ok());
+        outcome
     };
     // SAFETY: SQLite's contract.
     unsafe { with_file(file, lock) }

@@ -11,6 +11,7 @@
 //! | `memory` | how much of it SQLite uses; the lookaside block |
 //! | `registration` | a `Vfs` under a name: the methods that SQLite calls with a path |
 //! | `file` | the methods that SQLite calls with an open file of ours |
+//! | `write_lock`, `watched` | the lock under which a log is written, noted on its way to the database's file |
 //! | `platform`, `handle` | the way out again: SQLite's own VFS as a `Vfs` |
 //! | `mapped` | a file's bytes in memory, for as long as SQLite may look at them |
 //! | `shared_memory`, `control` | data that passes through without being looked into |
@@ -27,7 +28,7 @@
 //! pointer of SQLite's, or let a panic unwind into C.
 #![allow(unsafe_code)]
 
-mod beside;
+pub mod beside;
 pub mod connection;
 pub mod control;
 pub mod database_file;
@@ -51,6 +52,8 @@ pub mod shared_memory;
 pub mod shared_page;
 #[cfg(unix)]
 pub mod system_calls;
+mod watched;
 pub mod words;
+pub mod write_lock;
 #[cfg(target_os = "linux")]
 pub mod write_out;

@@ -17,11 +17,13 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::ffi;
 
+use super::beside::{self, Opening};
 use super::guard::guarded;
 use super::handle::Platform;
 use super::interface::Vfs;
 use super::words::{Access, FileKind, OpenFlags, VfsError, VfsResult};
-use super::{beside, file};
+use super::write_lock::WriteLock;
+use super::{file, watched};
 use crate::error::{Error, Result};
 use crate::fork::Turn;
 use crate::sync::lock;
@@ -32,7 +34,7 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
 }
 
 /// Registers `vfs` for write-ahead logs. All other files are opened by the platform's VFS itself, and
-/// SQLite calls its methods directly.
+/// SQLite calls its methods, those for a database's locks through ours (`watched.rs`).
 pub fn register_for_logs(name: &str, vfs: impl Vfs) -> Result<Registration> {
     register_for(Files::Logs, name, vfs, false)
 }
@@ -211,7 +213,7 @@ fn method_table(name: &'static CStr, registered: &'static Registered) -> ffi::sq
     ffi::sqlite3_vfs {
         iVersion: 2,
         // Room for a file of ours or of the platform's.
-        szOsFile: file::SIZE_OF_FILE.max(registered.platform.file_bytes()),
+        szOsFile: file::SIZE_OF_FILE.max(watched::bytes_of_file(registered.platform.file_bytes())),
         mxPathname: registered.platform.path_bytes_max(),
         pNext: ptr::null_mut(),
         zName: name.as_ptr(),
@@ -294,6 +296,18 @@ unsafe fn uri_parameters(path: *const c_char) -> Vec<CString> {
     parameters
 }
 
+/// The lock under which SQLite will write this log; `None` if the database's file is another VFS's.
+///
+/// # Safety
+/// `path` must be a log's, as SQLite gives it to `xOpen`.
+unsafe fn write_lock_of_log(path: ffi::sqlite3_filename) -> Option<Arc<WriteLock>> {
+    // SAFETY: by the caller's word; the file of its database is open.
+    unsafe {
+        let database = ffi::sqlite3_database_file_object(path);
+        file::write_lock(database).or_else(|| watched::write_lock(database))
+    }
+}
+
 /// Hands a call on to the platform's VFS, or answers `$missing` if it has no such method.
 macro_rules! to_platform {
     ($vfs:ident, $method:ident($($argument:expr),*), $missing:expr) => {{
@@ -333,7 +347,12 @@ unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: SQLite's contract.
     if !unsafe { is_ours(vfs, path, flags) } {
-        return to_platform!(vfs, xOpen(path, place, flags, flags_out), ffi::SQLITE_CANTOPEN);
+        let code = to_platform!(vfs, xOpen(path, place, flags, flags_out), ffi::SQLITE_CANTOPEN);
+        if code == ffi::SQLITE_OK && OpenFlags(flags).kind() == FileKind::MainDb {
+            // SAFETY: it is open, and our `szOsFile` has room for what is put behind it.
+            unsafe { watched::watch(place, registered(vfs).platform.file_bytes()) };
+        }
+        return code;
     }
     // SAFETY: `place` has room for SIZE_OF_FILE bytes. Until a file is in it, null
     // tells SQLite that there is nothing to close.
@@ -343,14 +362,18 @@ unsafe extern "C" fn open(
         // SAFETY: SQLite's contract.
         let (registered, text) = unsafe { (registered(vfs), text(path)?) };
         let is_uri = flags.kind() == FileKind::MainDb && flags.contains(OpenFlags::URI);
-        let parameters = if is_uri && text.is_some() {
+        let uri_parameters = if is_uri && text.is_some() {
             // SAFETY: it is a main database's.
             unsafe { uri_parameters(path) }
         } else {
             Vec::new()
         };
+        let is_log = flags.kind() == FileKind::Wal && text.is_some();
+        // SAFETY: it is a log's, as SQLite gives it to `xOpen`.
+        let write_lock = if is_log { unsafe { write_lock_of_log(path) } } else { None };
         let (vfs, guard) = registered.opening()?;
-        let opened = beside::with_uri_parameters(parameters, || vfs.open(text, flags))?;
+        let opening = Opening { uri_parameters, write_lock };
+        let opened = opening.run(|| vfs.open(text, flags))?;
         // SAFETY: as above, and `flags_out` is null or may be written.
         unsafe {
             file::place(place, opened.file, guard);

@@ -239,6 +239,19 @@ pub enum ShmLock {
     UnlockExclusive,
 }
 
+impl ShmLock {
+    /// The request that `xShmLock` is called with these flags for.
+    pub(super) fn of_flags(flags: std::ffi::c_int) -> Self {
+        let is_lock = flags & ffi::SQLITE_SHM_LOCK != 0;
+        match (is_lock, flags & ffi::SQLITE_SHM_SHARED != 0) {
+            (true, true) => Self::LockShared,
+            (true, false) => Self::LockExclusive,
+            (false, true) => Self::UnlockShared,
+            (false, false) => Self::UnlockExclusive,
+        }
+    }
+}
+
 /// Guarantees of a device: bits of
 /// [`VfsFile::device_characteristics`](super::interface::VfsFile::device_characteristics).
 pub mod characteristics {

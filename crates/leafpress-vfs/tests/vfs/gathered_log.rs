@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use leafpress_vfs::gathered_log::{GatheredLog, gathered_log_vfs};
-use leafpress_vfs::{FileKind, OpenFlags as Flags, SyncKind, Vfs, VfsError, VfsFile, register};
+use leafpress_vfs::{
+    FileKind, OpenFlags as Flags, PlatformVfs, ShmLock, SyncKind, Vfs, VfsError, VfsFile,
+    WriteLock, register,
+};
 use proptest::prelude::*;
 use rusqlite::{Connection, OpenFlags};
 
@@ -50,6 +53,11 @@ enum Step {
         bytes: usize,
     },
     Sync,
+    /// The transaction is rolled back, and another connection writes so many frames.
+    GiveWay {
+        frames: usize,
+        fill: u8,
+    },
     /// Zeros behind all that was written.
     MakeRoom {
         bytes: usize,
@@ -67,14 +75,22 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..6_usize).prop_map(|frames| Step::RollBack { frames }),
         3 => (0..20_000_usize, 1..2_000_usize).prop_map(|(at, bytes)| Step::Read { at, bytes }),
         1 => Just(Step::Sync),
+        1 => (0..4_usize, fill()).prop_map(|(frames, fill)| Step::GiveWay { frames, fill }),
         1 => prop::sample::select(vec![100, 5_000, 70_000]).prop_map(|bytes| Step::MakeRoom { bytes }),
         1 => Just(Step::Rewind),
     ]
 }
 
+fn log_header() -> [u8; 32] {
+    let mut header = [7; 32];
+    header[8..12].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());
+    header
+}
+
 /// A log that is written through the layer, and the bytes that it must have.
 struct Log {
     vfs: Arc<MemoryVfs>,
+    lock: Arc<WriteLock>,
     file: Box<dyn VfsFile>,
     expected: Vec<u8>,
     /// Frames of finished transactions, and of this one too.
@@ -84,9 +100,34 @@ struct Log {
 
 impl Log {
     fn new() -> Self {
-        let vfs = Arc::new(MemoryVfs::default());
-        let file = GatheredLog::new(Arc::clone(&vfs)).open(Some(LOG), log_flags()).unwrap().file;
-        Self { vfs, file, expected: Vec::new(), committed: 0, frames: 0 }
+        Self::through(GatheredLog::new)
+    }
+
+    fn through(layer: impl Fn(Arc<MemoryVfs>) -> GatheredLog<Arc<MemoryVfs>>) -> Self {
+        let (vfs, lock) = (Arc::new(MemoryVfs::default()), Arc::new(WriteLock::default()));
+        let layer = layer(Arc::clone(&vfs));
+        let file = lock.open_log(|| layer.open(Some(LOG), log_flags()).unwrap().file);
+        let log = Self { vfs, lock, file, expected: Vec::new(), committed: 0, frames: 0 };
+        log.ask(ShmLock::LockExclusive);
+        log
+    }
+
+    /// Takes the lock of writers, or gives it back.
+    fn ask(&self, lock: ShmLock) {
+        self.lock.note_shm_lock(0, lock, true);
+    }
+
+    /// Another connection writes frames behind the finished transactions, straight to the file.
+    fn other_writes(&mut self, frames: usize, fill: u8) {
+        let mut other = self.vfs.open(Some(LOG), log_flags()).unwrap().file;
+        other.write(&log_header(), 0).unwrap();
+        self.expected = self.vfs.bytes(LOG);
+        let (at, bytes) = (32 + self.committed * FRAME_BYTES, vec![fill; frames * FRAME_BYTES]);
+        other.write(&bytes, at as u64).unwrap();
+        self.expected.resize(self.expected.len().max(at + bytes.len()), 0);
+        self.expected[at..][..bytes.len()].copy_from_slice(&bytes);
+        self.committed += frames;
+        self.frames = self.committed;
     }
 
     fn write(&mut self, bytes: &[u8], at: usize) {
@@ -97,9 +138,7 @@ impl Log {
     }
 
     fn begin(&mut self) {
-        let mut header = [7; 32];
-        header[8..12].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());
-        self.write(&header, 0);
+        self.write(&log_header(), 0);
         (self.committed, self.frames) = (0, 0);
     }
 
@@ -154,6 +193,12 @@ impl Log {
                 self.file.sync(SyncKind { full: true, data_only: false }).unwrap();
                 self.assert_all_is_in_the_file();
             }
+            Step::GiveWay { frames, fill } => {
+                self.ask(ShmLock::UnlockExclusive);
+                self.other_writes(frames, fill);
+                self.assert_all_is_in_the_file();
+                self.ask(ShmLock::LockExclusive);
+            }
             Step::MakeRoom { bytes } => self.write(&vec![0; bytes], self.expected.len()),
             Step::Rewind if self.frames == self.committed => self.begin(),
             Step::Again { .. } | Step::Rewind => {}
@@ -178,7 +223,8 @@ proptest! {
                 // A connection that did not write the log's header.
                 log.file.sync(SyncKind { full: true, data_only: false }).unwrap();
                 let vfs = GatheredLog::new(Arc::clone(&log.vfs));
-                log.file = vfs.open(Some(LOG), log_flags()).unwrap().file;
+                let open = || vfs.open(Some(LOG), log_flags()).unwrap().file;
+                log.file = log.lock.open_log(open);
             }
             log.run(step);
         }
@@ -190,8 +236,7 @@ fn a_frame_that_ends_a_transaction_is_in_the_file_and_no_frame_before_it() {
     for (vfs_of, is_there) in
         [(GatheredLog::new as fn(_) -> _, true), (GatheredLog::without_commits, false)]
     {
-        let mut log = Log::new();
-        log.file = vfs_of(Arc::clone(&log.vfs)).open(Some(LOG), log_flags()).unwrap().file;
+        let mut log = Log::through(vfs_of);
         log.begin();
         log.header(0, 1, false);
         log.page(0, 1, None);
@@ -199,6 +244,63 @@ fn a_frame_that_ends_a_transaction_is_in_the_file_and_no_frame_before_it() {
         log.header(1, 1, true);
         log.page(1, 1, None);
         assert_eq!(log.vfs.bytes(LOG) == log.expected, is_there);
+    }
+}
+
+#[test]
+fn nothing_is_gathered_where_the_lock_is_not_known_or_not_held() {
+    let mut log = Log::new();
+    log.ask(ShmLock::UnlockExclusive);
+    log.begin();
+    log.header(0, 1, false);
+    log.assert_all_is_in_the_file();
+    log.file = GatheredLog::new(Arc::clone(&log.vfs)).open(Some(LOG), log_flags()).unwrap().file;
+    log.ask(ShmLock::LockExclusive);
+    log.page(0, 1, None);
+    log.assert_all_is_in_the_file();
+}
+
+/// A transaction whose pages were written early is rolled back, others commit to the same place of the
+/// log, and this connection reads and writes again. The platform's own files, and files of ours.
+#[test]
+fn what_was_rolled_back_does_not_come_over_what_others_commit() {
+    let platforms = gathered_log_vfs().expect("the platform's VFS is the default").to_owned();
+    let ours = |name, layer: GatheredLog<PlatformVfs>| register(name, layer).unwrap();
+    let forgets = ours("gathered-forgets", GatheredLog::new(PlatformVfs::new()));
+    let never = ours("gathered-never", GatheredLog::without_forgetting(PlatformVfs::new()));
+    let name = |it: &leafpress_vfs::Registration| it.name().to_str().unwrap().to_owned();
+    for (vfs, is_sound) in [(platforms, true), (name(&forgets), true), (name(&never), false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let flags = OpenFlags::default();
+        let ours = Connection::open_with_flags_and_vfs(&path, flags, vfs.as_str()).unwrap();
+        set_journal_mode(&ours, "wal");
+        let setup = "PRAGMA cache_size = 5; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (x)";
+        ours.execute_batch(setup).unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("PRAGMA wal_autocheckpoint = 0").unwrap();
+        let fill = |rows| {
+            format!(
+                "INSERT INTO t WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n
+                 WHERE i < {rows}) SELECT randomblob(3000) FROM n"
+            )
+        };
+        // So many frames that some are in the file, and some are gathered.
+        ours.execute_batch(&format!("BEGIN; {}; ROLLBACK", fill(40))).unwrap();
+        other.execute_batch(&fill(60)).unwrap();
+        let sound = |connection: &Connection| {
+            let check = connection.query_row("PRAGMA integrity_check", (), |row| row.get(0));
+            check.is_ok_and(|it: String| it == "ok")
+        };
+        let reads = sound(&ours) && count(&ours, "t") == 60;
+        let writes = ours.execute_batch("INSERT INTO t VALUES (1)").is_ok();
+        // As after a crash: the files alone.
+        let copy = folder.path().join("b.db");
+        fs::copy(&path, &copy).unwrap();
+        fs::copy(path.with_extension("db-wal"), copy.with_extension("db-wal")).unwrap();
+        let copy = Connection::open(&copy).unwrap();
+        let kept = sound(&copy) && count(&copy, "t") == 61;
+        assert_eq!((reads && writes, kept), (is_sound, is_sound), "{vfs}");
     }
 }
 
