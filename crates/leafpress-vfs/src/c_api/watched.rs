@@ -25,6 +25,7 @@ use crate::sync::lock;
 
 type Methods = ffi::sqlite3_io_methods;
 type Slot = *const WriteLock;
+type Close = unsafe extern "C" fn(*mut ffi::sqlite3_file) -> c_int;
 
 /// Methods for files of one kind of the platform's.
 #[repr(C)]
@@ -72,7 +73,6 @@ pub(super) unsafe fn write_lock(file: *mut ffi::sqlite3_file) -> Option<Arc<Writ
     // SAFETY: by the caller's word. Only our tables have this method.
     unsafe {
         let methods = file.as_ref()?.pMethods.as_ref()?;
-        type Close = unsafe extern "C" fn(*mut ffi::sqlite3_file) -> c_int;
         methods.xClose.filter(|it| ptr::fn_addr_eq(*it, close as Close))?;
         let pointer = *slot(file, table(file));
         Arc::increment_strong_count(pointer);
@@ -111,7 +111,7 @@ unsafe fn table(file: *mut ffi::sqlite3_file) -> &'static Table {
 /// There must be room for the pointer behind `file`.
 unsafe fn slot(file: *mut ffi::sqlite3_file, table: &Table) -> *mut Slot {
     // SAFETY: by the caller's word; the offset is aligned, as the memory is.
-    unsafe { file.cast::<u8>().add(table.slot_at).cast::<Slot>() }
+    unsafe { file.cast::<Slot>().byte_add(table.slot_at) }
 }
 
 /// Runs a method of the platform's, then `note` with its code.
