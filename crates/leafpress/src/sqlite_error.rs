@@ -21,6 +21,15 @@ pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
     )
 }
 
+/// Returns true if a row that was given to a prepared INSERT caused its failure. SQLite has no code
+/// of its own for an expression of an index or a CHECK that fails on a value.
+pub(crate) fn is_fault_of_a_row(error: &rusqlite::Error) -> bool {
+    is_refusal(error) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
+}
+
+/// Advice for a row for which SQLite has rolled the whole transaction back.
+pub(crate) const ROLLED_BACK_TO_DO: &str = "mend the row: a trigger, or ON CONFLICT ROLLBACK in the declaration, rolls the whole transaction back for it, so that it cannot be left out";
+
 /// The error that SQLite has for a rule, for rows whose fault a load found before SQLite did.
 pub(crate) fn broken_rule(extended_code: std::ffi::c_int) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(extended_code), None)

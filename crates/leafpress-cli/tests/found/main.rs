@@ -15,6 +15,7 @@ mod private;
 mod queue;
 mod refusals;
 mod report;
+mod triggers;
 
 use std::fmt::Write as _;
 use std::fs;

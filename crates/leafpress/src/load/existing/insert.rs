@@ -20,7 +20,7 @@ use super::indexes::{ROWS_MIN, SetAside};
 use super::inspect::{Existing, TextEncoding, no_such_table};
 use super::pages::commit;
 use super::read_ahead::ReadAhead;
-use super::rows::{insert_rows, is_fault_of_a_row};
+use super::rows::insert_rows;
 use super::staged::{attachable, count_rows, open};
 use super::task::{Outcome, Settings, Staged};
 use super::upper_levels::UpperLevels;
@@ -28,7 +28,7 @@ use super::write_out::WriteOut;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn, rowid_name};
 use crate::schema::quote_identifier;
-use crate::sqlite_error::sqlite_says;
+use crate::sqlite_error::{is_fault_of_a_row, sqlite_says};
 
 /// Limit of SQLite's cache where rows go in by the order of each B-tree. A larger one only keeps
 /// changed pages back until the commit: a million rows into ten million with 1 GiB took 10.5 s, with

@@ -25,12 +25,12 @@ use super::insert::{Counts, Insert, InsertMode, Into};
 use super::inspect::Existing;
 use super::pages::commit;
 use super::references::{References, identity};
-use super::rows::{is_fault_of_a_row, shown, values};
+use super::rows::{shown, values};
 use super::staged::open;
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, Result};
 use crate::schema::quote_identifier;
-use crate::sqlite_error::sqlite_says;
+use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
 
 /// A row that SQLite refused.
 #[derive(Debug, Clone)]
@@ -430,8 +430,7 @@ impl<'o> OneByOne<'o> {
     }
 
     fn rolled_back(&self, reason: String) -> Error {
-        constraint(&self.insert.declared.name, reason)
-            .to_do("mend the row: a trigger, or ON CONFLICT ROLLBACK in the declaration, rolls the whole transaction back for it, so that it cannot be left out")
+        constraint(&self.insert.declared.name, reason).to_do(ROLLED_BACK_TO_DO)
     }
 }
 

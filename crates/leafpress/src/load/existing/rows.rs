@@ -5,10 +5,9 @@
 use std::sync::atomic::Ordering;
 
 use rusqlite::types::ToSqlOutput;
-use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
 
 use super::task::Settings;
-use crate::sqlite_error::is_refusal;
 use crate::words::shown_value;
 
 /// Number of rows between two reports of progress.
@@ -42,12 +41,6 @@ pub fn insert_rows(
 /// The first values of a row.
 pub fn values<'r>(row: &'r Row<'_>, count: usize) -> rusqlite::Result<Vec<ToSqlOutput<'r>>> {
     (0..count).map(|column| row.get_ref(column).map(ToSqlOutput::Borrowed)).collect()
-}
-
-/// Returns true if a row that was given to a prepared INSERT caused its failure. SQLite has no code
-/// of its own for an expression of an index or a CHECK that fails on a value.
-pub fn is_fault_of_a_row(error: &rusqlite::Error) -> bool {
-    is_refusal(error) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
 }
 
 /// The row's values as SQL literals, cut if long.

@@ -1,23 +1,26 @@
 //! Rows that SQLite inserts itself, one by one.
 //!
 //! Work that pressing does not cover (a CHECK, a generated column, a trigger) is left to SQLite, in the
-//! same temporary file. No other process knows the file, so journal and sync are off while it
-//! grows. It is synced as a whole before it gets its name. The rows are the same records that would
-//! be pressed.
+//! same temporary file. No other process knows the file, so nothing is synced while it grows, and
+//! the journal is in memory: without one, SQLite cannot undo a row that a trigger refuses. The file
+//! is synced as a whole before it gets its name. The rows are the same records that would be pressed.
+//!
+//! Invariant: a refused row leaves nothing in the file, neither itself nor what triggers did for it.
 
 use std::time::{Duration, Instant};
 
 use leafpress_format::{RecordColumns, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
+use rusqlite::{Connection, OpenFlags, ToSql};
 
 use super::{Build, BuildOptions, Built, Dropped};
 use crate::connect;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::load::file::pages::FileSize;
 use crate::load::options::OnConflict;
 use crate::new_file::disk;
 use crate::schema::quote_identifier;
+use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
 
 /// A row that SQLite refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct SqlTable {
     ignored: u64,
     /// Indexes to be made when all rows are there.
     after: Vec<String>,
+    /// True if a refused row may have had effects: a trigger's RAISE(FAIL) undoes none.
+    has_triggers: bool,
     table: String,
 }
 
@@ -57,7 +62,7 @@ impl SqlTable {
             .filter_map(|index| Some((index.unique, index.sql.clone()?)))
             .partition(|(unique, _)| *unique);
         let mut setup = format!(
-            "PRAGMA foreign_keys=OFF; PRAGMA page_size={}; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;
+            "PRAGMA foreign_keys=OFF; PRAGMA page_size={}; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;
              PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; BEGIN; {};",
             layout.page_bytes(),
             shape.sql
@@ -67,6 +72,8 @@ impl SqlTable {
             setup.push(';');
         }
         connection.execute_batch(&setup).map_err(refused)?;
+        let triggers = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger')";
+        let has_triggers = connection.query_row(triggers, [], |row| row.get(0)).map_err(refused)?;
         let columns: Vec<usize> = (0..shape.columns.len())
             .filter(|&column| given[column] && !shape.columns[column].generated)
             .collect();
@@ -79,15 +86,45 @@ impl SqlTable {
             refused: Vec::new(),
             ignored: 0,
             after: late.into_iter().map(|(_, sql)| sql).collect(),
-            table: quote_identifier(&shape.name),
+            has_triggers,
+            table: shape.name.clone(),
         })
     }
 
     /// Inserts a row; collects it if SQLite refuses it.
     pub fn insert(&mut self, sequence: u64, rowid: i64, record: &[u8]) -> Result<()> {
-        let failed = |source| Error::sqlite("insert a row", source);
+        match self.insert_row(rowid, record) {
+            Ok(changed) => self.ignored += u64::from(changed == 0),
+            Err(error) if is_fault_of_a_row(&error) => {
+                let reason = sqlite_says(&error);
+                if self.connection.is_autocommit() {
+                    return Err(self.rolled_back(sequence, reason).caused_by(error));
+                }
+                self.refused.push(Refused { sequence, reason });
+            }
+            Err(error) => return Err(Error::sqlite("insert a row", error)),
+        }
+        Ok(())
+    }
+
+    fn insert_row(&mut self, rowid: i64, record: &[u8]) -> rusqlite::Result<usize> {
+        if !self.has_triggers {
+            return self.execute(rowid, record);
+        }
+        self.connection.prepare_cached("SAVEPOINT leafpress_row")?.execute([])?;
+        let inserted = self.execute(rowid, record);
+        if !self.connection.is_autocommit() {
+            if inserted.is_err() {
+                self.connection.prepare_cached("ROLLBACK TO leafpress_row")?.execute([])?;
+            }
+            self.connection.prepare_cached("RELEASE leafpress_row")?.execute([])?;
+        }
+        inserted
+    }
+
+    fn execute(&mut self, rowid: i64, record: &[u8]) -> rusqlite::Result<usize> {
         self.record.parse(record);
-        let mut statement = self.connection.prepare_cached(&self.sql).map_err(failed)?;
+        let mut statement = self.connection.prepare_cached(&self.sql)?;
         let values = self.columns.iter().map(|&column| {
             if self.rowid_column == Some(column) {
                 Bound(Value::Integer(rowid))
@@ -95,18 +132,13 @@ impl SqlTable {
                 Bound(self.record.value(record, column))
             }
         });
-        match statement.execute(rusqlite::params_from_iter(values)) {
-            Ok(changed) => {
-                self.ignored += u64::from(changed == 0);
-                Ok(())
-            }
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                let reason = reason(&error);
-                self.refused.push(Refused { sequence, reason });
-                Ok(())
-            }
-            Err(error) => Err(failed(error)),
-        }
+        statement.execute(rusqlite::params_from_iter(values))
+    }
+
+    fn rolled_back(&self, sequence: u64, reason: String) -> Error {
+        let (table, row) = (self.table.clone(), Some(sequence + 1));
+        Error::from(ErrorKind::Constraint { table, reason, row, values: None })
+            .to_do(ROLLED_BACK_TO_DO)
     }
 
     /// Builds the indexes, commits and closes.
@@ -123,7 +155,7 @@ impl SqlTable {
         self.connection.execute_batch(&last).map_err(failed)?;
         let pages: u32 =
             self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(failed)?;
-        let count = format!("SELECT count(*) FROM {}", self.table);
+        let count = format!("SELECT count(*) FROM {}", quote_identifier(&self.table));
         let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0)).map_err(failed)?;
         self.connection.close().map_err(|(_, source)| failed(source))?;
         let bytes = std::fs::metadata(path).map_err(|source| Error::io("read", path, source))?;
@@ -157,14 +189,6 @@ fn insert_sql(build: &Build<'_>, columns: &[usize], on_conflict: OnConflict) -> 
         columns.iter().map(|&column| quote_identifier(&shape.columns[column].name)).collect();
     let marks = vec!["?"; columns.len()].join(",");
     format!("INSERT{or} INTO {table} ({}) VALUES ({marks}){then}", names.join(","))
-}
-
-/// SQLite's reason for the refusal of a row, without the preamble.
-fn reason(error: &rusqlite::Error) -> String {
-    match error {
-        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
-        error => error.to_string(),
-    }
 }
 
 /// A value, bound to a statement.

@@ -1,0 +1,114 @@
+//! Rows that a trigger of a new table refuses: SQLite fills such a table itself.
+
+use super::{Found, assert_all};
+
+const INPUT: (&str, &[u8]) = ("t.csv", b"id,v\n1,a\n2,b\n3,c\n");
+const LOAD: &str = "leafpress load t.db t.csv --table t --schema s.sql --on-error skip";
+const HOLDS: &[(&str, &str, &str)] = &[
+    ("t.db", "SELECT * FROM t", "1,'a';3,'c'"),
+    ("t.db", "SELECT * FROM log", "1;3"),
+    ("t.db", "PRAGMA integrity_check", "'ok'"),
+];
+
+/// A row that is refused had effects, which stayed with the row.
+const REFUSED: &[Found] = &[
+    Found {
+        finding: "RAISE(ABORT) in a new table",
+        files: &[
+            INPUT,
+            (
+                "s.sql",
+                b"CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE log(n);
+          CREATE TRIGGER a AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.id);
+          SELECT RAISE(ABORT, 'no') WHERE new.id = 2; END",
+            ),
+        ],
+        run: LOAD,
+        status: 1,
+        says: &["t.csv:3:1: no"],
+        holds: HOLDS,
+        ..Found::NONE
+    },
+    Found {
+        finding: "RAISE(FAIL) in a new table",
+        files: &[
+            INPUT,
+            (
+                "s.sql",
+                b"CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE log(n);
+          CREATE TRIGGER a AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.id);
+          SELECT RAISE(FAIL, 'no') WHERE new.id = 2; END",
+            ),
+        ],
+        run: LOAD,
+        status: 1,
+        says: &["t.csv:3:1: no"],
+        holds: HOLDS,
+        ..Found::NONE
+    },
+    Found {
+        finding: "a trigger whose own INSERT breaks a rule",
+        files: &[
+            INPUT,
+            (
+                "s.sql",
+                b"CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE log(n UNIQUE);
+          CREATE TRIGGER a AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.id);
+          INSERT INTO log SELECT 1 WHERE new.id = 2; END",
+            ),
+        ],
+        run: LOAD,
+        status: 1,
+        says: &["t.csv:3:1: UNIQUE constraint failed: log.n"],
+        holds: HOLDS,
+        ..Found::NONE
+    },
+    Found {
+        finding: "a trigger whose expression fails",
+        files: &[
+            INPUT,
+            (
+                "s.sql",
+                b"CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE log(n);
+          CREATE TRIGGER a AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.id);
+          SELECT abs(-9223372036854775807 - 1) WHERE new.id = 2; END",
+            ),
+        ],
+        run: LOAD,
+        status: 1,
+        says: &["t.csv:3:1: integer overflow"],
+        holds: HOLDS,
+        ..Found::NONE
+    },
+    Found {
+        finding: "RAISE(ROLLBACK) in a new table",
+        files: &[
+            INPUT,
+            (
+                "s.sql",
+                b"CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TRIGGER a AFTER INSERT ON t
+                  BEGIN SELECT RAISE(ROLLBACK, 'no') WHERE new.id = 2; END",
+            ),
+        ],
+        run: LOAD,
+        status: 3,
+        says: &["t: no", "row 2", "rolls the whole transaction back"],
+        leaves_no: &["t.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "ON CONFLICT ROLLBACK in a new table",
+        files: &[("t.csv", b"id,v\n1,a\n1,b\n3,c\n")],
+        run: "leafpress load t.db t.csv --on-error skip \
+              --create 'CREATE TABLE t(id INTEGER PRIMARY KEY ON CONFLICT ROLLBACK, v)'",
+        status: 3,
+        says: &["UNIQUE constraint failed: t.id", "row 2", "rolls the whole transaction back"],
+        leaves_no: &["t.db"],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn a_row_that_a_trigger_refuses_leaves_nothing() {
+    assert_all(REFUSED);
+}
