@@ -11,6 +11,7 @@ mod csv;
 mod csv_advice;
 mod keys;
 mod numbers;
+mod order;
 mod private;
 mod queue;
 mod refusals;

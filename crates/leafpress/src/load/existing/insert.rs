@@ -48,19 +48,19 @@ pub(in crate::load) enum InsertMode {
     Upsert,
 }
 
-/// Order in which a table takes new rows fastest.
+/// Order in which a table takes new rows fastest, and stores the same as in the order of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::load) enum BestOrder {
     /// By the column that is the rowid.
     Rowid(String),
-    /// By these columns: the key of a WITHOUT ROWID table, or an index's.
+    /// By these columns: the primary key, or the columns of a unique index.
     Columns(Vec<OrderColumn>),
-    /// None is better than another.
+    /// That of the input: another is no faster, or would show in what is stored.
     Any,
 }
 
 /// The order of the largest search that each new row costs: the table's own key, else its first
-/// unique index, else its first index, as far as the input has the columns.
+/// unique index, as far as the input has the columns.
 pub(in crate::load) fn best_order(
     existing: &Existing,
     table: &str,
@@ -75,13 +75,20 @@ pub(in crate::load) fn best_order(
 }
 
 fn order_of(declared: &DeclaredTable, columns: &[String], mode: InsertMode) -> BestOrder {
-    if mode == InsertMode::Ignore && declared.unique_keys() > 1 {
+    let merges = matches!(mode, InsertMode::Ignore | InsertMode::Upsert);
+    if merges && declared.unique_keys() > 1 {
         // If two rows share one key, but not the other, the first of the input stays.
         return BestOrder::Any;
     }
+    if declared.is_order_declared || !declared.triggers.is_empty() {
+        return BestOrder::Any;
+    }
     let is_given = |name: &str| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
-    if let Some(alias) = declared.rowid_alias.as_ref().filter(|it| is_given(it)) {
-        return BestOrder::Rowid(alias.clone());
+    match &declared.rowid_alias {
+        Some(alias) if is_given(alias) => return BestOrder::Rowid(alias.clone()),
+        // SQLite numbers the rows as they come, and the numbers can be seen.
+        Some(_) => return BestOrder::Any,
+        None => {}
     }
     let order = |index: &DeclaredIndex| {
         let columns: Option<Vec<OrderColumn>> = index.columns.iter().cloned().collect();
@@ -90,13 +97,8 @@ fn order_of(declared: &DeclaredTable, columns: &[String], mode: InsertMode) -> B
     let of_key =
         |origin: &str| declared.indexes.iter().filter(|it| it.origin == origin).find_map(order);
     let unique = || declared.indexes.iter().filter(|it| it.unique).find_map(order);
-    // A unique index of expressions, or of some of the rows, gives no order here. In that of another
-    // index, another row than the first of the input would stay.
-    let first_stays = mode == InsertMode::Ignore && declared.indexes.iter().any(|it| it.unique);
-    let any = || declared.indexes.iter().filter(|_| !first_stays).find_map(order);
-    // Without a key among the given columns rows go to the table's end, and only the indexes are
-    // searched.
-    of_key("pk").or_else(unique).or_else(any).map_or(BestOrder::Any, BestOrder::Columns)
+    // Not in the order of another index: rows without a key are expected to be read as they came.
+    of_key("pk").or_else(unique).map_or(BestOrder::Any, BestOrder::Columns)
 }
 
 /// Destination of the rows, and the way to insert them.
