@@ -68,6 +68,17 @@ impl Field {
     /// A column that a record does not have.
     const NULL: Self = Self { serial_type: 0, at: 0, bytes: 0 };
 
+    /// The integer of a serial type from 1 to 6, where `record` is the record it was found in, which may
+    /// go on behind itself.
+    #[inline]
+    pub(crate) fn integer(&self, record: &[u8]) -> i64 {
+        // One load, where the record goes on far enough.
+        match record.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
+            Some(word) => i64::from_be_bytes(*word) >> (64 - 8 * self.bytes as u32),
+            None => record.get(self.at..self.at + self.bytes).map_or(0, integer),
+        }
+    }
+
     /// The column's value, where `record` is the record it was found in.
     #[inline]
     pub(crate) fn value<'r>(&self, record: &'r [u8]) -> Value<'r> {
