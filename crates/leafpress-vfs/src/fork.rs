@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 /// after the first connection was opened.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Counts a fork, in the child, and says the how manyeth it is.
+/// Counts a fork, in the child; returns the number of forks so far.
 #[cfg(unix)]
 pub fn count_child() -> u32 {
     GENERATION.fetch_add(1, Ordering::Relaxed) + 1

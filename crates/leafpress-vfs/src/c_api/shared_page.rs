@@ -1,4 +1,4 @@
-//! A page of memory that processes share: numbers, and bells to wake one another.
+//! A page of memory that processes share: numbers, and words by which they wake one another.
 //!
 //! The page is a file's first 4,096 bytes, mapped. All that is in it are atomics, for which any
 //! bytes are valid, so a process that writes nonsense there can mislead others and do no other
@@ -18,7 +18,7 @@ pub const PAGE_BYTES: usize = 4_096;
 pub struct SharedNumbers {
     /// Counters and words.
     pub numbers: [AtomicU64; 256],
-    /// Words that a thread can sleep on.
+    /// Words that a thread can sleep on until another one changes them.
     pub bells: [AtomicU32; 512],
 }
 
@@ -45,7 +45,8 @@ enum Memory {
     Own(Box<SharedNumbers>),
 }
 
-// SAFETY: the memory holds atomics only, and stays mapped until this is dropped.
+// SAFETY: the memory holds atomics only, and is mapped until this is dropped: in a child of `fork` empty
+// memory takes the file's place, at the same address.
 unsafe impl Send for SharedPage {}
 // SAFETY: as above.
 unsafe impl Sync for SharedPage {}

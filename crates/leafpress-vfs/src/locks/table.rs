@@ -437,7 +437,7 @@ thread_local! {
 pub(super) fn hold_for_fork() {
     let table = table();
     let numbers = numbers::hold();
-    // A thread that ends has no place for it any more: then it goes by luck.
+    // A thread that ends has no thread-local variables any more: the table is not held then.
     let _ = HELD.try_with(|held| *held.borrow_mut() = Some(HeldForFork { table, numbers }));
 }
 

@@ -12,7 +12,7 @@
 //! | `detect.rs` | the kernel's facts about one file: its identity, and its atomic writes |
 //! | `page_file.rs` | the writes, and what the kernel's refusals mean |
 //! | `stamps.rs` | times that tell whether another process was there |
-//! | `elsewhere.rs` | the same doors on other systems, where there are no such writes |
+//! | `elsewhere.rs` | stubs for other systems, which have no such writes |
 //!
 //! # The path and the file
 //! SQLite has the database open already, by a descriptor that SQLite does not tell, so

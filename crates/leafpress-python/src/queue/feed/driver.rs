@@ -170,9 +170,9 @@ impl Driver {
             self.begin_to_extend(state, now);
         }
         if state.phase >= Phase::Stopped {
-            // A job that was claimed for it is given back, by a call that its answer hands in. The
-            // first of two calls from now on is answered with that answer or later, so the second
-            // one comes after the call that gives it back.
+            // The writer answers calls in their order. When the first of two calls that change nothing is
+            // answered, so is the cancelled claim, and a job that it brought has been given back by a
+            // call before the second one. So that is committed when the second one is answered.
             if self.claiming.take().is_some() {
                 self.barriers = 2;
             }
