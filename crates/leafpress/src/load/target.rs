@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use leafpress_format::{Collation, KeyColumn, PageLayout, SortOrder};
 
 use super::existing::{
-    BestOrder, Existing, InsertHalt, InsertMode, Into, Orphan, Outcome, Refusals, Settings, Staged,
-    best_order, describe_table, find_orphan, insert, insert_one_by_one, inspect, look_at, move_in,
-    no_such_table,
+    BestOrder, Existing, InsertHalt, InsertInto, InsertMode, Orphan, Outcome, Refusals, Settings,
+    Staged, best_order, describe_table, find_orphan, insert, insert_one_by_one, inspect, look_at,
+    move_in, no_such_table,
 };
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
@@ -359,7 +359,7 @@ impl Target {
         let started = Instant::now();
         let (existing, mode) = self.table_there()?;
         monitor.enter("inserting");
-        let into = Into { table: &self.table, columns: built.columns, mode };
+        let into = InsertInto { table: &self.table, columns: built.columns, mode };
         let sorted = order == RowOrder::Renumbered;
         let settings = settings(options, monitor);
         let outcome = insert(existing, &self.staged(built), &into, sorted, &settings)?;
@@ -377,7 +377,7 @@ impl Target {
         let started = Instant::now();
         let (existing, mode) = self.table_there()?;
         monitor.enter("inserting");
-        let into = Into { table: &self.table, columns: built.columns, mode };
+        let into = InsertInto { table: &self.table, columns: built.columns, mode };
         let settings = settings(options, monitor);
         let outcome = insert_one_by_one(existing, &self.staged(built), &into, &settings, refusals)?;
         Ok(published(options, outcome, started))

@@ -2,7 +2,7 @@
 //!
 //! The staged file is attached, read-only, and one INSERT … SELECT takes all
 //! of its rows, in its own order: the caller sees to it that this is the order
-//! of the table's key ([`best_order`]), or has SQLite sort. Triggers run and
+//! of the table's key (`order.rs`), or has SQLite sort. Triggers run and
 //! foreign keys hold, as with any INSERT.
 //!
 //! Must never: leave out a row without counting it, or take out rows of other
@@ -18,6 +18,7 @@ use super::connect::{CACHE_BYTES_MIN, Steps, Target, ask};
 use super::copy::STAGED;
 use super::indexes::{ROWS_MIN, SetAside};
 use super::inspect::{Existing, TextEncoding, no_such_table};
+use super::order::{BestOrder, InsertMode, order_of};
 use super::pages::commit;
 use super::read_ahead::ReadAhead;
 use super::rows::insert_rows;
@@ -26,7 +27,7 @@ use super::task::{Outcome, Settings, Staged};
 use super::upper_levels::UpperLevels;
 use super::write_out::WriteOut;
 use crate::error::{Error, ErrorKind, Result};
-use crate::schema::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn, rowid_name};
+use crate::schema::declared::{ColumnList, DeclaredTable, rowid_name};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{is_fault_of_a_row, sqlite_says};
 
@@ -35,75 +36,9 @@ use crate::sqlite_error::{is_fault_of_a_row, sqlite_says};
 /// 256 or 64 MiB 6.9 s, with 16 MiB 8.6 s (two Intel cores, WAL).
 const CACHE_BYTES_IN_ORDER: u64 = 64 << 20;
 
-/// Treatment of the rows that are there, and of new rows with their keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::load) enum InsertMode {
-    /// All new rows are added; one with a key that is there is an error.
-    Append,
-    /// The new rows take the place of all rows that are there.
-    Replace,
-    /// New rows with a key that is there are left out.
-    Ignore,
-    /// New rows with a key that is there give the old row their values.
-    Upsert,
-}
-
-/// Order in which a table takes new rows fastest, and stores the same as in the order of the input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::load) enum BestOrder {
-    /// By the column that is the rowid.
-    Rowid(String),
-    /// By these columns: the primary key, or the columns of a unique index.
-    Columns(Vec<OrderColumn>),
-    /// That of the input: another is no faster, or would show in what is stored.
-    Any,
-}
-
-/// The order of the largest search that each new row costs: the table's own key, else its first
-/// unique index, as far as the input has the columns.
-pub(in crate::load) fn best_order(
-    existing: &Existing,
-    table: &str,
-    columns: &[String],
-    mode: InsertMode,
-) -> Result<BestOrder> {
-    let target = &existing.target;
-    let connection = target.open(existing.busy_timeout)?;
-    let refused = |error| target.refused("read the table's declaration", error);
-    let declared = DeclaredTable::read(&connection, table).map_err(refused)?;
-    Ok(order_of(&declared, columns, mode))
-}
-
-fn order_of(declared: &DeclaredTable, columns: &[String], mode: InsertMode) -> BestOrder {
-    let merges = matches!(mode, InsertMode::Ignore | InsertMode::Upsert);
-    if merges && declared.unique_keys() > 1 {
-        // If two rows share one key, but not the other, the first of the input stays.
-        return BestOrder::Any;
-    }
-    if declared.is_order_declared || !declared.triggers.is_empty() {
-        return BestOrder::Any;
-    }
-    let is_given = |name: &str| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
-    match &declared.rowid_alias {
-        Some(alias) if is_given(alias) => return BestOrder::Rowid(alias.clone()),
-        // SQLite numbers the rows as they come, and the numbers can be seen.
-        Some(_) => return BestOrder::Any,
-        None => {}
-    }
-    let order = |index: &DeclaredIndex| {
-        let columns: Option<Vec<OrderColumn>> = index.columns.iter().cloned().collect();
-        columns.filter(|it| !index.partial && it.iter().all(|column| is_given(&column.name)))
-    };
-    let of_key =
-        |origin: &str| declared.indexes.iter().filter(|it| it.origin == origin).find_map(order);
-    let unique = || declared.indexes.iter().filter(|it| it.unique).find_map(order);
-    // Not in the order of another index: rows without a key are expected to be read as they came.
-    of_key("pk").or_else(unique).map_or(BestOrder::Any, BestOrder::Columns)
-}
-
 /// Destination of the rows, and the way to insert them.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::load) struct Into<'i> {
+pub(in crate::load) struct InsertInto<'i> {
     /// Name of the table.
     pub table: &'i str,
     /// Columns that the rows have; the staged table has the same names. The other columns take
@@ -130,13 +65,13 @@ impl From<Error> for InsertHalt {
 
 /// Takes the staged rows into a table of the destination, in one transaction.
 ///
-/// `sorted` says that the staged rows are in [`best_order`].
+/// `sorted` says that the staged rows are in [`best_order`](super::order::best_order).
 ///
 /// After an error the destination is as it was.
 pub(in crate::load) fn insert(
     existing: &Existing,
     staged: &Staged<'_>,
-    into: &Into<'_>,
+    into: &InsertInto<'_>,
     sorted: bool,
     settings: &Settings,
 ) -> Result<Outcome, InsertHalt> {
@@ -257,11 +192,11 @@ impl<'i> Insert<'i> {
         transaction: &'i Transaction<'i>,
         target: &'i Target,
         staged: &'i Staged<'i>,
-        into: &Into<'i>,
+        into: &InsertInto<'i>,
         sorted: bool,
         settings: &'i Settings,
     ) -> Result<Self> {
-        let &Into { table, columns, mode } = into;
+        let &InsertInto { table, columns, mode } = into;
         let declared = read_declaration(transaction, target, table)?;
         let insert =
             Self { transaction, target, staged, declared, columns, mode, sorted, settings };

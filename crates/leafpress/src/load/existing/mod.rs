@@ -38,6 +38,7 @@ mod insert;
 mod inspect;
 mod move_in;
 mod one_by_one;
+mod order;
 mod orphan;
 mod overlay;
 mod pages;
@@ -54,13 +55,12 @@ mod write_out;
 pub(in crate::load) use self::carry::{PageSource, damaged};
 pub(in crate::load) use self::connect::UNCHANGED;
 pub use self::index::{IndexReport, Indexer};
-pub(in crate::load) use self::insert::{
-    BestOrder, InsertHalt, InsertMode, Into, best_order, insert,
-};
+pub(in crate::load) use self::insert::{InsertHalt, InsertInto, insert};
 pub(in crate::load) use self::inspect::{
     Existing, describe_table, inspect, look_at, no_such_table,
 };
 pub(in crate::load) use self::move_in::{find_orphan, move_in};
 pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one, no_such_row};
+pub(in crate::load) use self::order::{BestOrder, InsertMode, best_order};
 pub(in crate::load) use self::orphan::Orphan;
 pub(in crate::load) use self::task::{Outcome, Settings, Staged};

@@ -7,11 +7,16 @@
 //!
 //! A row stays if SQLite takes it after the rows before it that stay. Some foreign keys can hold
 //! only when all rows are there, as they are deferred, refer to the table itself, or a later row of
-//! an upsert changes them. They are checked at the end, as SQLite does for one statement. A row whose foreign key then has no parent
-//! row goes, with all rows that refer to it. The rest is inserted anew without them, until all
-//! foreign keys hold. So the number of passes does not grow with the length of a chain of such
-//! rows. While rows go whose keys other rows wait for, the first passes go back one step of a
-//! chain each, as these other rows may be parent rows, too.
+//! an upsert changes them. They are checked at the end, as SQLite does for one statement. A row whose
+//! foreign key then has no parent row goes, with all rows that refer to it. The rest is inserted anew
+//! without them, until all foreign keys hold. So the number of passes does not grow with the length of
+//! a chain of such rows.
+//!
+//! A row that goes may have held a key that another row needs. With `id` as the key and `parent`
+//! referring to it, of the rows (1, 7), (1, NULL), (2, 1) the second one is refused, as 1 is taken, and
+//! the first one goes, as there is no 7. Then the second one may stay, and be the parent of the third. So
+//! while rows go whose keys other rows wait for, the first passes take out only rows without a parent, and not
+//! yet those that refer to them.
 //!
 //! Must never: commit before the caller has agreed to leave the refused rows out.
 
@@ -21,8 +26,9 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use rusqlite::{Connection, Params, Row, Statement, ffi, params_from_iter};
 
 use super::connect::{Steps, ask, constraint};
-use super::insert::{Counts, Insert, InsertMode, Into};
+use super::insert::{Counts, Insert, InsertInto};
 use super::inspect::Existing;
+use super::order::InsertMode;
 use super::pages::commit;
 use super::references::{References, identity};
 use super::rows::{shown, values};
@@ -76,7 +82,7 @@ pub(in crate::load) struct Refusals<'r> {
 pub(in crate::load) fn insert_one_by_one(
     existing: &Existing,
     staged: &Staged<'_>,
-    into: &Into<'_>,
+    into: &InsertInto<'_>,
     settings: &Settings,
     refusals: &mut Refusals<'_>,
 ) -> Result<Outcome> {

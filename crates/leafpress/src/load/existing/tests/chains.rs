@@ -13,7 +13,7 @@ impl Place {
     fn insert_skipping(&self, names: &[&str], mode: InsertMode) -> (Vec<RefusedRow>, String) {
         let existing = inspect(&self.database, WAIT).unwrap();
         let columns: Vec<String> = names.iter().map(|&it| it.to_owned()).collect();
-        let into = Into { table: "t", columns: &columns, mode };
+        let into = InsertInto { table: "t", columns: &columns, mode };
         let mut refused = Vec::new();
         let mut decide = |rows: &[RefusedRow]| {
             refused = rows.to_vec();

@@ -174,7 +174,7 @@ fn killed_replacements_leave_the_old_rows_or_the_new_ones() {
     let replace = |existing: &Existing, staged: &Path, settings: &Settings| {
         let staged = Staged { file: staged, table: "s", rows: 700 };
         let columns = ["k".to_owned(), "v".to_owned()];
-        let into = Into { table: "t", columns: &columns, mode: InsertMode::Replace };
+        let into = InsertInto { table: "t", columns: &columns, mode: InsertMode::Replace };
         insert(existing, &staged, &into, true, settings).unwrap();
     };
     if is_child(replace) {

@@ -27,7 +27,7 @@ impl Place {
     fn insert(&self, names: &[&str], mode: InsertMode) -> Result<Outcome> {
         let existing = inspect(&self.database, WAIT)?;
         let columns = columns(names);
-        let into = Into { table: "t", columns: &columns, mode };
+        let into = InsertInto { table: "t", columns: &columns, mode };
         let staged = self.staged("s");
         match insert(&existing, &staged, &into, false, &settings()) {
             Ok(outcome) => return Ok(outcome),
@@ -422,7 +422,7 @@ fn reading_ahead_searches_the_b_tree_of_the_insert() {
             connection.execute(&attach, [staged::attachable(&staged)]).unwrap();
             let transaction = target.begin(&mut connection).unwrap();
             let columns = columns(&["k", "v"]);
-            let into = Into { table: "t", columns: &columns, mode: InsertMode::Append };
+            let into = InsertInto { table: "t", columns: &columns, mode: InsertMode::Append };
             let insert = Insert::new(&transaction, &target, &staged, &into, true, &settings);
             let query = insert.unwrap().look_up().unwrap();
 
@@ -458,7 +458,7 @@ fn many_rows_go_in_in_the_order_of_the_key() {
                 let place = place.stage(stage);
                 let existing = inspect(&place.database, WAIT).unwrap();
                 let columns = columns(&["k", "v"]);
-                let into = Into { table: "t", columns: &columns, mode };
+                let into = InsertInto { table: "t", columns: &columns, mode };
                 let staged = place.staged("s");
                 let outcome = insert(&existing, &staged, &into, true, &settings()).unwrap();
                 let counts = (outcome.rows_inserted, outcome.rows_updated, outcome.rows_ignored);
@@ -506,7 +506,7 @@ fn others_write_and_copy_the_log_during_inserts() {
         }
         let settings = Settings { busy_timeout: Duration::from_secs(60), ..settings() };
         let columns = columns(&["k", "v"]);
-        let into = Into { table: "t", columns: &columns, mode: InsertMode::Append };
+        let into = InsertInto { table: "t", columns: &columns, mode: InsertMode::Append };
         let inserted = (1..=ROUNDS).map(|round| {
             let existing = inspect(&place.database, settings.busy_timeout).unwrap();
             let name = format!("s{round}");

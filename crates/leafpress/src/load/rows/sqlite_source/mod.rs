@@ -19,7 +19,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -36,6 +36,7 @@ use crate::input::source::not_opened;
 use crate::refusal::{Refusal, refuse_unless_file};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::sqlite_says;
+use crate::sync::lock;
 use crate::verify::uri;
 use crate::vfs::locks::FileHandle;
 use crate::words::{counted, path_text};
@@ -418,10 +419,6 @@ impl Worker {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RowSource for SqliteSource {
