@@ -92,6 +92,7 @@ mod connect;
 #[cfg(feature = "load")]
 mod cpu;
 mod error;
+mod failed_commit;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

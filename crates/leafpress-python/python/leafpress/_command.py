@@ -177,7 +177,8 @@ def index(
 
     `columns` are names, each with a collation and ASC or DESC after it if wanted: "name NOCASE".
     `memory`: bytes for the sort, also as "512M"; `busy_timeout`: seconds to wait for other programs
-    that write, 5 if None. After an error the database is as it was.
+    that write, 5 if None. After an error the database is as it was; only
+    after `OutcomeUnknown`, from a disk that failed at the commit, it may have the index.
     """
     words = flags(
         unique=unique,

@@ -152,7 +152,8 @@ def load(
     """Loads rows into one table of a database, all or nothing.
 
     A new table is built from finished pages, and a new database is complete and synced when the
-    call returns. After any exception the database is as it was.
+    call returns. After any exception the database is as it was; only after
+    `OutcomeUnknown`, from a disk that failed at the commit, it may have all of the rows.
 
     source:
         Paths: a file, a pattern such as "logs/*.ndjson", or a list of both. CSV, JSON, Parquet,

@@ -61,8 +61,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, ffi};
+use rusqlite::{Connection, OpenFlags};
 
 use self::common_log::{ASK_AGAIN_AFTER, ASK_AGAIN_AT_THE_BOUND_AFTER, HELP_AFTER};
 pub(crate) use self::common_log::{CommonLog, LogState};
@@ -71,6 +70,7 @@ use self::gate::Look;
 use self::policy::{Outcome, Policy, Step, Thresholds};
 pub use self::stats::{CheckpointStats, StuckReader};
 use crate::connect;
+use crate::failed_commit::{is_failed_sync, leave_wal_as_it_is};
 use crate::sync::lock;
 use crate::vfs::database_file;
 use crate::words::path_text;
@@ -633,17 +633,6 @@ impl Drop for OpenAtTheEnd {
     fn drop(&mut self) {
         self.0.open_for_good();
     }
-}
-
-/// Returns true if the error is that of a sync.
-pub(crate) fn is_failed_sync(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error().map(|error| error.extended_code);
-    matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
-}
-
-/// Closing the connection copies nothing, also if it is the last one.
-pub(crate) fn leave_wal_as_it_is(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
 }
 
 fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Outcome> {

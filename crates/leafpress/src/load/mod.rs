@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Whatever happens, the destination is as it was or holds all of the load.
+//! 1. Whatever happens, the destination is as it was or holds all of the load. After an error it is as
+//!    it was, unless the error says that the outcome is unknown.
 //! 2. The loaded values equal, in value and type, those that SQLite would hold after
 //!    INSERTs of the same rows.
 //! 3. The content of the file does not depend on the number of threads; where

@@ -14,6 +14,7 @@ use super::overlay::Overlay;
 use super::task::Settings;
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
 use crate::refusal::{Refusal, not_readable};
@@ -128,7 +129,8 @@ impl Target {
             .map_err(|error| self.refused("begin a transaction", error))
     }
 
-    /// Commits the transaction.
+    /// Commits the transaction. An error whose outcome is unknown leaves the database as it was or
+    /// with all of the change; any other error leaves it as it was.
     pub fn commit(&self, transaction: &Transaction<'_>, cancel: &CancelToken) -> Result<()> {
         if cancel.is_cancelled() {
             return Err(Error::from(ErrorKind::Cancelled).on_disk(UNCHANGED));
@@ -138,8 +140,40 @@ impl Target {
             if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) {
                 return broken_reference(transaction, &error);
             }
-            self.refused("commit", error)
+            match FailedCommit::of(&error) {
+                // Nothing that is done to an overlay reaches the database.
+                FailedCommit::Unknown if self.overlay.is_none() => {
+                    self.unknown_outcome(transaction, error)
+                }
+                _ => self.refused("commit", error),
+            }
         })
+    }
+
+    /// The error of a COMMIT that may have put the change on disk. A checkpoint would copy pages
+    /// whose sync failed and throw the log away, so closing the connection must make none.
+    fn unknown_outcome(&self, connection: &Connection, error: rusqlite::Error) -> Error {
+        if let Err(error) = leave_wal_as_it_is(connection) {
+            tracing::warn!(%error, "closing may copy the log");
+        }
+        let shown = path_text(&self.named);
+        let has_log = ask::<String>(connection, "PRAGMA main.journal_mode")
+            .is_ok_and(|mode| mode.eq_ignore_ascii_case("wal"));
+        let (where_it_may_be, advice) = if has_log {
+            (
+                format!(": {shown}-wal may have all of it, and then the next opening takes it in"),
+                format!("keep {shown}-wal, end the programs that have the database open, open it"),
+            )
+        } else {
+            (String::new(), "open the database".to_owned())
+        };
+        let reason = format!("{shown}: the commit failed: {}", sqlite_says(&error));
+        Error::uncertain(reason)
+            .caused_by(error)
+            .on_disk(format!("all of the change or nothing of it{where_it_may_be}"))
+            .to_do(format!(
+                "{advice} again, and look whether the change is there before you repeat it"
+            ))
     }
 
     /// The error of a database that another program changed during the load.
@@ -239,4 +273,98 @@ pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<Target> {
         .map_err(|source| not_readable(named, source).on_disk("nothing was changed"))?;
     let named = named.to_owned();
     Ok(Target { named, path, busy_timeout, keeps_log: false, overlay: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    use super::*;
+    use crate::vfs::{
+        FileKind, FileLayer, OpenFlags as FileFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsError,
+        VfsFile, VfsLayer, VfsResult, register,
+    };
+
+    /// The platform's disk, whose syncs of a write-ahead log fail as long as it is told so.
+    struct Disk(PlatformVfs, Arc<AtomicBool>);
+
+    impl VfsLayer for Disk {
+        fn below(&self) -> &dyn Vfs {
+            &self.0
+        }
+
+        fn open(&self, path: Option<&str>, flags: FileFlags) -> VfsResult<Opened> {
+            let Opened { file, flags: opened } = self.0.open(path, flags)?;
+            let fails = (flags.kind() == FileKind::Wal).then(|| Arc::clone(&self.1));
+            Ok(Opened { file: Box::new(DiskFile(file, fails)), flags: opened })
+        }
+    }
+
+    struct DiskFile(Box<dyn VfsFile>, Option<Arc<AtomicBool>>);
+
+    impl FileLayer for DiskFile {
+        fn below(&self) -> &dyn VfsFile {
+            &*self.0
+        }
+
+        fn below_mut(&mut self) -> &mut dyn VfsFile {
+            &mut *self.0
+        }
+
+        fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
+            let fails = self.1.as_ref().is_some_and(|fails| fails.load(SeqCst));
+            if fails { Err(VfsError::IO_SYNC) } else { self.0.sync(kind) }
+        }
+    }
+
+    /// The next opening takes the load from the log, so the error must not say that nothing was
+    /// loaded.
+    #[test]
+    fn a_commit_whose_sync_failed_may_be_there_at_the_next_opening() {
+        let fails = Arc::new(AtomicBool::new(false));
+        let name = "load-failed-sync-at-commit";
+        let registration = register(name, Disk(PlatformVfs::new(), Arc::clone(&fails))).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let made = connect::open(&path, OpenFlags::default()).unwrap();
+        made.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a)").unwrap();
+        drop(made);
+        let target = resolve(&path, Duration::from_secs(5)).unwrap();
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+        let mut connection = connect::open_through(&path, flags, Some(name)).unwrap();
+        // The first commit syncs the log's header too, before it writes pages.
+        let first = "PRAGMA synchronous=EXTRA; INSERT INTO t VALUES (0)";
+        connection.execute_batch(first).unwrap();
+
+        let transaction = target.begin(&mut connection).unwrap();
+        transaction.execute_batch("INSERT INTO t VALUES (1), (2), (3)").unwrap();
+        fails.store(true, SeqCst);
+        let error = target.commit(&transaction, &CancelToken::new()).unwrap_err();
+        fails.store(false, SeqCst);
+        assert!(error.is_outcome_unknown(), "{error}");
+        let state = error.state_on_disk().unwrap();
+        assert!(state.contains("all of the change or nothing of it"), "{error}");
+        assert!(state.contains("a.db-wal"), "{error}");
+        assert!(error.advice().unwrap().contains("look whether the change is there"), "{error}");
+        drop(transaction);
+        drop((connection, registration));
+
+        let anew = connect::open(&path, flags).unwrap();
+        assert_eq!(ask::<i64>(&anew, "SELECT count(*) FROM t").unwrap(), 4);
+    }
+
+    #[test]
+    fn a_commit_that_waits_in_vain_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let reader = connect::open(&path, OpenFlags::default()).unwrap();
+        reader.execute_batch("CREATE TABLE t(a); BEGIN; SELECT * FROM t").unwrap();
+        let target = resolve(&path, Duration::ZERO).unwrap();
+        let mut connection = target.open(Duration::ZERO).unwrap();
+        let transaction = target.begin(&mut connection).unwrap();
+        transaction.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+        let error = target.commit(&transaction, &CancelToken::new()).unwrap_err();
+        assert!(!error.is_outcome_unknown(), "{error}");
+        assert_eq!(error.state_on_disk(), Some(UNCHANGED));
+    }
 }

@@ -20,7 +20,8 @@
 //! the WAL protects it, and readers see the old state or the new one.
 //!
 //! Invariants:
-//! 1. After an error the destination is as it was.
+//! 1. After an error the destination is as it was; if the error is that the outcome is unknown, it may
+//!    hold all of the change instead.
 //! 2. After success the new state survives a power cut: `synchronous` is EXTRA.
 //! 3. The database's own settings (journal mode, page size, encoding,
 //!    auto-vacuum, versions) are the same after as before.

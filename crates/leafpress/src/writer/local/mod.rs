@@ -49,10 +49,11 @@ use super::shared::{NotSynced, Sharing};
 use super::statement::{KnownStatement, LastStatement};
 use super::target::{CommitTarget, Group, Reading};
 use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
-use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
+use crate::checkpoint::Gate;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
 use crate::neighbours::holders_sentence;
+use crate::failed_commit::{FailedCommit, is_failed_sync, leave_wal_as_it_is};
 use crate::profile::{self, InForce, Locking};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
 use crate::vfs::connection::data_version;
@@ -520,24 +521,18 @@ impl LocalTarget {
         source: rusqlite::Error,
     ) -> RangeEnd {
         self.roll_back();
-        match source.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+        match FailedCommit::of(&source) {
+            FailedCommit::Locked => {
                 let busy = self.naming_the_holder(self.busy.error(source));
                 let busy = busy.on_disk("nothing of this call");
                 answer_all(group, range.clone(), &busy);
                 RangeEnd::Answered
             }
-            Some(
-                ErrorCode::DiskFull
-                | ErrorCode::ConstraintViolation
-                | ErrorCode::OperationInterrupted
-                | ErrorCode::OutOfMemory
-                | ErrorCode::TooBig,
-            ) => {
+            FailedCommit::Nothing => {
                 let error = self.naming_the_disk(Error::sqlite("commit", source));
                 RangeEnd::NotCommitted(error.on_disk("nothing of this call"))
             }
-            _ => {
+            FailedCommit::Unknown => {
                 let reason = format!(
                     "a commit failed, and whether it is on disk is not known: {source}{}",
                     self.about_atomic_pages()

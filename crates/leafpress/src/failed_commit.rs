@@ -1,0 +1,51 @@
+//! The meaning of a COMMIT that failed: nothing is committed, or nobody knows.
+//!
+//! In WAL mode SQLite writes all pages of a transaction to the log, the last one with the mark of a
+//! commit, and then syncs the log. If the sync fails, COMMIT fails, and the connection forgets the
+//! transaction. The log still has it: the next opening of the database reads the log from its start
+//! and takes the transaction for committed. So neither "it is committed" nor "nothing of it is there"
+//! would be true. Stands below the writer and the loader, which both ask here.
+//!
+//! Must never: take an error that came after the first write to the log for "nothing is committed".
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, ffi};
+
+/// What a COMMIT that failed has left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailedCommit {
+    /// Nothing is committed: another connection holds the database.
+    Locked,
+    /// Nothing is committed, for another reason.
+    Nothing,
+    /// All of the transaction is committed, or nothing of it.
+    Unknown,
+}
+
+impl FailedCommit {
+    /// Finds the meaning of COMMIT's error.
+    pub fn of(error: &rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked,
+            Some(
+                ErrorCode::DiskFull
+                | ErrorCode::ConstraintViolation
+                | ErrorCode::OperationInterrupted
+                | ErrorCode::OutOfMemory
+                | ErrorCode::TooBig,
+            ) => Self::Nothing,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Returns true if the error is that of a sync.
+pub(crate) fn is_failed_sync(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
+}
+
+/// Closing the connection copies nothing, also if it is the last one.
+pub(crate) fn leave_wal_as_it_is(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
+}
