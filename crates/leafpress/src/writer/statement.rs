@@ -48,7 +48,7 @@ impl<'c> LastStatement<'c> {
         if !Arc::ptr_eq(&self.known.sql, sql) && self.known.sql != *sql {
             self.compiled = None;
             self.known.sql = Arc::clone(sql);
-            self.known.may_fail = contains_word(sql, b"fail");
+            self.known.may_fail = contains_word(sql.as_bytes(), b"fail");
             self.known.is_seen = must_be_seen(sql);
         }
         !self.known.may_fail
@@ -189,16 +189,14 @@ fn bind(compiled: &mut rusqlite::Statement<'_>, parameters: &Parameters) -> rusq
 /// Returns true if the guard must see the statement each time: it may be a PRAGMA, or contain the
 /// words of one of the writer's own statements.
 fn must_be_seen(sql: &str) -> bool {
-    contains_word(sql, b"pragma") || contains_word(sql, b"leafpress")
+    contains_word(sql.as_bytes(), b"pragma") || contains_word(sql.as_bytes(), b"leafpress")
 }
 
 /// Returns true if `sql` contains these letters, in any case.
-fn contains_word(sql: &str, word: &[u8]) -> bool {
+pub(super) fn contains_word(sql: &[u8], word: &[u8]) -> bool {
     let (lower, upper) = (word[0], word[0].to_ascii_uppercase());
-    let bytes = sql.as_bytes();
-    memchr::memchr2_iter(lower, upper, bytes).any(|at| {
-        bytes.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
-    })
+    memchr::memchr2_iter(lower, upper, sql)
+        .any(|at| sql.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word)))
 }
 
 #[cfg(test)]
@@ -208,10 +206,10 @@ mod tests {
     #[test]
     fn words_are_found_in_any_case_and_at_any_end() {
         for sql in ["FAIL", "insert or Fail into t", "xfail", "f fa fai fail"] {
-            assert!(contains_word(sql, b"fail"), "{sql}");
+            assert!(contains_word(sql.as_bytes(), b"fail"), "{sql}");
         }
         for sql in ["", "fai", "f a i l", "INSERT OR ROLLBACK"] {
-            assert!(!contains_word(sql, b"fail"), "{sql}");
+            assert!(!contains_word(sql.as_bytes(), b"fail"), "{sql}");
         }
     }
 

@@ -22,6 +22,8 @@
 
 mod itself;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -46,14 +48,14 @@ use super::maintenance::{IsWhole, Maintenance};
 use super::open_journal::OpenJournal;
 use super::place::{self, Place};
 use super::shared::{NotSynced, Sharing};
-use super::statement::{KnownStatement, LastStatement};
+use super::statement::{KnownStatement, LastStatement, contains_word};
 use super::target::{CommitTarget, Group, Reading};
 use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
 use crate::checkpoint::Gate;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failed_commit::{FailedCommit, is_failed_sync, leave_wal_as_it_is};
 use crate::fork::Process;
 use crate::neighbours::holders_sentence;
-use crate::failed_commit::{FailedCommit, is_failed_sync, leave_wal_as_it_is};
 use crate::profile::{self, InForce, Locking};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
 use crate::vfs::connection::data_version;
@@ -344,15 +346,7 @@ impl LocalTarget {
         let changed = self.guard.take_changed_schema();
         if changed || self.schema_version != Some(version) {
             self.schema_version = Some(version);
-            self.schema_may_fail = self.guard.as_owner(|| {
-                self.connection.query_row(
-                    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE
-                         (type = 'trigger' AND sql LIKE '%fail%')
-                         OR (type = 'table' AND sql LIKE '%conflict%fail%'))",
-                    [],
-                    |row| row.get(0),
-                )
-            })?;
+            self.schema_may_fail = self.guard.as_owner(|| schema_may_fail(&self.connection))?;
         }
         self.data_version = data_version;
         Ok(())
@@ -709,6 +703,29 @@ impl CommitTarget for LocalTarget {
         }
         Ok(())
     }
+}
+
+/// Returns true if a trigger may use RAISE(FAIL), or a table ON CONFLICT FAIL. Triggers that are
+/// temporary count too: `on_connect` may make some. It may also give LIKE another meaning, so the
+/// words are compared here.
+fn schema_may_fail(connection: &Connection) -> rusqlite::Result<bool> {
+    let sql = "SELECT type, sql FROM main.sqlite_schema
+               UNION ALL SELECT type, sql FROM temp.sqlite_schema";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (kind, sql) = (row.get_ref(0)?, row.get_ref(1)?);
+        let (Ok(kind), Ok(Some(sql))) = (kind.as_bytes(), sql.as_bytes_or_null()) else { continue };
+        let may_fail = match kind {
+            b"trigger" => contains_word(sql, b"fail"),
+            b"table" => contains_word(sql, b"conflict") && contains_word(sql, b"fail"),
+            _ => false,
+        };
+        if may_fail {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Answers each call of the range that has not failed by itself that its outcome is not known.
