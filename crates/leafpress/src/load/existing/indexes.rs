@@ -22,7 +22,8 @@
 //! Must never: leave an index out when the table is done, or lose the
 //! statistics that SQLite drops together with it.
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 
 use super::staged::has_table;
 use crate::schema::declared::{DeclaredIndex, DeclaredTable};
@@ -30,6 +31,10 @@ use crate::schema::quote_identifier;
 
 /// Number of rows below which no way takes noticeable time.
 pub const ROWS_MIN: u64 = 10_000;
+
+/// Tables of statistics from which SQLite removes the rows of an index that is dropped. `ANALYZE` of
+/// this or another SQLite may have made any of them.
+const STATISTICS: [&str; 4] = ["sqlite_stat1", "sqlite_stat2", "sqlite_stat3", "sqlite_stat4"];
 
 /// Indexes that are dropped before the rows go in, and made again behind them.
 #[derive(Debug, Default)]
@@ -41,8 +46,8 @@ pub struct SetAside {
 struct Dropped {
     name: String,
     sql: String,
-    /// The statistics of the indexes, which SQLite drops together with them.
-    statistics: Vec<(String, String)>,
+    /// The statistics of the index, which SQLite removes together with it: a table's name, and a row.
+    statistics: Vec<(&'static str, Vec<Value>)>,
 }
 
 impl SetAside {
@@ -88,9 +93,10 @@ impl SetAside {
         }
         for index in &self.indexes {
             connection.execute_batch(&index.sql)?;
-            for (table, statistics) in &index.statistics {
-                let sql = "INSERT INTO main.sqlite_stat1(tbl, idx, stat) VALUES (?1, ?2, ?3)";
-                connection.execute(sql, params![table, index.name, statistics])?;
+            for (table, row) in &index.statistics {
+                let places = vec!["?"; row.len()].join(", ");
+                let sql = format!("INSERT INTO main.{table} VALUES ({places})");
+                connection.prepare_cached(&sql)?.execute(params_from_iter(row))?;
             }
         }
         Ok(())
@@ -114,14 +120,20 @@ impl SetAside {
 impl Dropped {
     fn read(connection: &Connection, index: &DeclaredIndex) -> rusqlite::Result<Self> {
         let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'index' AND name = ?1";
-        let statistics = if has_table(connection, "sqlite_stat1")? {
-            connection
-                .prepare("SELECT tbl, stat FROM main.sqlite_stat1 WHERE idx = ?1")?
-                .query_map([&index.name], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<rusqlite::Result<_>>()?
-        } else {
-            Vec::new()
-        };
+        let mut statistics = Vec::new();
+        for table in STATISTICS {
+            if !has_table(connection, table)? {
+                continue;
+            }
+            let sql = format!("SELECT * FROM main.{table} WHERE idx = ?1");
+            let mut statement = connection.prepare(&sql)?;
+            let columns = statement.column_count();
+            let mut rows = statement.query([&index.name])?;
+            while let Some(row) = rows.next()? {
+                let values = (0..columns).map(|column| row.get(column));
+                statistics.push((table, values.collect::<rusqlite::Result<_>>()?));
+            }
+        }
         let sql = connection.query_row(sql, [&index.name], |row| row.get(0))?;
         Ok(Self { name: index.name.clone(), sql, statistics })
     }
@@ -136,7 +148,9 @@ fn rows_about(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Re
         let sql_min = format!("SELECT min({rowid}) FROM main.{name}");
         let last: Option<i64> = connection.query_row(&sql, [], |row| row.get(0))?;
         let first: Option<i64> = connection.query_row(&sql_min, [], |row| row.get(0))?;
-        return Ok(last.zip(first).map_or(0, |(last, first)| last.abs_diff(first) + 1));
+        return Ok(last
+            .zip(first)
+            .map_or(0, |(last, first)| last.abs_diff(first).saturating_add(1)));
     }
     if has_table(connection, "sqlite_stat1")? {
         let sql = "SELECT CAST(stat AS INTEGER) FROM main.sqlite_stat1 WHERE tbl = ?1 LIMIT 1";
@@ -147,4 +161,65 @@ fn rows_about(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Re
         }
     }
     super::staged::count_rows(connection, &format!("main.{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn database(sql: &str) -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(sql).unwrap();
+        connection
+    }
+
+    fn statistics(connection: &Connection, table: &str) -> Vec<String> {
+        let sql = format!(
+            "SELECT quote(tbl) || quote(idx) || quote(neq) || quote(nlt) || quote(ndlt) || quote(sample)
+             FROM {table} ORDER BY 1"
+        );
+        let mut statement = connection.prepare(&sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        rows.collect::<rusqlite::Result<_>>().unwrap()
+    }
+
+    #[test]
+    fn all_statistics_of_an_index_come_back_with_it() {
+        let connection = database(
+            "CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX t_b ON t(b);
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500)
+             INSERT INTO t SELECT i, i % 9 FROM n;
+             ANALYZE;",
+        );
+        if !has_table(&connection, "sqlite_stat4").unwrap() {
+            // As an SQLite with SQLITE_ENABLE_STAT4 leaves them.
+            let sql = "PRAGMA writable_schema=ON;
+                CREATE TABLE x(tbl, idx, neq, nlt, ndlt, sample);
+                INSERT INTO x VALUES ('t', 't_b', '2 1', '1 2', '1 2', x'0102');
+                UPDATE sqlite_schema SET name = 'sqlite_stat4', tbl_name = 'sqlite_stat4',
+                    sql = 'CREATE TABLE sqlite_stat4(tbl, idx, neq, nlt, ndlt, sample)'
+                    WHERE name = 'x';
+                PRAGMA writable_schema=RESET";
+            connection.execute_batch(sql).unwrap();
+        }
+        let before = statistics(&connection, "sqlite_stat4");
+        assert!(!before.is_empty());
+        let declared = DeclaredTable::read(&connection, "t").unwrap();
+        let set_aside = SetAside::choose(&connection, &declared, ROWS_MIN, true).unwrap();
+        assert!(set_aside.is_any());
+        set_aside.drop_indexes(&connection).unwrap();
+        assert_ne!(statistics(&connection, "sqlite_stat4"), before);
+        set_aside.build_indexes(&connection).unwrap();
+        assert_eq!(statistics(&connection, "sqlite_stat4"), before);
+    }
+
+    #[test]
+    fn rowids_at_both_ends_of_their_range_are_many_rows() {
+        let connection = database(
+            "CREATE TABLE t(a INTEGER PRIMARY KEY, b);
+             INSERT INTO t(a) VALUES (-9223372036854775808), (9223372036854775807)",
+        );
+        let declared = DeclaredTable::read(&connection, "t").unwrap();
+        assert_eq!(rows_about(&connection, &declared).unwrap(), u64::MAX);
+    }
 }
