@@ -353,26 +353,42 @@ pub(super) fn remember(transaction: &Transaction<'_>, table: &StagedTable) -> ru
 fn look_at(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Result<()> {
     let declared = DeclaredTable::read(transaction, &table.table.name)?;
     let name = quote_identifier(&declared.name);
-    let read = |sql: &str| {
-        let mut statement = transaction.prepare(sql)?;
-        let mut rows = statement.query([])?;
-        rows.next().map(|_| ())
-    };
-    read(&format!("SELECT * FROM main.{name} NOT INDEXED LIMIT 1"))?;
+    read_a_row(transaction, &format!("SELECT * FROM main.{name} NOT INDEXED LIMIT 1"))?;
     // A partial index, or one on an expression, cannot answer this query.
     for index in declared.indexes.iter().filter(|it| !it.partial && it.origin == "c") {
         let Some(Some(column)) = index.columns.first() else { continue };
-        let index = quote_identifier(&index.name);
-        let (column, collation) =
-            (quote_identifier(&column.name), quote_identifier(&column.collation));
-        for end in ["ASC", "DESC"] {
-            read(&format!(
-                "SELECT {column} FROM main.{name} INDEXED BY {index}
-                 ORDER BY {column} COLLATE {collation} {end} LIMIT 1"
-            ))?;
-        }
+        look_at_ends(transaction, &declared.name, &index.name, &column.name, &column.collation)?;
     }
     Ok(())
+}
+
+/// Reads an entry from each end of an index whose first column this is, with its collation there.
+pub(super) fn look_at_ends(
+    transaction: &Transaction<'_>,
+    table: &str,
+    index: &str,
+    column: &str,
+    collation: &str,
+) -> rusqlite::Result<()> {
+    let queries = queries_of_ends(table, index, column, collation);
+    queries.iter().try_for_each(|sql| read_a_row(transaction, sql))
+}
+
+/// Without the index's own collation, SQLite would sort the whole index for its first entry.
+fn queries_of_ends(table: &str, index: &str, column: &str, collation: &str) -> [String; 2] {
+    let [table, index, column, collation] = [table, index, column, collation].map(quote_identifier);
+    ["ASC", "DESC"].map(|end| {
+        format!(
+            "SELECT {column} FROM main.{table} INDEXED BY {index}
+             ORDER BY {column} COLLATE {collation} {end} LIMIT 1"
+        )
+    })
+}
+
+fn read_a_row(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    rows.next().map(|_| ())
 }
 
 /// Checks the foreign keys of the pressed rows. A search always ends in an error.
@@ -430,4 +446,23 @@ fn tidy_log(connection: &Connection, existing: &Existing) {
         .busy_timeout(std::time::Duration::ZERO)
         .and_then(|()| ask::<i64>(connection, "PRAGMA wal_checkpoint(TRUNCATE)"));
     tracing::debug!(?tidied, "checkpoint");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_an_index_are_read_without_a_sort() {
+        let connection = Connection::open_in_memory().unwrap();
+        let sql = "CREATE TABLE t(a TEXT COLLATE NOCASE); CREATE INDEX i ON t(a COLLATE BINARY)";
+        connection.execute_batch(sql).unwrap();
+        for query in queries_of_ends("t", "i", "a", "BINARY") {
+            let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+            let steps = plan.query_map([], |row| row.get(3)).unwrap();
+            let steps = steps.collect::<rusqlite::Result<Vec<String>>>().unwrap();
+            // A second step would be "USE TEMP B-TREE FOR ORDER BY".
+            assert!(steps.len() == 1 && steps[0].ends_with("INDEX i"), "{query}: {steps:?}");
+        }
+    }
 }

@@ -40,7 +40,7 @@ use self::press_plan::PressPlan;
 use self::scan::{Scan, ScanEnd};
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
-use super::pages::{WRITE_PAGE, commit};
+use super::pages::{WRITE_PAGE, commit, look_at_ends};
 use super::task::Settings;
 use super::write_out::WriteOut;
 use crate::error::{Error, Result};
@@ -565,18 +565,11 @@ impl Job<'_> {
 
     /// Reads an entry from each end of the index, as a last check before the commit.
     fn look_at(&self, index: &IndexShape) -> rusqlite::Result<()> {
-        let (table, name) = (quote_identifier(&self.plan.table), quote_identifier(&index.name));
-        let columns = "SELECT name FROM pragma_index_info(?1) WHERE seqno = 0";
-        let column: String =
-            self.transaction.query_row(columns, [&index.name], |row| row.get(0))?;
-        let column = quote_identifier(&column);
-        for end in ["ASC", "DESC"] {
-            let sql = format!(
-                "SELECT {column} FROM main.{table} INDEXED BY {name} ORDER BY {column} {end} LIMIT 1"
-            );
-            self.transaction.prepare(&sql)?.query([])?.next()?;
-        }
-        Ok(())
+        let first = "SELECT name, coll FROM pragma_index_xinfo(?1) WHERE seqno = 0";
+        let (column, collation): (String, String) =
+            self.transaction
+                .query_row(first, [&index.name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        look_at_ends(self.transaction, &self.plan.table, &index.name, &column, &collation)
     }
 
     /// Has SQLite make the index, with settings that were measured to be its best.
