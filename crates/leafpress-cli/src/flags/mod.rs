@@ -179,7 +179,7 @@ pub struct IndexFlags {
     #[arg(long)]
     pub analyze: bool,
 
-    /// Memory for the sort, such as 512M or 2G [default: 1G]
+    /// Memory for the sort, such as 512M or 2G [default: as for a load]
     ///
     /// Rows beyond it go to a temporary file.
     #[arg(long, value_name = "BYTES", value_parser = parse_memory)]

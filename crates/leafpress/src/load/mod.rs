@@ -145,7 +145,8 @@ impl Loader {
         self
     }
 
-    /// Memory for sorting, in bytes; by default a quarter of the machine's, at most 1 GiB. Rows
+    /// Memory for sorting, in bytes; by default a quarter of the machine's, or of the
+    /// container's if that is limited, at most 1 GiB. Rows
     /// that do not fit are sorted in runs, in temporary files.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.options.memory_bytes = bytes;

@@ -44,6 +44,7 @@ use super::pages::{WRITE_PAGE, commit, look_at_ends};
 use super::task::Settings;
 use super::write_out::WriteOut;
 use crate::error::{Error, Result};
+use crate::load::memory;
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
 use crate::new_file::disk;
@@ -57,8 +58,6 @@ use crate::sqlite_error::{is_refusal, sqlite_says};
 
 /// Pages are used once here: a larger cache wins nothing.
 const CACHE_BYTES: u64 = 16 << 20;
-/// Memory for an index if the caller sets no limit.
-const MEMORY_BYTES: usize = 1 << 30;
 
 /// Makes an index on a table of a database that exists.
 ///
@@ -123,7 +122,7 @@ impl Indexer {
             only_if_missing: false,
             analyze: false,
             threads: std::thread::available_parallelism().map_or(1, Into::into),
-            memory_bytes: MEMORY_BYTES,
+            memory_bytes: memory::default_bytes(),
             folder: None,
             busy_timeout: Duration::from_secs(5),
             cancel: CancelToken::new(),
@@ -160,7 +159,8 @@ impl Indexer {
         self
     }
 
-    /// Memory for the sort; what exceeds it goes to a temporary file.
+    /// Memory for the sort; what exceeds it goes to a temporary file. By default as for a load
+    /// ([`Loader::memory`](crate::load::Loader::memory)).
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
         self
