@@ -79,7 +79,8 @@ pub struct Worker {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct WorkReport {
-    /// Jobs that it claimed: the sum of the following.
+    /// Jobs that it claimed: the sum of those that were done, retried, dead, released or lost their
+    /// lease.
     pub claimed: u64,
     /// Done.
     pub done: u64,

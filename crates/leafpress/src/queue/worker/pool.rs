@@ -27,6 +27,11 @@ use crate::queue::wakeup::{Caller, Waiter, Woken};
 use crate::queue::{Claim, ClaimOptions, Queue, Token};
 use crate::sync::lock;
 
+/// The pauses after an answer that another connection holds the database: the first, and the
+/// longest. The writer may be told not to wait, and then a thread without them would spin.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+
 pub(super) struct Pool {
     process: Process,
     pub(super) queue: Source,
@@ -130,6 +135,7 @@ impl Pool {
     /// Claims for the idle handlers, until there is a reason to end.
     fn claim_jobs(&self) -> Result<()> {
         let mut waiter: Option<Waiter> = None;
+        let mut pause = PAUSE_MIN;
         while let Some(jobs_max) = self.wait_for_idle() {
             let mut options = ClaimOptions::new().jobs_max(jobs_max).lease(self.lease);
             if let Some(name) = &self.worker.name {
@@ -137,15 +143,18 @@ impl Pool {
             }
             let busy_before = self.lock().busy;
             let found = match self.queue.look(&options) {
-                // The writer has waited for a while already.
-                Err(error) if matches!(error.kind(), ErrorKind::Busy { .. }) => continue,
+                Err(error) if is_busy(&error) => {
+                    self.pause_unless_ended(&mut pause);
+                    continue;
+                }
                 other => other?,
             };
+            pause = PAUSE_MIN;
             if !found.claims.is_empty() {
                 if let Some(mut waiter) = waiter.take() {
                     waiter.found();
                 }
-                self.hand_out(found.claims)?;
+                self.hand_out(found.claims);
             } else if self.worker.until_empty {
                 if busy_before == 0 {
                     break;
@@ -222,17 +231,33 @@ impl Pool {
         }
     }
 
-    /// Gives the jobs to handlers, or back where it was asked to stop meanwhile.
-    fn hand_out(&self, claims: Vec<Claim>) -> Result<()> {
-        if self.stop.is_asked() {
-            for claim in claims {
-                self.lock().report.claimed += 1;
-                self.give_back(claim.token)?;
-            }
-            return Ok(());
+    /// Waits before a claim is tried again, unless it is time to end; the next pause is longer.
+    fn pause_unless_ended(&self, pause: &mut Duration) {
+        let state = self.lock();
+        if state.failure.is_none() && !self.stop.is_asked() {
+            self.pause(state, pause);
         }
+    }
+
+    /// Waits for a while, or until something has changed; the next pause is longer.
+    fn pause(&self, state: MutexGuard<'_, State>, pause: &mut Duration) {
+        let waited = self.changed.wait_timeout(state, *pause);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        *pause = (*pause * 2).min(PAUSE_MAX);
+    }
+
+    /// Gives the jobs to handlers, or back where it was asked to stop meanwhile.
+    fn hand_out(&self, claims: Vec<Claim>) {
         let now = Instant::now();
         let mut state = self.lock();
+        state.report.claimed += claims.len() as u64;
+        if self.stop.is_asked() {
+            drop(state);
+            for claim in claims {
+                self.give_back(claim.token, now + self.lease);
+            }
+            return;
+        }
         for claim in claims {
             let token = claim.token;
             let context = Arc::new(JobContext::new(claim, self.stop.clone()));
@@ -241,11 +266,9 @@ impl Pool {
                 .insert(token, Running { context: Arc::clone(&context), extended_at: now });
             state.waiting.push_back(context);
             state.busy += 1;
-            state.report.claimed += 1;
             self.job_came.notify_one();
         }
         self.lease_came.notify_one();
-        Ok(())
     }
 
     /// Waits until every handler is idle; after the grace their jobs are given back.
@@ -279,15 +302,13 @@ impl Pool {
         let running = std::mem::take(&mut self.lock().running);
         for (token, job) in running {
             job.context.lose_lease();
-            if let Err(error) = self.give_back(token) {
-                self.fail(error);
-            }
+            self.give_back(token, job.extended_at + self.lease);
         }
     }
 
-    fn give_back(&self, token: Token) -> Result<()> {
-        let released = self.queue.settle(token, &Outcome::Release);
-        count(&mut self.lock().report, released)
+    /// Gives a job back whose lease lasts until then.
+    fn give_back(&self, token: Token, until: Instant) {
+        self.settle_until(token, &Outcome::Release, until);
     }
 
     /// One handler: job after job, until all is over.
@@ -333,12 +354,17 @@ impl Pool {
     fn settle(&self, context: &JobContext, outcome: &Outcome) {
         // If another thread has removed it, its lease is lost, and that is counted.
         let Some(job) = self.lock().running.remove(&context.token) else { return };
-        let until = job.extended_at + self.lease;
+        self.settle_until(context.token, outcome, job.extended_at + self.lease);
+    }
+
+    /// Settles and counts a job: while another connection holds the database, again and again until
+    /// the lease ends. An error is the result of the run; the other jobs are settled all the same.
+    fn settle_until(&self, token: Token, outcome: &Outcome, until: Instant) {
+        let mut pause = PAUSE_MIN;
         let settled = loop {
-            match self.queue.settle(context.token, outcome) {
-                // The writer has waited for a while already.
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Busy { .. }) && Instant::now() < until => {
+            match self.queue.settle(token, outcome) {
+                Err(error) if is_busy(&error) && Instant::now() < until => {
+                    self.pause(self.lock(), &mut pause);
                 }
                 settled => break settled,
             }
@@ -405,6 +431,11 @@ impl Pool {
         }
         lock(&self.state)
     }
+}
+
+/// Returns true if another connection holds the database.
+fn is_busy(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Busy { .. })
 }
 
 /// Counts what became of a job; a lease that was lost is no error.

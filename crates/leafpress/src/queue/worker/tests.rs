@@ -354,3 +354,78 @@ fn handlers_may_be_async_and_wait_for_calls_of_the_writer() {
     assert_eq!(counts(&report), [20, 19, 0, 1, 0, 0]);
     assert_eq!(scene.count(JobState::Ready), 20, "those of the other queue");
 }
+
+/// Waits until it is so; returns false if it does not come to that.
+fn becomes_so(is_so: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+/// A scene whose writer does not wait for other connections, and such a connection.
+fn impatient_scene() -> (Scene, rusqlite::Connection) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jobs.db");
+    let writer = Writer::builder(&path)
+        .profile(Profile::Relaxed)
+        .busy_limit(Duration::ZERO)
+        .open()
+        .expect("a writer");
+    let (clock, manual) = Clock::manual(1_000_000);
+    let queue = Queue::builder(&writer, "test").clock(clock).open().expect("a queue");
+    let other = rusqlite::Connection::open(&path).expect("another connection");
+    (Scene { _folder: folder, writer, queue, clock: manual }, other)
+}
+
+#[test]
+fn a_worker_does_not_spin_while_another_connection_holds_the_database() {
+    let (scene, other) = impatient_scene();
+    scene.push(1);
+    other.execute_batch("BEGIN IMMEDIATE").expect("it holds the database");
+    let calls = || scene.writer.stats().calls;
+    let (before, stop) = (calls(), Stop::new());
+    let worker = Worker::new(&scene.queue).lease(LONG);
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| worker.run(&stop, |_| Outcome::Done));
+        std::thread::sleep(Duration::from_millis(300));
+        let asked = calls() - before;
+        stop.now();
+        let report = run.join().expect("no panic").expect("a report");
+        assert!((1..20).contains(&asked), "{asked} claims");
+        assert_eq!(counts(&report), [0; 6]);
+    });
+}
+
+#[test]
+fn jobs_are_given_back_once_the_database_is_free() {
+    let (scene, other) = impatient_scene();
+    scene.push(2);
+    let (hold, running, go_on) = held_up();
+    let stop = Stop::new();
+    let worker = Worker::new(&scene.queue).concurrency(2).lease(LONG).grace(Duration::ZERO);
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            worker.run(&stop, |_| {
+                hold();
+                Outcome::Done
+            })
+        });
+        running.recv().expect("the first handler runs");
+        // The second handler waits for the ends that the first one holds.
+        let are_claimed = becomes_so(|| scene.count(JobState::Leased) == 2);
+        other.execute_batch("BEGIN IMMEDIATE").expect("it holds the database");
+        stop.now();
+        std::thread::sleep(Duration::from_millis(50));
+        other.execute_batch("COMMIT").expect("it is free");
+        let are_given_back = becomes_so(|| scene.count(JobState::Leased) == 0);
+        (0..2).for_each(|_| go_on.send(()).expect("the handlers wait"));
+        let report = run.join().expect("no panic").expect("a report");
+        assert!(are_claimed && are_given_back);
+        assert_eq!(counts(&report), [2, 0, 0, 0, 2, 0]);
+    });
+}
