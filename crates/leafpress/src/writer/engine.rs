@@ -23,6 +23,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -240,6 +241,8 @@ pub(super) struct End {
     rest: Mutex<Option<ShutDown>>,
     /// True if no caller waits for it.
     is_left_alone: AtomicBool,
+    /// True once no call runs any more, and the database is being closed.
+    is_closing: AtomicBool,
 }
 
 impl End {
@@ -276,6 +279,34 @@ impl End {
         if let Some(Err(error)) = rest.map(|shut_down| shut_down()) {
             tracing::error!(%error, "closing the writer failed");
         }
+    }
+
+    /// Runs the rest of the shutdown as [`shut_down_rest`](Self::shut_down_rest), and waits for it
+    /// until `deadline` at most. After that it goes on by itself.
+    pub(super) fn shut_down_rest_until(self: &Arc<Self>, deadline: Option<Instant>) {
+        let Some(deadline) = deadline else { return self.shut_down_rest() };
+        if lock(&self.rest).is_none() {
+            return;
+        }
+        let (done, is_done) = channel();
+        let end = Arc::clone(self);
+        let run = move || {
+            end.shut_down_rest();
+            // Nobody may wait any more.
+            let _ = done.send(());
+        };
+        match Builder::new().name("leafpress-closing".to_owned()).spawn(run) {
+            Ok(_) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let _ = is_done.recv_timeout(left);
+            }
+            Err(_) => self.shut_down_rest(),
+        }
+    }
+
+    /// Returns true if no call runs any more, and the database is being closed.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
     }
 
     /// Leaves the rest to the caller that closes the writer, or ends it if there is none.
@@ -332,6 +363,7 @@ pub(super) fn start_thread(
         }
         // Closed before the checkpointer: the last connection that closes a database tidies up.
         let target = lock(&engine).target.take();
+        end.is_closing.store(true, Ordering::Relaxed);
         let closing = || {
             let closed = target.map_or(Ok(()), |mut target| target.close());
             if queue.failure().is_some() {
@@ -449,5 +481,59 @@ impl Work {
         });
         Entry::answer_all(&mut self.entries, answers);
         failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Receiver;
+
+    use super::*;
+    use crate::writer::Writer;
+
+    /// A target that is closed once the test says so.
+    struct SlowToClose(Receiver<()>);
+
+    impl CommitTarget for SlowToClose {
+        fn commit(&mut self, group: &mut Group<'_>) -> Result<(), String> {
+            for index in 0..group.len() {
+                group.answer(index, Ok(Answer::Done));
+            }
+            Ok(())
+        }
+
+        fn close(&mut self) -> Result<()> {
+            self.0.recv().map_err(|_| Error::misuse("the test is gone"))
+        }
+    }
+
+    /// No call runs then, so the error must not name one.
+    #[test]
+    fn closing_within_a_limit_says_that_the_last_checkpoint_goes_on() {
+        let (go_on, may_go_on) = channel();
+        let writer = Writer::with_target(SlowToClose(may_go_on), 10).unwrap();
+        writer.execute_batch("SELECT 1").unwrap();
+        let error = writer.close_timeout(Duration::from_millis(10)).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::TimedOut { .. }), "{error}");
+        let state = error.state_on_disk().unwrap();
+        assert!(state.contains("until the last checkpoint is done"), "{error}");
+        assert!(!state.contains("the call that runs"), "{error}");
+        go_on.send(()).unwrap();
+    }
+
+    #[test]
+    fn the_rest_of_a_shutdown_is_waited_for_until_a_deadline() {
+        let (go_on, may_go_on) = channel::<()>();
+        let (done, is_done) = channel();
+        let end = Arc::<End>::default();
+        end.leave_rest(Box::new(move || {
+            may_go_on.recv().unwrap();
+            done.send(()).unwrap();
+            Ok(())
+        }));
+        end.shut_down_rest_until(Instant::now().checked_add(Duration::from_millis(10)));
+        assert!(is_done.try_recv().is_err(), "it still goes on");
+        go_on.send(()).unwrap();
+        is_done.recv().unwrap();
     }
 }

@@ -87,7 +87,7 @@ mod transaction_hooks;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use self::backup::BackupProgress;
 pub use self::builder::WriterBuilder;
@@ -435,12 +435,13 @@ impl Writer {
 
     /// Closes as [`close`](Self::close) does, within `limit`: the call that runs then is stopped, those
     /// that wait are refused with [`Stopped`](crate::ErrorKind::Stopped), and the database is
-    /// closed. It returns a second after `limit` at the latest.
+    /// closed. It returns a second after `limit` at the latest, whatever goes on then.
     ///
     /// # Errors
     /// As [`close`](Self::close), and [`TimedOut`](crate::ErrorKind::TimedOut) if a call was
-    /// stopped or refused. It says if the end of a call could not be had: a closure that does
-    /// not come back keeps the database open until it does.
+    /// stopped or refused, or something goes on: a closure that does not come back keeps the
+    /// database open until it does, and the last checkpoint until it is done. The error says which
+    /// of them it is. A checkpoint that goes on loses nothing: what it has not copied is in the log.
     pub fn close_timeout(self, limit: Duration) -> Result<()> {
         self.shared.get()?.close(Closing::Within(limit))
     }
@@ -497,6 +498,10 @@ impl Shared {
                 .on_disk("nothing was changed, and the writer is open")
                 .to_do("close it after the transaction"));
         }
+        let ends_at = match closing {
+            Closing::All => None,
+            Closing::Within(limit) => Instant::now().checked_add(limit.saturating_add(GRACE)),
+        };
         self.begin_close();
         let outcome = match closing {
             Closing::All => self.end.wait(None).unwrap_or(Ok(())),
@@ -505,7 +510,7 @@ impl Shared {
                 None => self.break_off(limit),
             },
         };
-        self.end.shut_down_rest();
+        self.end.shut_down_rest_until(ends_at);
         if !self.end.is_left_alone()
             && let Some(thread) = lock(&self.thread).take()
         {
@@ -536,8 +541,13 @@ impl Shared {
         };
         match self.end.wait(Some(GRACE)) {
             None => {
+                let state = if self.end.is_closing() {
+                    "No call runs any more; the database is open until the last checkpoint is done"
+                } else {
+                    "The database is open until the call that runs comes back"
+                };
                 self.end.leave_alone();
-                Err(timed_out("The database is open until the call that runs comes back"))
+                Err(timed_out(state))
             }
             Some(Ok(())) if refused > 0 || interrupts.has_stopped_all() => {
                 Err(timed_out("The database is closed"))
