@@ -18,6 +18,7 @@ use crate::storage::{FileSystem, Nature};
 use crate::vfs::locks::{FileHandle, Open};
 use crate::vfs::watch::{UnnamedFile, tell};
 pub use crate::vfs::watch::{Watcher, watch};
+use crate::words::path_text;
 
 /// A file of the loader's own, written by position.
 #[derive(Debug)]
@@ -124,21 +125,35 @@ fn platform_rename(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // Some file systems do not support the flag.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => link_over_nothing(from, to),
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            link_over_nothing(from, to, |path| fs::remove_file(path))
+        }
         result => Ok(result?),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn platform_rename(from: &Path, to: &Path) -> io::Result<()> {
-    link_over_nothing(from, to)
+    link_over_nothing(from, to, |path| fs::remove_file(path))
 }
 
 /// Renames by a hard link, which never replaces a file. Without hard links a plain rename follows a
 /// look that the name is free.
-fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
+///
+/// Once the new name is there, the file has it, so an old name that `remove` leaves is no failure.
+fn link_over_nothing(
+    from: &Path,
+    to: &Path,
+    remove: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     match fs::hard_link(from, to) {
-        Ok(()) => fs::remove_file(from),
+        Ok(()) => {
+            if let Err(error) = remove(from) {
+                let (from, to) = (path_text(from), path_text(to));
+                tracing::warn!(%error, %from, %to, "the hidden name of a finished file stays");
+            }
+            Ok(())
+        }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
         Err(_) if to.symlink_metadata().is_ok() => {
             Err(io::Error::from(io::ErrorKind::AlreadyExists))
@@ -165,4 +180,22 @@ fn sync_folder_now(folder: &Path) -> io::Result<()> {
 #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
 fn sync_folder_now(_folder: &Path) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_name_that_stays_is_no_failure_of_a_rename() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::write(&from, "all of it").unwrap();
+        let denied = |_: &Path| Err(io::Error::from(io::ErrorKind::PermissionDenied));
+        link_over_nothing(&from, &to, denied).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"all of it");
+        let taken = link_over_nothing(&from, &to, |path| fs::remove_file(path)).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+        assert!(from.exists(), "the name was taken");
+    }
 }
