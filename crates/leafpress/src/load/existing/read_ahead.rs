@@ -7,9 +7,12 @@
 //!
 //! Must never: last longer than the insert. A checkpoint waits for readers.
 
-use std::thread::JoinHandle;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use rusqlite::OpenFlags;
+use rusqlite::{InterruptHandle, OpenFlags};
 
 use super::connect::{CACHE_BYTES_MIN, STEPS_BETWEEN_LOOKS, Target, ask};
 use super::copy::STAGED;
@@ -21,9 +24,10 @@ use crate::load::options::CancelToken;
 use crate::verify::uri;
 
 /// Looks up keys in a database ahead of an insert, until it is dropped.
-#[derive(Debug)]
 pub struct ReadAhead {
     stop: CancelToken,
+    /// Stops the query that runs, once there is a connection.
+    running: Arc<OnceLock<InterruptHandle>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -41,26 +45,42 @@ impl ReadAhead {
     ) -> Option<Self> {
         let database_bytes = std::fs::metadata(&target.path).ok()?.len();
         let read_bytes = database_bytes.min(staged.rows.saturating_mul(page_bytes.into()));
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
         if cores == 1 || read_bytes > total_bytes()? as u64 / 4 {
             return None;
         }
         let stop = CancelToken::new();
         let database = uri(&target.path, "mode=ro");
         let (attached, stopped) = (attachable(staged), stop.clone());
+        let running = Arc::new(OnceLock::new());
+        let handle = Arc::clone(&running);
         // The insert reads what an error leaves out.
-        let work = move || drop(look_up(&database, &attached, &query, stopped));
-        let named = std::thread::Builder::new().name("leafpress-read-ahead".to_owned());
-        Some(Self { stop, thread: Some(named.spawn(work).ok()?) })
+        let work = move || drop(look_up(&database, &attached, &query, stopped, &handle));
+        let named = thread::Builder::new().name("leafpress-read-ahead".to_owned());
+        Some(Self { stop, running, thread: Some(named.spawn(work).ok()?) })
+    }
+}
+
+impl fmt::Debug for ReadAhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadAhead").field("stop", &self.stop).finish_non_exhaustive()
     }
 }
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
         self.stop.cancel();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        // SQLite asks for the token after some hundred pages, each of which may take a read of the
+        // disk; an interrupt ends the query at the next row. One that comes between two statements
+        // has no effect, so it is repeated.
+        while !thread.is_finished() {
+            if let Some(handle) = self.running.get() {
+                handle.interrupt();
+            }
+            thread::sleep(Duration::from_millis(1));
         }
+        let _ = thread.join();
     }
 }
 
@@ -69,11 +89,13 @@ fn look_up(
     attached: &str,
     query: &str,
     stopped: CancelToken,
+    running: &OnceLock<InterruptHandle>,
 ) -> rusqlite::Result<i64> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = connect::open(database, flags)?;
+    let _ = running.set(connection.get_interrupt_handle());
     connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || stopped.is_cancelled()))?;
     let cache_kib = CACHE_BYTES_MIN / 1024;
     connection.execute_batch(&format!(
