@@ -18,9 +18,10 @@
 //! | rollback | a hot `-journal` | not at all, for the same reason |
 //!
 //! To tell these apart the header is read past SQLite, unless `-wal` and
-//! `-shm` are there. On Unix the closing of any handle drops the locks that
-//! *this process* holds on the file through other connections: do not verify
-//! a database inside a process that has it open in rollback mode.
+//! `-shm` are there. The handle is one of those whose closing drops no lock of
+//! this process ([`crate::vfs::locks`]). Where a system has no locks that belong
+//! to a descriptor (Unix systems but Linux and macOS), do not verify a database
+//! in a process that has it open in rollback mode through another copy of SQLite.
 
 use std::fs;
 use std::io::{self, Read};

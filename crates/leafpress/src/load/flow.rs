@@ -77,8 +77,12 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
     // A file that will be copied need not be synced.
     let is_durable = is_new && !(is_arranged && flow.input_bytes().is_none());
     let mut outcome = flow.stage(&output, staged.temporary(), is_durable)?;
-    let staged =
-        if is_arranged { flow.arrange(staged, &output, is_durable, &mut outcome)? } else { staged };
+    // Both stand for the copy then: what is written to the first file would be lost.
+    let (staged, output) = if is_arranged {
+        flow.arrange(staged, output, is_durable, &mut outcome)?
+    } else {
+        (staged, output)
+    };
     if is_new && options.preset.is_some_and(Preset::is_wal) {
         set_wal_mode(&output, staged.temporary())?;
     }
@@ -253,14 +257,14 @@ impl Flow<'_> {
 
     /// Puts the pages of the built database in the order for readers at a distance: it is copied into
     /// another hidden file, unless it was built like that. It is built once more if larger pages are
-    /// better.
+    /// better. Returns the file that is to be published, and its output.
     fn arrange(
         &mut self,
         built: Destination,
-        output: &Output,
+        output: Output,
         is_durable: bool,
         outcome: &mut Outcome,
-    ) -> Result<Destination> {
+    ) -> Result<(Destination, Output)> {
         let options = self.options;
         self.monitor.enter("arranging pages");
         if options.page_bytes_are_open() && self.feed.reads_again() {
@@ -268,11 +272,11 @@ impl Flow<'_> {
             if page_bytes > options.page_bytes() {
                 self.target.take_page_bytes(page_bytes);
                 lock(&self.rejects).restart()?;
-                *outcome = self.stage(output, built.temporary(), is_durable)?;
+                *outcome = self.stage(&output, built.temporary(), is_durable)?;
             }
         }
         if is_durable && outcome.built.size.is_arranged {
-            return Ok(built);
+            return Ok((built, output));
         }
         self.monitor.enter("arranging pages");
         let finished = arranged::open(built.temporary())?;
@@ -287,7 +291,7 @@ impl Flow<'_> {
         checked?;
         synced.map_err(|source| Error::io("sync", path, source))?;
         outcome.built.size = FileSize { sync: syncing.elapsed(), ..size };
-        Ok(copy)
+        Ok((copy, output))
     }
 
     /// Bytes of all inputs, as far as they are known before the first is read.

@@ -52,8 +52,8 @@ pub(super) const PAGE_COUNT_AT: usize = 28;
 /// Limit of the cache: a larger one wins nothing, as each page is written once.
 const CACHE_BYTES_MAX: u64 = 16 << 20;
 
-/// Moves the table in. `None` if the database has changed since its inspection, so that its rows
-/// have to be copied; then nothing is changed.
+/// Moves the table in. Refuses a database that has changed since its inspection in a way that
+/// matters here. After an error it is as it was, unless the error is that of an unknown outcome.
 pub(super) fn move_pages(
     existing: &Existing,
     staged: &Staged<'_>,
