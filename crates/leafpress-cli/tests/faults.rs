@@ -272,6 +272,37 @@ fn a_full_disk_leaves_nothing() {
     assert!(names_in(&mount.0).is_empty() && !folder.path().join("app.db").exists());
 }
 
+/// A script that takes status 3 for "nothing changed" would push again.
+#[test]
+fn a_push_is_pushed_if_the_disk_is_full_only_for_the_last_checkpoint() {
+    /// Room for the log of the push and the memory that connections share, and not for a copy of
+    /// the payload's pages in the database too.
+    const FREE_KIB: u64 = 148;
+    let folder = TempDir::new().unwrap();
+    let Some(mount) = Mount::new(folder.path(), "size=3m") else {
+        say_skipped("no file system can be mounted here");
+        return;
+    };
+    run(folder.path(), &["queue", "push", "mount/q.db", "x", "small"]).expect_status(0);
+    let fill = format!(
+        "head -c $((($(df -k --output=avail '{0}' | tail -1) - {FREE_KIB}) * 1024)) /dev/zero \
+         >'{0}/fill'",
+        mount.0.display()
+    );
+    assert!(Command::new("sh").args(["-c", &fill]).status().unwrap().success());
+    let payload = "a".repeat(60_000);
+    let push = ["queue", "push", "mount/q.db", "x", &payload];
+    let outcome = run(folder.path(), &push).expect_status(0);
+    assert_eq!(outcome.stdout, "2\n", "the number of the job");
+    assert!(outcome.stderr.contains("warning: mount/q.db: "), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("database or disk is full"), "{}", outcome.stderr);
+
+    fs::remove_file(mount.0.join("fill")).unwrap();
+    let listed = run(folder.path(), &["queue", "list", "mount/q.db", "x", "--json"]);
+    let jobs = listed.expect_status(0).json()["jobs"].as_array().unwrap().len();
+    assert_eq!(jobs, 2);
+}
+
 #[test]
 fn a_limit_on_the_size_of_files_leaves_nothing() {
     let folder = folder_with_input();

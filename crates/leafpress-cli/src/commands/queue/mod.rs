@@ -179,7 +179,8 @@ fn no_such_job(path: &Path, id: i64) -> Error {
 /// Does something with a queue that is made if it is missing, as is its database.
 ///
 /// # Errors
-/// Those of `act`: a database that was missing is missing still.
+/// Those of `act`, and of a new database that cannot be finished: one that was missing is missing
+/// still.
 fn with_made_queue<T>(
     path: &Path,
     name: &str,
@@ -187,21 +188,36 @@ fn with_made_queue<T>(
     mut act: impl FnMut(&Queue) -> Result<T>,
 ) -> Result<T> {
     place::refuse_cluster(path)?;
-    let mut act_at = |at: &Path| -> Result<T> {
+    let mut act_at = |at: &Path| -> Result<(T, Result<()>)> {
         let database = Database::open(at, path, common)?;
         let done = act(&Queue::open(&database.writer, name)?)?;
-        database.writer.close()?;
-        Ok(done)
+        Ok((done, database.writer.close()))
     };
     if path.symlink_metadata().is_err() {
-        match make_new(path, &mut act_at) {
+        let made = make_new(path, |hidden| {
+            let (done, closed) = act_at(hidden)?;
+            closed.map(|()| done)
+        });
+        match made {
             // Another process has made it in the meantime.
             Err(error)
                 if matches!(error.kind(), ErrorKind::Destination { .. }) && path.is_file() => {}
             made => return made,
         }
     }
-    act_at(path)
+    let (done, closed) = act_at(path)?;
+    if let Err(error) = closed {
+        // `act` has committed, and its commits are in the log. A failure reported here would make
+        // a script that tries again push its jobs twice.
+        warn_not_closed(path, &error);
+    }
+    Ok(done)
+}
+
+/// Warns that a database could not be tidied up after work that is done and stays done.
+fn warn_not_closed(path: &Path, error: &Error) {
+    let kept = "what was done is in the database and its -wal file, which belong together";
+    output::print_warning(&format!("{}: {}; {kept}", path_text(path), error.kind()));
 }
 
 /// The queue of these flags, if it is there.
