@@ -146,7 +146,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
             let is_rowid = self.rules[at] == FieldRule::Rowid;
             given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
             if !is_rowid {
-                self.rules[at] = (*given).into();
+                self.rules[at] = FieldRule::of_given_in(*given, &shape.columns[at]);
             }
         }
         self.state.set_shape(shape.clone());

@@ -216,7 +216,10 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                 given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
             }
             if !is_rowid {
-                self.rules[at] = TypeRule::of_given(*given, S::HAS_BLOBS);
+                self.rules[at] = match &self.declared {
+                    Some(shape) => TypeRule::of_given_in(*given, &shape.columns[at], S::HAS_BLOBS),
+                    None => TypeRule::of_given(*given, S::HAS_BLOBS),
+                };
             }
         }
         if let Some(key) = self.state.key

@@ -42,6 +42,18 @@ impl From<GivenType> for FieldRule {
     }
 }
 
+impl FieldRule {
+    /// The rule for fields of a declared column whose type the caller gave, too.
+    pub fn of_given_in(given: GivenType, column: &ShapeColumn) -> Self {
+        match given {
+            GivenType::Type(ColumnType::Real) if column.affinity != Affinity::Real => {
+                Self::GivenReal
+            }
+            given => given.into(),
+        }
+    }
+}
+
 impl GivenType {
     /// Refuses a type with which a column of this declaration would hold values that SQLite would
     /// not store there.
@@ -89,6 +101,7 @@ impl TypeRule {
             Self::Text | Self::Empty | Self::Affinity(Affinity::Text) => "TEXT",
             Self::Blob | Self::Hex => "BLOB",
             Self::Given(column_type) => column_type.name(),
+            Self::GivenReal => "REAL",
             Self::Timestamp(form) => form.column_type().name(),
             Self::Affinity(Affinity::Blob) if strict => "ANY",
             Self::Affinity(Affinity::Blob) => "",
@@ -102,6 +115,16 @@ impl TypeRule {
             GivenType::Type(column_type) => Self::Given(column_type),
             GivenType::Timestamp(form) => Self::Timestamp(form),
             GivenType::Boolean => Self::Boolean,
+        }
+    }
+
+    /// The rule for typed values of a declared column whose type the caller gave, too.
+    pub fn of_given_in(given: GivenType, column: &ShapeColumn, has_blobs: bool) -> Self {
+        match given {
+            GivenType::Type(ColumnType::Real) if column.affinity != Affinity::Real => {
+                Self::GivenReal
+            }
+            given => Self::of_given(given, has_blobs),
         }
     }
 

@@ -27,7 +27,7 @@ impl FieldRule {
     fn is_picky(self) -> bool {
         match self {
             Self::Given(column_type) => column_type != ColumnType::Text,
-            Self::Timestamp(_) | Self::Boolean => true,
+            Self::GivenReal | Self::Timestamp(_) | Self::Boolean => true,
             _ => false,
         }
     }

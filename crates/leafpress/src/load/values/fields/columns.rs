@@ -44,6 +44,7 @@ impl Way {
             FieldRule::Rowid => Self::Null,
             FieldRule::Empty
             | FieldRule::ExactReal
+            | FieldRule::GivenReal
             | FieldRule::Given(ColumnType::Blob)
             | FieldRule::Timestamp(_)
             | FieldRule::Boolean => Self::ByRule,

@@ -33,6 +33,13 @@ pub(super) fn convert(
 ) -> Result<Converted, String> {
     match rule {
         FieldRule::Given(column_type) => given(column_type, found, number),
+        FieldRule::GivenReal => match given(ColumnType::Real, found, number)? {
+            Converted::Number(Number::Integer(integer)) => {
+                // It was made of a real, so no digit is lost.
+                Ok(Converted::Number(Number::Real(integer as f64)))
+            }
+            converted => Ok(converted),
+        },
         FieldRule::Timestamp(form) => {
             let time =
                 Timestamp::parse(found.bytes()).ok_or_else(|| not_a(found, NOT_A_TIMESTAMP))?;

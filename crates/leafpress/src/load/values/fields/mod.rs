@@ -375,6 +375,7 @@ impl RowRules {
                 return Written::Whole;
             }
             FieldRule::Empty
+            | FieldRule::GivenReal
             | FieldRule::Given(ColumnType::Blob)
             | FieldRule::Timestamp(_)
             | FieldRule::Boolean => None,

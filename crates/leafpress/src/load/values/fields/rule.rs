@@ -20,6 +20,9 @@ pub enum FieldRule {
     Empty,
     /// Type given by the caller: a field that does not fit makes a bad row.
     Given(ColumnType),
+    /// REAL by the caller's choice, in a column that holds any type. SQLite reads an integer in a
+    /// record of a REAL column as a real, but not here: so 1.0 must not be written as 1.
+    GivenReal,
     /// Date and time by the caller's choice; another text makes a bad row.
     Timestamp(TimestampForm),
     /// 1 and 0 for words that mean true and false, by the caller's choice; another text makes a bad
@@ -45,7 +48,7 @@ impl FieldRule {
         match self {
             Self::Integer | Self::Rowid | Self::Boolean => "INTEGER",
             Self::Timestamp(form) => form.column_type().name(),
-            Self::Real | Self::ExactReal => "REAL",
+            Self::Real | Self::ExactReal | Self::GivenReal => "REAL",
             Self::Text | Self::Empty => "TEXT",
             Self::Given(column_type) => column_type.name(),
             Self::Numeric => "NUMERIC",

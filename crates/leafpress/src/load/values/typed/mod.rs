@@ -50,6 +50,9 @@ pub enum TypeRule {
     /// Type given by the caller: a value that does not become that type by its affinity makes a bad
     /// row.
     Given(ColumnType),
+    /// REAL by the caller's choice, in a column that holds any type: 1.0 must not be written as 1,
+    /// as in a REAL column.
+    GivenReal,
     /// Any value, stored as the affinity makes it.
     Affinity(Affinity),
     /// BLOB by the caller's choice, for inputs without blobs: text is read as hexadecimal digits;
@@ -95,13 +98,16 @@ impl TypeRule {
             Self::Affinity(Affinity::Blob) => Direct::Content,
             Self::Blob | Self::Given(ColumnType::Blob) | Self::Hex => Direct::Blob,
             Self::Rowid => Direct::Rowid,
-            Self::Empty | Self::Timestamp(_) | Self::Boolean => Direct::Nothing,
+            Self::Empty | Self::GivenReal | Self::Timestamp(_) | Self::Boolean => Direct::Nothing,
         }
     }
 
     /// Returns true if there are values that make a bad row.
     fn is_picky(self) -> bool {
-        matches!(self, Self::Given(_) | Self::Hex | Self::Timestamp(_) | Self::Boolean)
+        matches!(
+            self,
+            Self::Given(_) | Self::GivenReal | Self::Hex | Self::Timestamp(_) | Self::Boolean
+        )
     }
 
     /// Limit of a record's bytes that the input's content does not account for.
@@ -388,6 +394,7 @@ impl TypedRules {
         }
         let wanted = match rule {
             TypeRule::Given(column_type) => column_type.name(),
+            TypeRule::GivenReal => ColumnType::Real.name(),
             TypeRule::Timestamp(_) => NOT_A_TIMESTAMP,
             TypeRule::Boolean => NOT_A_BOOLEAN,
             _ => NOT_A_HEX_BLOB,
@@ -469,6 +476,10 @@ fn convert<'v>(
     match (rule, value) {
         (TypeRule::Affinity(affinity), value) => affine(affinity, value, number),
         (TypeRule::Given(column_type), value) => given(column_type, value, number),
+        (TypeRule::GivenReal, value) => match given(ColumnType::Real, value, number) {
+            Stored::RealColumn(real) => Stored::Value(Value::Real(real)),
+            stored => stored,
+        },
         (TypeRule::Integer | TypeRule::Number, Value::Integer(_))
         | (TypeRule::Text, Value::Text(_))
         | (TypeRule::Blob | TypeRule::Hex, Value::Blob(_))
