@@ -208,7 +208,7 @@ fn of_two_loads_to_one_destination_one_wins() {
         let won = outputs.iter().filter(|output| output.status.code() == Some(0)).count();
         assert_eq!(won, 1, "{outputs:?}");
         let lost = outputs.iter().find(|output| output.status.code() != Some(0)).unwrap();
-        assert_failed(lost, "app.db: it ");
+        assert_failed(lost, "there is a table in already");
         assert_whole(&folder.path().join("app.db"));
         assert_eq!(names_in(folder.path()), ["app.db", "in.csv"]);
     }

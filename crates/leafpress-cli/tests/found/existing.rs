@@ -34,7 +34,57 @@ const GIVEN_REAL: &[Found] = &[
     },
 ];
 
+const AT_ONCE: &[Found] = &[
+    Found {
+        finding: "loads at once that append to a database that is not there",
+        run: "seq 100000 | sed '1s/.*/n/' >x.csv; s=0; for i in 1 2 3 4; do \
+              leafpress load t.db x.csv --table t --append -q & pids=\"$pids $!\"; done; \
+              for pid in $pids; do wait $pid || s=$?; done; exit $s",
+        holds: &[("t.db", "SELECT count(*) FROM t", "399996")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "loads at once into tables of their own",
+        run: "seq 100000 | sed '1s/.*/n/' >x.csv; s=0; for i in 1 2 3 4; do \
+              leafpress load t.db x.csv --table t$i -q & pids=\"$pids $!\"; done; \
+              for pid in $pids; do wait $pid || s=$?; done; exit $s",
+        holds: &[(
+            "t.db",
+            "SELECT (SELECT count(*) FROM t1), (SELECT count(*) FROM t2), \
+             (SELECT count(*) FROM t3), (SELECT count(*) FROM t4)",
+            "99999,99999,99999,99999",
+        )],
+        ..Found::NONE
+    },
+    Found {
+        finding: "loads at once, with rejects",
+        run: "seq 100000 | sed '1s/.*/n/; 9s/$/,/' >x.csv; s=0; for i in 1 2 3 4; do \
+              leafpress load t.db x.csv --table t$i -q --on-error skip --rejects bad$i & \
+              pids=\"$pids $!\"; done; for pid in $pids; do wait $pid; \
+              [ $? = 1 ] || s=9; done; cat bad?; exit $s",
+        says: &["n\n9,\nn\n9,\nn\n9,\nn\n9,\n"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a load of standard input, which is gone when another load was faster",
+        files: &[("x.csv", b"n\n1\n")],
+        run: "{ seq 1000000 | sed '1s/.*/n/'; while [ ! -e t.db ]; do sleep 0.1; done; echo 2; } | \
+              leafpress load t.db - --table t --append & \
+              until ls -A | grep -q leafpress-; do sleep 0.1; done; \
+              leafpress load t.db x.csv --table t; wait $!",
+        status: 3,
+        says: &["t.db: it was made by another program meanwhile", "to do: try again"],
+        holds: &[("t.db", "SELECT n FROM t", "1")],
+        ..Found::NONE
+    },
+];
+
 #[test]
 fn reals_in_columns_of_any_type() {
     assert_all(GIVEN_REAL);
+}
+
+#[test]
+fn databases_that_appear_meanwhile() {
+    assert_all(AT_ONCE);
 }

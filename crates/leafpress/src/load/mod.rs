@@ -72,12 +72,12 @@ use self::passes::feed::{Input, MakeFeed};
 use self::passes::rejects::{log_of, look_at};
 use self::rows::fallible::{Fallible, Fault};
 use self::rows::parts::PartsFeed;
-use self::rows::sqlite_source::{SqliteSource, tables_of_inputs};
+use self::rows::sqlite_source::{SqliteSource, split_table, tables_of_inputs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
 use crate::input::values::ValuesSource;
-use crate::new_file::refuse_unless_folder;
+use crate::new_file::{refuse_unless_folder, was_made_meanwhile};
 use crate::words::{counted, path_text};
 
 /// Way to deal with an input: load it, or only inspect it.
@@ -569,6 +569,19 @@ impl Loader {
     }
 
     fn run_paths<P: AsRef<Path>, R>(&self, paths: &[P], goal: Goal<R>) -> Result<R> {
+        loop {
+            match self.run_paths_once(paths, goal) {
+                // Of several loads that find no database, one makes it. The others begin anew and
+                // find it, as if they had begun later.
+                Err(error) if was_made_meanwhile(&error) && paths.iter().all(can_be_read_again) => {
+                    tracing::debug!(%error, "the load begins anew");
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn run_paths_once<P: AsRef<Path>, R>(&self, paths: &[P], goal: Goal<R>) -> Result<R> {
         let (options, monitor) = (&self.options, &Monitor::default());
         self.run(monitor, goal, || {
             if let Some(tables) = tables_of_inputs(paths) {
@@ -704,6 +717,12 @@ impl Loader {
         }
         error.on_disk(on_disk)
     }
+}
+
+/// Returns true for a file and a table of a database; what a pipe gave is gone.
+fn can_be_read_again(path: &impl AsRef<Path>) -> bool {
+    let path = path.as_ref();
+    path.is_file() || split_table(path).is_some()
 }
 
 /// Rows, and their number where they know it.

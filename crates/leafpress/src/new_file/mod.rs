@@ -27,6 +27,9 @@ use crate::words::path_text;
 
 const NOTHING_WRITTEN: &str = "nothing was written";
 
+/// How the reason of an error ends if another program has made what was to be made.
+const MADE_MEANWHILE: &str = "made by another program meanwhile";
+
 const FOLDER_TO_WRITE: &str = "choose a folder that exists and that you may write to";
 const FOLDER_FOR_A_TRY: &str =
     "a dry run keeps the rows in a temporary file: name a folder for it with ⟦tmpdir⟧";
@@ -46,12 +49,13 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Removes leftovers and makes the temporary file beside `path`, which must not exist.
+    /// Removes leftovers and makes the temporary file beside `path`, where nothing was a moment ago.
     pub fn create(path: &Path) -> Result<Self> {
-        Self::create_with(path, Rights::new_database())
+        refuse_if_there(path, made_meanwhile)?;
+        Self::make(path, Rights::new_database(), FOLDER_TO_WRITE)
     }
 
-    /// As [`create`](Self::create), for a file with these rights.
+    /// As [`create`](Self::create), for a file with these rights; `path` must not exist.
     fn create_with(path: &Path, rights: Rights) -> Result<Self> {
         refuse_if_taken(path)?;
         Self::make(path, rights, FOLDER_TO_WRITE)
@@ -107,10 +111,10 @@ impl Destination {
 
     /// Renames the synced file, over nothing, and syncs the folder.
     pub fn publish(mut self) -> Result<()> {
-        refuse_if_taken(&self.path)?;
+        refuse_if_there(&self.path, made_meanwhile)?;
         disk::rename_over_nothing(&self.temporary, &self.path).map_err(|source| {
             if source.kind() == io::ErrorKind::AlreadyExists {
-                taken(&self.path, "it appeared meanwhile")
+                made_meanwhile(&self.path)
             } else {
                 Error::io("name the finished database", &self.path, source).on_disk(NOTHING_WRITTEN)
             }
@@ -182,8 +186,13 @@ fn remove_with_companions(temporary: &Path) {
 
 /// Refuses a destination that exists, and one with the journal of a former database beside it.
 pub fn refuse_if_taken(path: &Path) -> Result<()> {
+    refuse_if_there(path, taken)
+}
+
+/// As [`refuse_if_taken`], with this error if it exists.
+fn refuse_if_there(path: &Path, there: fn(&Path) -> Error) -> Result<()> {
     if path.symlink_metadata().is_ok() {
-        return Err(taken(path, "it exists already"));
+        return Err(there(path));
     }
     for suffix in COMPANIONS {
         let companion = companion_of(path, suffix);
@@ -223,10 +232,34 @@ fn not_created(path: &Path, folder: &Path, source: io::Error) -> Error {
     ErrorKind::ReadOnly { path: path.to_owned(), reason }.into()
 }
 
-fn taken(path: &Path, reason: &str) -> Error {
-    Error::from(ErrorKind::Destination { path: path.to_owned(), reason: reason.to_owned() })
+fn taken(path: &Path) -> Error {
+    Error::destination(path, "it exists already")
         .on_disk("it is as it was")
         .to_do("choose another name, or move it away")
+}
+
+/// The error for a destination that was not there when the work began.
+fn made_meanwhile(path: &Path) -> Error {
+    Error::destination(path, format!("it was {MADE_MEANWHILE}"))
+        .on_disk("it is as that program made it")
+        .to_do("try again")
+}
+
+/// The reason of an error for a table or view, which another program has made since the look at the
+/// database.
+pub fn object_made_meanwhile(kind: &str, name: &str) -> String {
+    format!("a {kind} {name} was {MADE_MEANWHILE}")
+}
+
+/// Returns true if another program has made what was to be made, so that the same work would now go
+/// another way.
+pub fn was_made_meanwhile(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Destination { reason, .. } | ErrorKind::TableExists { reason, .. } => {
+            reason.ends_with(MADE_MEANWHILE)
+        }
+        _ => false,
+    }
 }
 
 /// Makes a new, locked file; `None` if another process has that name or removed the file.

@@ -39,6 +39,7 @@ use super::staged::{StagedTable, StagedTree, has_table};
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::options::CancelToken;
+use crate::new_file::object_made_meanwhile;
 use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::broken_rule;
@@ -117,7 +118,7 @@ pub(super) fn refuse_if_taken(
         return Ok(());
     };
     let kind = row.map_err(refused)?;
-    Err(target.changed(&format!("a {kind} {name} was made by another program meanwhile")))
+    Err(target.table_exists(name, object_made_meanwhile(&kind, name)).to_do("load again"))
 }
 
 /// Refuses a database that changed between the decision to move pages and the lock.
