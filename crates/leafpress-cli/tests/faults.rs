@@ -344,8 +344,8 @@ fn whatever_stands_at_the_destination_stays() {
         assert_failed(&output, message);
         assert_eq!(names_in(folder.path()), before);
     };
-    std::os::unix::fs::symlink("nowhere", &path).unwrap();
-    refuse("app.db: it exists already");
+    std::os::unix::fs::symlink("nowhere/app.db", &path).unwrap();
+    refuse("cannot create a file in ./nowhere");
     assert!(!folder.path().join("nowhere").exists() && path.is_symlink());
     fs::remove_file(&path).unwrap();
 

@@ -79,6 +79,37 @@ const AT_ONCE: &[Found] = &[
     },
 ];
 
+const LINKS: &[Found] = &[
+    Found {
+        finding: "a link to a database that is not there",
+        files: &[("x.csv", b"n\n1\n")],
+        run: "mkdir there; ln -s there/t.db l.db; leafpress load l.db x.csv --table t && \
+              test -L l.db && ls -A there",
+        says: &["t.db\n"],
+        holds: &[("there/t.db", "SELECT n FROM t", "1")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a link to a link, and a folder that is not there",
+        files: &[("x.csv", b"n\n1\n")],
+        run: "ln -s nowhere/t.db a.db; ln -s \"$PWD/a.db\" l.db; \
+              leafpress load l.db x.csv --table t --append; s=$?; ls -A; exit $s",
+        status: 3,
+        says: &["cannot create a file in", "/nowhere"],
+        never_says: &["leafpress-"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a link to a database that is not there, whose old journal is",
+        files: &[("x.csv", b"n\n1\n")],
+        run: "mkdir there; echo x >there/t.db-journal; ln -s there/t.db l.db; \
+              leafpress load l.db x.csv --table t",
+        status: 3,
+        says: &["there/t.db-journal: it belongs to a database that was here before"],
+        ..Found::NONE
+    },
+];
+
 #[test]
 fn reals_in_columns_of_any_type() {
     assert_all(GIVEN_REAL);
@@ -87,4 +118,9 @@ fn reals_in_columns_of_any_type() {
 #[test]
 fn databases_that_appear_meanwhile() {
     assert_all(AT_ONCE);
+}
+
+#[test]
+fn links_to_databases_that_are_not_there() {
+    assert_all(LINKS);
 }

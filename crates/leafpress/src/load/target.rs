@@ -26,7 +26,7 @@ use super::preset::Layout;
 use crate::error::{Error, Result};
 use crate::load::passes::plan::{Plan, declared_table, made_table};
 use crate::load::tree::RowOrder;
-use crate::new_file::{Destination, refuse_if_taken, refuse_without_folder};
+use crate::new_file::{Destination, followed, refuse_if_taken, refuse_without_folder};
 use crate::paths::folder_of;
 use crate::refusal::{not_readable, why_not_writable};
 use crate::schema::declared::OrderColumn;
@@ -120,8 +120,9 @@ impl Target {
                     Err(Error::no_such_table(&table).to_do(advice))
                 }
                 _ => {
-                    refuse_if_taken(&options.database)?;
-                    refuse_without_folder(&options.database)?;
+                    let path = followed(&options.database);
+                    refuse_if_taken(&path)?;
+                    refuse_without_folder(&path)?;
                     let place = Place::New;
                     Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })
                 }

@@ -50,9 +50,11 @@ pub struct Destination {
 
 impl Destination {
     /// Removes leftovers and makes the temporary file beside `path`, where nothing was a moment ago.
+    /// A link to a file that is not there is followed: that file is made.
     pub fn create(path: &Path) -> Result<Self> {
-        refuse_if_there(path, made_meanwhile)?;
-        Self::make(path, Rights::new_database(), FOLDER_TO_WRITE)
+        let path = followed(path);
+        refuse_if_there(&path, made_meanwhile)?;
+        Self::make(&path, Rights::new_database(), FOLDER_TO_WRITE)
     }
 
     /// As [`create`](Self::create), for a file with these rights; `path` must not exist.
@@ -182,6 +184,20 @@ fn remove_with_companions(temporary: &Path) {
         }
     }
     let _ = disk::remove(temporary);
+}
+
+/// The path of the file to be made where `path` may be a link to one that is not there: SQLite
+/// makes the file that a link leads to, and its journal beside that.
+pub fn followed(path: &Path) -> PathBuf {
+    /// As in Linux; a circle of links has no end.
+    const LINKS_MAX: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = fs::read_link(&path) else { break };
+        // An absolute target replaces the folder.
+        path = folder_of(&path).join(target);
+    }
+    path
 }
 
 /// Refuses a destination that exists, and one with the journal of a former database beside it.
