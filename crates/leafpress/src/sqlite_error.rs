@@ -30,6 +30,15 @@ pub(crate) fn is_fault_of_a_row(error: &rusqlite::Error) -> bool {
 /// Advice for a row for which SQLite has rolled the whole transaction back.
 pub(crate) const ROLLED_BACK_TO_DO: &str = "mend the row: a trigger, or ON CONFLICT ROLLBACK in the declaration, rolls the whole transaction back for it, so that it cannot be left out";
 
+/// Returns true if a connection that may not write met a journal or log that must be applied to the
+/// database first.
+pub(crate) fn wants_to_write(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi::{SQLITE_READONLY_RECOVERY, SQLITE_READONLY_ROLLBACK};
+
+    let code = error.sqlite_error().map(|it| it.extended_code);
+    matches!(code, Some(SQLITE_READONLY_ROLLBACK | SQLITE_READONLY_RECOVERY))
+}
+
 /// The error that SQLite has for a rule, for rows whose fault a load found before SQLite did.
 pub(crate) fn broken_rule(extended_code: std::ffi::c_int) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(extended_code), None)

@@ -449,7 +449,8 @@ fn not_checkable(path: &Path, reason: &str) -> Error {
     ErrorKind::Input { file: path_text(path), reason: reason.to_owned() }.into()
 }
 
-fn needs_recovery(path: &Path) -> Error {
+/// The error for a database that would have to be changed before it can be read.
+pub(crate) fn needs_recovery(path: &Path) -> Error {
     not_checkable(
         path,
         "needs recovery: a program that was writing it did not end in order, and the journal or \

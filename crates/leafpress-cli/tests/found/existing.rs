@@ -1,6 +1,10 @@
 //! Databases and tables that are there, and such as appear while a load runs.
 
-use super::{Found, assert_all};
+use std::fs;
+
+use rusqlite::Connection;
+
+use super::{Found, assert_all, rows, shell};
 
 const GIVEN_REAL: &[Found] = &[
     Found {
@@ -123,4 +127,43 @@ fn databases_that_appear_meanwhile() {
 #[test]
 fn links_to_databases_that_are_not_there() {
     assert_all(LINKS);
+}
+
+/// What only reads leaves a database alone that another program left in the middle of a transaction.
+#[test]
+fn a_hot_journal_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let connection = Connection::open(folder.join("running.db")).unwrap();
+    let sql = "PRAGMA page_size=1024; PRAGMA cache_size=2; CREATE TABLE t(a); \
+               WITH n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 500) \
+               INSERT INTO t SELECT randomblob(500) FROM n; \
+               BEGIN; UPDATE t SET a = zeroblob(500)";
+    connection.execute_batch(sql).unwrap();
+    // As a crash in the middle of the transaction leaves them.
+    fs::copy(folder.join("running.db"), folder.join("hot.db")).unwrap();
+    fs::copy(folder.join("running.db-journal"), folder.join("hot.db-journal")).unwrap();
+    fs::write(folder.join("x.csv"), "a\n1\n").unwrap();
+    let state =
+        || (fs::read(folder.join("hot.db")).unwrap(), folder.join("hot.db-journal").exists());
+    let before = state();
+    for line in [
+        "leafpress load hot.db x.csv --table t --append --dry-run",
+        "leafpress load hot.db x.csv --table new --dry-run",
+        "leafpress load o.db hot.db::t",
+        "leafpress load o.db hot.db::t --dry-run",
+    ] {
+        let (status, said) = shell(folder, line);
+        assert_eq!(status, 3, "{line}: {said}");
+        assert!(said.contains("hot.db: needs recovery: "), "{line}: {said}");
+        assert!(said.contains("sqlite3 'hot.db' 'PRAGMA schema_version'"), "{line}: {said}");
+        assert!(!said.contains("leave to write"), "{line}: {said}");
+        assert!(state() == before, "{line} writes to the database");
+    }
+    let (status, said) = shell(folder, "leafpress load hot.db x.csv --table t --append");
+    assert_eq!(status, 0, "a load recovers it: {said}");
+    assert_eq!(
+        rows(&folder.join("hot.db"), "SELECT sum(a = zeroblob(500)), count(*) FROM t"),
+        "0,501"
+    );
 }

@@ -8,15 +8,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
 use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
 use super::overlay::Overlay;
+use crate::connect;
 use crate::error::{Error, Result};
 use crate::paths::companion_of;
 use crate::refusal::{not_readable, refuse_unless_file};
 use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
+use crate::sqlite_error::wants_to_write;
+use crate::verify::{needs_recovery, uri};
 
 /// State of a destination at the moment of its inspection.
 #[derive(Debug, Clone)]
@@ -142,10 +145,34 @@ pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Resul
 /// Inspects a database for a dry run: a log that a program left behind stays.
 pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Result<Existing> {
     let target = resolve(database, busy_timeout)?;
+    refuse_hot_journal(&target)?;
     // If there is no log, the one that SQLite makes for this look must go again.
     let keeps_log =
         std::fs::metadata(companion_of(&target.path, "-wal")).is_ok_and(|log| log.len() > 0);
     inspect_target(&Target { keeps_log, ..target }, busy_timeout)
+}
+
+/// Refuses a database that SQLite would roll back before it reads it, which writes to it.
+fn refuse_hot_journal(target: &Target) -> Result<()> {
+    let journal = std::fs::metadata(companion_of(&target.path, "-journal"));
+    if !journal.is_ok_and(|journal| journal.len() > 0) {
+        return Ok(());
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    // Only SQLite knows whether the journal is hot. It says so to a connection that may not write.
+    let look = connect::open(uri(&target.path, "mode=ro"), flags).and_then(|connection| {
+        connection.busy_timeout(target.busy_timeout)?;
+        ask::<i64>(&connection, "SELECT count(*) FROM sqlite_schema")
+    });
+    match look {
+        Err(error) if wants_to_write(&error) => {
+            Err(needs_recovery(&target.named).on_disk(UNCHANGED))
+        }
+        // Any other answer is given again to the connection that reads.
+        _ => Ok(()),
+    }
 }
 
 fn inspect_target(target: &Target, busy_timeout: Duration) -> Result<Existing> {

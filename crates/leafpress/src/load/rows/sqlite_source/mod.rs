@@ -35,9 +35,9 @@ use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource,
 use crate::input::source::not_opened;
 use crate::refusal::{Refusal, refuse_unless_file};
 use crate::schema::quote_identifier;
-use crate::sqlite_error::sqlite_says;
+use crate::sqlite_error::{sqlite_says, wants_to_write};
 use crate::sync::lock;
-use crate::verify::uri;
+use crate::verify::{needs_recovery, uri};
 use crate::vfs::locks::FileHandle;
 use crate::words::{counted, path_text};
 
@@ -349,6 +349,9 @@ fn unreadable(path: &Path, file: &str, error: rusqlite::Error) -> Error {
     let input = |reason: String| Error::from(ErrorKind::Input { file: file.to_owned(), reason });
     if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) {
         return Error::damaged(Some(path), &sqlite_says(&error)).caused_by(error);
+    }
+    if wants_to_write(&error) {
+        return needs_recovery(path).caused_by(error);
     }
     let refusal = Refusal { named: path, file: Some(path), waited: BUSY_WAIT };
     match refusal.known(&error) {
