@@ -493,6 +493,34 @@ const KEYS: &[Found] = &[
     },
 ];
 
+const MANY_COLUMNS: &[Found] = &[
+    Found {
+        finding: "more than 2,000 columns, of which some are chosen",
+        run: "seq -s, 2001 | sed 's/[0-9]*/c&/g' >w.csv; seq -s, 2001 >>w.csv; \
+              leafpress load w.db w.csv --select c2001,c7 && \
+              leafpress load d.db w.csv --drop c1",
+        holds: &[
+            ("w.db", "SELECT c2001, c7 FROM w", "2001,7"),
+            ("d.db", "SELECT count(*), min(c2), max(c2001) FROM w", "1,2,2001"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "more than 2,000 columns that are chosen",
+        run: "seq -s, 2003 | sed 's/[0-9]*/c&/g' >w.csv; seq -s, 2003 >>w.csv; \
+              leafpress load w.db w.csv --drop c1,c2",
+        status: 3,
+        says: &["it has 2001 columns, and a table of SQLite at most 2000"],
+        leaves_no: &["w.db"],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn more_columns_than_a_table_may_have() {
+    assert_all(MANY_COLUMNS);
+}
+
 #[test]
 fn lines_are_those_of_an_editor() {
     assert_all(LINES);

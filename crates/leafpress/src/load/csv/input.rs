@@ -174,7 +174,9 @@ impl Opening<'_> {
         if !is_named {
             return Ok(Header::numbered(fields));
         }
-        if fields > COLUMNS_MAX {
+        // Of more columns, those that are chosen are counted once they are known.
+        let is_choosing = !self.options.selects.is_empty() || !self.options.drops.is_empty();
+        if fields > COLUMNS_MAX && !is_choosing {
             return Err(too_many_columns(file, fields));
         }
         let header = Header::from_record(file, values);
