@@ -114,6 +114,27 @@ const LINKS: &[Found] = &[
     },
 ];
 
+const PAGE_SIZES: &[Found] = &[
+    Found {
+        finding: "--page-size for a database that is there",
+        databases: &[("t.db", "PRAGMA page_size=1024; CREATE TABLE t(n)")],
+        files: &[("x.csv", b"n\n1\n")],
+        run: "leafpress load t.db x.csv --table t --append --page-size 8192",
+        status: 2,
+        says: &["its pages have 1024 bytes, not 8192", "leave out --page-size"],
+        holds: &[("t.db", "SELECT count(*) FROM t", "0")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "--page-size that the database has",
+        databases: &[("t.db", "PRAGMA page_size=1024; CREATE TABLE t(n)")],
+        files: &[("x.csv", b"n\n1\n")],
+        run: "leafpress load t.db x.csv --table t --append --page-size 1024",
+        holds: &[("t.db", "SELECT count(*) FROM t", "1")],
+        ..Found::NONE
+    },
+];
+
 #[test]
 fn reals_in_columns_of_any_type() {
     assert_all(GIVEN_REAL);
@@ -127,6 +148,11 @@ fn databases_that_appear_meanwhile() {
 #[test]
 fn links_to_databases_that_are_not_there() {
     assert_all(LINKS);
+}
+
+#[test]
+fn page_sizes_of_databases_that_are_there() {
+    assert_all(PAGE_SIZES);
 }
 
 /// What only reads leaves a database alone that another program left in the middle of a transaction.

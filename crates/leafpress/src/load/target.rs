@@ -107,7 +107,6 @@ impl Target {
         if table.is_empty() {
             return Err(Error::misuse("a table needs a name").to_do("name it with ⟦table⟧"));
         }
-        // A broken link is refused when the new file is made.
         let is_there = options.database.try_exists();
         if !is_there.map_err(|source| not_readable(&options.database, source))? {
             return match options.into {
@@ -136,6 +135,15 @@ impl Target {
             .to_do("leave out ⟦preset⟧ and ⟦layout⟧, or load into a new file"));
         }
         let existing = inspect(&options.database, options.busy_timeout)?;
+        if let Some(bytes) = options.given_page_bytes.filter(|&it| it != existing.page_bytes) {
+            return Err(Error::misuse(format!(
+                "{} exists, and its pages have {} bytes, not {bytes}: only a new database can have \
+                 another page size",
+                path_text(&options.database),
+                existing.page_bytes
+            ))
+            .to_do("leave out ⟦page_size⟧, or load into a new file"));
+        }
         let place = match (existing.has_table(&table), insert_mode(options)) {
             (true, Some(mode)) => {
                 return Self::of_table(options, existing, &table, mode, declared.is_some());
