@@ -516,9 +516,42 @@ const MANY_COLUMNS: &[Found] = &[
     },
 ];
 
+const ROWS_AS_HEADERS: &[Found] = &[
+    Found {
+        finding: "a first row of numbers and dates in place of a header",
+        files: &[("h.csv", b"1,2026-01-31,\n3,2026-02-01,x\n")],
+        run: "leafpress load h.db h.csv",
+        says: &[
+            "note: h.csv: its first record is taken as the header",
+            "a number or a date, such as '1': if it is a row, load with --no-header",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a header with one name",
+        files: &[("h.csv", b"id,2024,2025\n1,2,3\n")],
+        run: "leafpress load h.db h.csv",
+        never_says: &["--no-header"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a header of numbers that are the columns of the table",
+        databases: &[("h.db", "CREATE TABLE h(\"2024\", \"2025\")")],
+        files: &[("h.csv", b"2024,2025\n2,3\n")],
+        run: "leafpress load h.db h.csv --append",
+        never_says: &["--no-header"],
+        ..Found::NONE
+    },
+];
+
 #[test]
 fn more_columns_than_a_table_may_have() {
     assert_all(MANY_COLUMNS);
+}
+
+#[test]
+fn rows_that_are_taken_as_headers() {
+    assert_all(ROWS_AS_HEADERS);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::input::source::Source;
 use crate::load::monitor::Monitor;
 use crate::load::options::{IntoTable, LoadOptions};
 use crate::load::passes::plan::ColumnMap;
-use crate::load::values::fields::{RejectsForm, RowRules, ValueSource, shown};
+use crate::load::values::fields::{RejectsForm, RowRules, Timestamp, ValueSource, shown};
 use crate::schema::shape::TableShape;
 use crate::words::counted;
 
@@ -179,9 +179,11 @@ impl Opening<'_> {
         if fields > COLUMNS_MAX && !is_choosing {
             return Err(too_many_columns(file, fields));
         }
+        let row_note = row_as_header_note(file, &values).filter(|_| self.declared.is_none());
         let header = Header::from_record(file, values);
         let header = header.map_err(|error| advise(error, block.data()))?;
         reading.notes.extend(reading.header_note(file, &header.names));
+        reading.notes.extend(row_note);
         Ok(header)
     }
 
@@ -335,13 +337,28 @@ fn refuse_unclosed(
 /// Returns true if fields are no names: they hold control characters, or half of them are numbers.
 fn looks_like_data(values: &[Vec<u8>]) -> bool {
     let has_control = |value: &Vec<u8>| value.iter().any(u8::is_ascii_control);
-    let is_number = |value: &&Vec<u8>| {
-        let text = std::str::from_utf8(value).unwrap_or_default().trim();
-        text.ends_with(|last: char| last.is_ascii_digit()) && text.parse::<f64>().is_ok()
-    };
-    let numbers = values.iter().filter(is_number).count();
+    let numbers = values.iter().filter(|value| is_number(value)).count();
     let filled = values.iter().filter(|value| !value.is_empty()).count();
     values.iter().any(has_control) || (numbers > 0 && numbers * 2 >= filled)
+}
+
+fn is_number(value: &[u8]) -> bool {
+    let text = std::str::from_utf8(value).unwrap_or_default().trim();
+    text.ends_with(|last: char| last.is_ascii_digit()) && text.parse::<f64>().is_ok()
+}
+
+/// The note about a header of numbers and dates alone, which may be a row of an input that has no
+/// header. Columns may be named after years, so it is loaded as a header.
+fn row_as_header_note(file: &str, values: &[Vec<u8>]) -> Option<String> {
+    let is_value = |value: &&Vec<u8>| is_number(value) || Timestamp::parse(value).is_some();
+    let mut filled = values.iter().filter(|value| !value.is_empty()).peekable();
+    let first = shown(filled.peek()?);
+    filled.all(|value| is_value(&value)).then(|| {
+        format!(
+            "{file}: its first record is taken as the header, and each name in it is a number or \
+             a date, such as '{first}': if it is a row, load with ⟦no_header⟧"
+        )
+    })
 }
 
 impl Opened<'_> {
