@@ -92,7 +92,10 @@ fn without_raw_words(mut message: String, arguments: &[OsString]) -> String {
         for part in [Some(bytes), value].into_iter().flatten() {
             // As it stands in the message.
             let raw = String::from_utf8_lossy(part);
-            let clean = human::printable(&leafpress::bytes_text(part));
+            let clean = match std::str::from_utf8(part) {
+                Ok(text) => human::printable(text),
+                Err(_) => human::printable(&leafpress::bytes_text(part)),
+            };
             if clean != raw {
                 message = message.replace(&*raw, &clean);
             }

@@ -307,9 +307,23 @@ impl Candidate {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Error::damaged(Some(named), &sqlite_says(&error))
             }
-            _ => refusal.error(action, error),
+            _ => {
+                let advice = if names_missing_function(&error) {
+                    "let the application check it that has this function or collation: PRAGMA \
+                     integrity_check"
+                } else {
+                    "see what leafpress doctor says of the database"
+                };
+                refusal.error(action, error).to_do(advice)
+            }
         }
     }
+}
+
+/// Returns true if the schema needs a function or a collation that only its application has.
+fn names_missing_function(error: &rusqlite::Error) -> bool {
+    let says = sqlite_says(error);
+    ["unknown function", "no such function", "no such collation"].iter().any(|it| says.contains(it))
 }
 
 fn choose_access(named: &Path, path: &Path, file_bytes: u64) -> Result<Access> {

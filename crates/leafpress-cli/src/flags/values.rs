@@ -276,7 +276,16 @@ pub fn parse_byte(text: &str) -> Result<u8, String> {
         [b'\n' | b'\r'] => Err("a line end cannot stand for anything else".to_owned()),
         [byte] => Ok(*byte),
         [] => Err("it is empty; name one character".to_owned()),
-        bytes => Err(format!("it has {} bytes and must have one", bytes.len())),
+        bytes => {
+            let wrong = format!("it has {} bytes and must have one", bytes.len());
+            Err(match bytes {
+                // As in C; the shell can make the byte of it.
+                [b'\\', b'0'..=b'7' | b'x' | b'a' | b'b' | b'e' | b'f' | b'v', ..] => {
+                    format!("{wrong}: let the shell make the byte, in bash and zsh with $'{text}'")
+                }
+                _ => wrong,
+            })
+        }
     }
 }
 

@@ -247,6 +247,80 @@ const REACHED: &[Found] = &[
     },
 ];
 
+const MESSAGES: &[Found] = &[
+    Found {
+        finding: "--upsert without a column of the key",
+        databases: &[("u.db", "CREATE TABLE u(a PRIMARY KEY, b)")],
+        files: &[("u.csv", b"b\n1\n")],
+        run: "leafpress load u.db u.csv --upsert",
+        status: 2,
+        says: &["the input has no column a, which is part of the key of u", "give the input the"],
+        never_says: &["doctor"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "doctor of no file",
+        run: "leafpress doctor nope.db",
+        status: 3,
+        says: &["cannot open nope.db: No such file or directory"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a delimiter as C writes it",
+        files: &[("x.csv", b"a\n1\n")],
+        run: r"leafpress load d.db x.csv --delimiter '\x01'; leafpress load d.db x.csv --quote 'ab'",
+        status: 2,
+        says: &[
+            r"invalid value '\x01' for '--delimiter <C>': it has 4 bytes and must have one",
+            r"in bash and zsh with $'\x01'",
+            "'ab' for '--quote <C>': it has 2 bytes and must have one\n",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "text behind a quote that closes",
+        files: &[("q.csv", b"a,b\n\"x\"y,2\n")],
+        run: "leafpress load q.db q.csv",
+        says: &["text behind a quote that closes belongs to the field, other quotes are kept"],
+        holds: &[("q.db", "SELECT a FROM q", "'xy'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "two columns of one name",
+        files: &[("x.csv", b"a,b\n1,2\n")],
+        run: "leafpress load d.db x.csv --rename b=a",
+        status: 2,
+        says: &["two columns would be called 'a'", "--rename OLD=NEW"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "verify of an index over a function of its application",
+        databases: &[(
+            "f.db",
+            "CREATE TABLE t(a); INSERT INTO t VALUES (1); CREATE INDEX i ON t(abs(a)); \
+             PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = replace(sql, 'abs', 'mine')",
+        )],
+        run: "leafpress verify f.db",
+        status: 3,
+        says: &["unknown function: mine()", "let the application check it"],
+        never_says: &["leafpress verify say"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "texts that are no JSON",
+        run: "echo nope | leafpress queue push q.db x --ndjson -; \
+              leafpress queue push q.db x --as-json '{bad'",
+        status: 2,
+        says: &[
+            "<stdin>:1:2: it is not JSON: a word other than null, true and false needs",
+            "the payload is not JSON: line 1, column 2: a key needs double quotes",
+            "to do: mend the JSON; or leave out --as-json",
+        ],
+        leaves_no: &["q.db"],
+        ..Found::NONE
+    },
+];
+
 fn with_each(case: &Found) -> Found {
     let run: &'static str = Box::leak(case.run.replacen("EACH ", EACH, 1).into_boxed_str());
     Found { run, ..*case }
@@ -265,6 +339,11 @@ fn a_dry_run_says_what_happens() {
 #[test]
 fn names_that_are_not_utf_8_are_told_apart() {
     assert_all(NAMES);
+}
+
+#[test]
+fn messages_say_what_is_wrong_and_what_helps() {
+    assert_all(MESSAGES);
 }
 
 #[test]

@@ -97,9 +97,25 @@ impl From<String> for Payload {
 }
 
 fn check_json(what: &str, text: &str) -> Result<()> {
-    serde_json::from_str::<serde::de::IgnoredAny>(text)
-        .map(drop)
-        .map_err(|source| Error::misuse(format!("{what} is not JSON: {source}")))
+    serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|error| {
+        let (line, column, reason) = (error.line(), error.column(), json_fault(&error));
+        Error::misuse(format!("{what} is not JSON: line {line}, column {column}: {reason}"))
+    })
+}
+
+/// The fault of a text that is no JSON, without its place.
+#[doc(hidden)]
+pub fn json_fault(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ").map_or(&text[..], |(reason, _)| reason) {
+        "expected ident" => "a word other than null, true and false needs double quotes",
+        "expected value" => "a value is missing, or needs double quotes",
+        "key must be a string" => "a key needs double quotes",
+        "trailing characters" => "more follows behind the end of the value",
+        "trailing comma" => "nothing follows behind a comma",
+        reason => reason,
+    }
+    .to_owned()
 }
 
 /// Time for which a unique key is held.
@@ -553,7 +569,7 @@ mod tests {
     fn json_is_checked_early_and_says_where() {
         assert_eq!(Payload::json(&[1, 2]).expect("JSON"), Payload::Json("[1,2]".to_owned()));
         let error = Payload::json_text("{\"a\": }").expect_err("no JSON").to_string();
-        assert!(error.contains("line 1 column 7"), "{error}");
+        assert!(error.contains("line 1, column 7: a value is missing"), "{error}");
         assert!(Job::bytes("x").metadata_json("{").is_err());
     }
 

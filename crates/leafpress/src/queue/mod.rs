@@ -103,6 +103,8 @@ use rusqlite::Connection;
 pub use self::admin::Purge;
 pub use self::clock::{Clock, ManualClock};
 pub use self::inspect::{Attempt, AttemptOutcome, JobInfo, ListOptions, names};
+#[doc(hidden)]
+pub use self::job::json_fault;
 pub use self::job::{
     Claim, ClaimOptions, Job, JobState, LeaseLost, Nack, Payload, Pushed, Retry, Token, UniqueFor,
 };

@@ -73,7 +73,9 @@ impl Evidence {
     pub fn collect(named: &Path, watch: Duration) -> Result<Self> {
         let first = neighbours(named)?;
         if first.files.is_empty() && first.processes.is_empty() {
-            return Err(Error::io("open", named, io::ErrorKind::NotFound.into())
+            let missing = std::fs::metadata(named).err();
+            let source = missing.unwrap_or_else(|| io::ErrorKind::NotFound.into());
+            return Err(Error::io("open", named, source)
                 .on_disk("there is no such database")
                 .to_do("check the name"));
         }

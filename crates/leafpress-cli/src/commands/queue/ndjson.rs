@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use leafpress::queue::{Job, Payload};
+use leafpress::queue::{Job, Payload, json_fault};
 use leafpress::{BadRow, Error};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -56,10 +56,10 @@ pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Re
         Error::from(BadRow::new(file, line_number, column, reason).with_row(row))
     };
     let parsed: Line<'_> = serde_json::from_slice(line).map_err(|error| {
-        let text = error.to_string();
         // serde counts lines, and there is only this one.
-        let reason = text.rsplit_once(" at line ").map_or(&text[..], |(reason, _)| reason);
-        fail(error.column(), in_our_words(reason))
+        let reason = in_our_words(&json_fault(&error));
+        let what = if error.is_syntax() { "it is not JSON: " } else { "" };
+        fail(error.column(), format!("{what}{reason}"))
     })?;
     let payload = match (parsed.payload, &parsed.text) {
         (Some(json), None) => Payload::Json(json.get().to_owned()),

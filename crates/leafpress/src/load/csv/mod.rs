@@ -346,8 +346,8 @@ fn strays(carried: &Carried) -> Option<String> {
         )
     });
     Some(format!(
-        "{quotes} {stand} where none belongs, the first in line {line}; kept as text{unclosed}. If \
-         the file escapes quotes with a backslash, load it with ⟦escape '\\'⟧"
+        "{quotes} {stand} where none belongs, the first in line {line}; text behind a quote that \
+         closes belongs to the field, other quotes are kept as text{unclosed}. If the file escapes quotes with a backslash, load it with ⟦escape '\\'⟧"
     ))
 }
 

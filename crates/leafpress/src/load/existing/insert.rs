@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::hooks::Action;
 use rusqlite::{Connection, Statement, Transaction};
 
-use super::connect::{CACHE_BYTES_MIN, Steps, Target, ask};
+use super::connect::{CACHE_BYTES_MIN, Steps, Target, UNCHANGED, ask};
 use super::copy::STAGED;
 use super::indexes::{ROWS_MIN, SetAside};
 use super::inspect::{Existing, TextEncoding, no_such_table};
@@ -645,11 +645,13 @@ impl<'i> Insert<'i> {
         let missing: Vec<&str> =
             key.iter().filter(|it| !self.gives(it)).map(String::as_str).collect();
         if !missing.is_empty() {
-            return Err(self.target.refusal(format!(
-                "the input has no column {}, which is part of the key of {}",
-                missing.join(", "),
-                self.declared.name
-            )));
+            let (missing, table) = (missing.join(", "), &self.declared.name);
+            let reason =
+                format!("the input has no column {missing}, which is part of the key of {table}");
+            return Err(Error::not_found("column", missing, reason).on_disk(UNCHANGED).to_do(
+                "give the input the columns of the key, which say what row each one changes; or \
+                 add the rows with ⟦append⟧",
+            ));
         }
         let assignments: Vec<String> = self
             .columns

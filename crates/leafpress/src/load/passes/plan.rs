@@ -92,7 +92,10 @@ impl ColumnMap {
         }
         for (field, name) in wanted {
             if names.iter().any(|n| n.eq_ignore_ascii_case(&name)) {
-                return Err(Error::misuse(format!("two columns would be called '{name}'")));
+                return Err(Error::misuse(format!("two columns would be called '{name}'")).to_do(
+                    "give one of them another name with ⟦rename OLD=NEW⟧, or leave one out \
+                         with ⟦drop⟧",
+                ));
             }
             names.push(name);
             sources.push(ValueSource::Field(field));
