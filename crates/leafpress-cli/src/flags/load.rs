@@ -231,6 +231,9 @@ pub struct KeyFlags {
     pub unique: Vec<String>,
 
     /// Rule for rows that share a key [default: abort]
+    ///
+    /// With --append to a table that is there, ignore is the same as --ignore and replace the same
+    /// as --upsert: the old row stays and gets the values of the new one.
     #[arg(long, value_name = "HOW")]
     pub on_conflict: Option<OnConflictFlag>,
 

@@ -135,6 +135,26 @@ const PAGE_SIZES: &[Found] = &[
     },
 ];
 
+const MEETING: &[Found] = &[
+    Found {
+        finding: "--on-conflict replace of rows that are appended, as documented",
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(a INT PRIMARY KEY, b INT, c); INSERT INTO t VALUES (1, 2, 3)",
+        )],
+        files: &[("t.csv", b"a,b\n1,7\n1,8\n")],
+        run: "leafpress load t.db t.csv --append --on-conflict replace -q && leafpress load --help",
+        says: &["the same as --upsert: the old row stays and gets the"],
+        holds: &[("t.db", "SELECT * FROM t", "1,8,3")],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn what_the_documents_say_of_tables_that_are_there() {
+    assert_all(MEETING);
+}
+
 #[test]
 fn reals_in_columns_of_any_type() {
     assert_all(GIVEN_REAL);

@@ -296,9 +296,12 @@ pub enum OnConflict {
     /// The load ends with an error that names both rows.
     #[default]
     Abort,
-    /// The row is left out: the first one wins.
+    /// The row is left out: the first one wins. When rows are [appended](IntoTable::Append) to a
+    /// table that is there, the same as [`IntoTable::Ignore`].
     Ignore,
-    /// The rows with the same key are deleted: the last one wins.
+    /// The rows with the same key are deleted: the last one wins. When rows are
+    /// [appended](IntoTable::Append) to a table that is there, the same as [`IntoTable::Upsert`]: the
+    /// row that is there stays, and takes the values of the new one.
     Replace,
 }
 
