@@ -418,7 +418,7 @@ pub struct RunFlags {
 
     /// Memory for sorting, such as 512M or 2G [default: a quarter of the machine's, at most 1G]
     ///
-    /// Rows beyond it go to temporary files.
+    /// Rows beyond it go to temporary files. Less than 8M counts as 8M.
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<usize>,
 

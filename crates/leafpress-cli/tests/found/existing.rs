@@ -148,6 +148,34 @@ const MEETING: &[Found] = &[
         holds: &[("t.db", "SELECT * FROM t", "1,8,3")],
         ..Found::NONE
     },
+    Found {
+        finding: "less memory than a load sorts in, and text for a BLOB column, as documented",
+        databases: &[("t.db", "CREATE TABLE t(a BLOB)")],
+        files: &[("t.csv", b"a\nc0ff\n"), ("t.json", b"{\"a\": \"ee\"}")],
+        run: "leafpress load t.db t.csv --append --memory 1K -q && \
+              leafpress load t.db t.json --append -q && leafpress load --help",
+        says: &["Less than 8M counts as 8M"],
+        holds: &[("t.db", "SELECT a FROM t", "x'c0ff';x'ee'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "integers that no double has, beside reals, as documented",
+        files: &[("n.json", b"{\"n\": 9007199254740993}\n{\"n\": 1.5}\n")],
+        run: "leafpress load n.db n.json -q && leafpress load s.db n.json --strict -q",
+        holds: &[
+            (
+                "n.db",
+                "SELECT n, type FROM n, pragma_table_info('n')",
+                "9007199254740993,'NUMERIC';1.5,'NUMERIC'",
+            ),
+            (
+                "s.db",
+                "SELECT n, type FROM n, pragma_table_info('n')",
+                "9007199254740993,'ANY';1.5,'ANY'",
+            ),
+        ],
+        ..Found::NONE
+    },
 ];
 
 #[test]

@@ -139,6 +139,20 @@ const CASES: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "the statuses of retry and purge where there is nothing to do or nobody to ask",
+        run: "leafpress queue push j.db q a && leafpress queue retry j.db q --all-dead && \
+              leafpress queue retry --help && leafpress queue purge --help && \
+              leafpress queue purge j.db q --state ready",
+        status: 2,
+        says: &[
+            "0 jobs are tried again",
+            "with --all-dead also if none was dead",
+            "2 the command line makes no sense, or jobs that are not\ndone need --yes",
+            "add --yes",
+        ],
+        ..Found::NONE
+    },
+    Found {
         finding: "B45, no room",
         run: "(ulimit -f 64; trap '' XFSZ; leafpress queue push j.db q a); s=$?; ls -A; exit $s",
         status: 3,

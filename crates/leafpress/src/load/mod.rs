@@ -114,7 +114,7 @@ impl Loader {
     }
 
     /// Page size in bytes of a new database, a power of two from 512 to 65536; by default that of the
-    /// [`layout`](Self::layout), 4096.
+    /// [`layout`](Self::layout), 4096. It is an error if the database exists and has another one.
     pub fn page_size(mut self, bytes: u32) -> Self {
         self.options.given_page_bytes = Some(bytes);
         self

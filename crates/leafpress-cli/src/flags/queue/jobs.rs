@@ -401,8 +401,9 @@ Examples:
   leafpress queue retry jobs.db 17 18
   leafpress queue retry jobs.db emails --all-dead
 
-Exit status: 0 all of them, 1 some were not dead, 2 the command line makes no
-sense, 3 failed, or none was dead: nothing changed.")]
+Exit status: 0 all of them (with --all-dead also if none was dead), 1 some were
+not dead, 2 the command line makes no sense, 3 failed, or none of the jobs that
+were named was dead: nothing changed.")]
 pub struct QueueRetryFlags {
     /// The database
     #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
@@ -472,8 +473,9 @@ Examples:
   leafpress queue purge jobs.db emails --state dead --older-than 7d
   leafpress queue purge jobs.db emails --state ready,delayed --yes
 
-Exit status: 0 done, 2 the command line makes no sense, 3 failed, or not
-confirmed: nothing changed.")]
+Exit status: 0 done, 2 the command line makes no sense, or jobs that are not
+done need --yes, as without a terminal and with --json nobody is asked, 3 failed,
+or the answer was no: nothing changed.")]
 pub struct QueuePurgeFlags {
     /// The queue.
     #[command(flatten)]
