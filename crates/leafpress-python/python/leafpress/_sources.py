@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ._errors import misuse
+from ._pandas import plain_columns, with_named_index
 
 Path: TypeAlias = "str | os.PathLike[str]"
 
@@ -131,19 +132,18 @@ def _arrow_type(name: str, kind: Any, polars: Any) -> Any:
 
 
 def _pandas(frame: Any) -> Input:
-    """A frame of pandas: as Arrow where pyarrow is there and takes it, else as rows."""
-    named = [level for level in frame.index.names if level is not None]
-    if named:
-        unnamed = [at for at, level in enumerate(frame.index.names) if level is None]
-        frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
-        frame = frame.reset_index()
+    """A frame of pandas: as Arrow where pyarrow is there and Arrow keeps its values, else as rows."""
+    frame, are_plain = plain_columns(with_named_index(frame))
     if _is(frame, "geopandas", "GeoDataFrame"):
-        return Input("frame", "<frame>", frame.to_arrow(index=False))
-    names = [str(name) for name in frame.columns]
-    table = _pandas_as_arrow(frame.set_axis(names, axis=1))
+        if are_plain:
+            return Input("frame", "<frame>", frame.to_arrow(index=False))
+        frame = frame.to_wkb()
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    table = _pandas_as_arrow(frame) if are_plain else None
     if table is not None:
         return Input("frame", "<frame>", table)
-    return Input("rows", "<frame>", frame.itertuples(index=False, name=None), names)
+    rows = frame.itertuples(index=False, name=None)
+    return Input("rows", "<frame>", rows, list(frame.columns))
 
 
 def _pandas_as_arrow(frame: Any) -> Any:

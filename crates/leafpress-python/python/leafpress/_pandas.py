@@ -1,0 +1,101 @@
+"""Frames of pandas, made ready for Arrow.
+
+A column of objects may hold anything, and pyarrow brings its values to one type: a datetime beside
+a date loses its time, text beside bytes becomes bytes. So such a column goes to Arrow only if its
+values are of one plain type. Others are made plain here, as those of rows are.
+
+Must never: let a frame be stored as other values than its rows would be.
+"""
+
+from __future__ import annotations
+
+import importlib
+from datetime import date
+from typing import Any
+
+from ._errors import DataError, misuse
+from ._values import adapt
+
+# What pandas calls a column of objects whose values Arrow keeps. None, NaN and NA are left out.
+_PLAIN = frozenset({"string", "bytes", "boolean", "integer", "floating", "empty"})
+
+
+def with_named_index(frame: Any) -> Any:
+    """The frame with the named levels of its index as its first columns."""
+    names = frame.index.names
+    if all(name is None for name in names):
+        return frame
+    taken = [name for name in names if name is not None and name in frame.columns]
+    if taken:
+        raise misuse(
+            f"an index and a column of the frame are both named {taken[0]!r}",
+            "rename one of them, or leave out the index: frame.reset_index(drop=True)",
+        )
+    unnamed = [level for level, name in enumerate(names) if name is None]
+    frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
+    return frame.reset_index()
+
+
+def plain_columns(frame: Any) -> tuple[Any, bool]:
+    """The frame with objects made plain where all of a column become one type, and whether that
+    is so of all columns.
+
+    Raises DataError for periods and intervals.
+    """
+    pandas = importlib.import_module("pandas")
+    plain: dict[int, Any] = {}
+    for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        _refuse(name, dtype, pandas)
+        values = dtype.categories if isinstance(dtype, pandas.CategoricalDtype) else None
+        if values is not None:
+            _refuse(name, values.dtype, pandas)
+        if (dtype if values is None else values.dtype) != object:
+            continue
+        column = frame.iloc[:, place].astype(object)
+        if _is_plain(column if values is None else values, pandas):
+            continue
+        made = _made_plain(column, pandas)
+        if made is None:
+            return frame, False
+        plain[place] = made
+    if not plain:
+        return frame, True
+    frame = frame.copy(deep=False)
+    for place, column in plain.items():
+        frame.isetitem(place, column)
+    return frame, True
+
+
+def _is_plain(values: Any, pandas: Any) -> bool:
+    kind = pandas.api.types.infer_dtype(values, skipna=True)
+    return kind in _PLAIN or (kind == "date" and _has_dates_only(values))
+
+
+def _has_dates_only(values: Any) -> bool:
+    """Whether no date has a time: each datetime is a date, for pandas too."""
+    return all(kind is date or not issubclass(kind, date) for kind in {*map(type, values)})
+
+
+def _made_plain(column: Any, pandas: Any) -> Any:
+    """The column with the values of SQLite; None if they are of several types, or if there is none
+    for one of them: the way by rows then names its row."""
+    try:
+        values = [adapt(value) for value in column]
+    except DataError:
+        return None
+    made = pandas.Series(values, index=column.index, dtype=object)
+    return made if _is_plain(made, pandas) else None
+
+
+def _refuse(name: Any, dtype: Any, pandas: Any) -> None:
+    """Refuses types of which Arrow would keep a number without its meaning."""
+    if isinstance(dtype, pandas.PeriodDtype):
+        kind, advice = "periods", f"frame[{name!r}].astype(str), or frame[{name!r}].dt.to_timestamp()"
+    elif isinstance(dtype, pandas.IntervalDtype):
+        kind, advice = "intervals", f"frame[{name!r}].astype(str), or a column for each of the ends"
+    else:
+        return
+    advice = f"convert it: {advice}"
+    error = DataError(f"column {name!r} holds {kind}, which SQLite has no value for\nto do: {advice}")
+    error.kind, error.to_do = "bad_row", advice
+    raise error

@@ -1,0 +1,121 @@
+"""Frames of pandas: `load` and `insert_many` store the same values, those of the rows."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import sqlite3
+import uuid
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+
+import geopandas
+import leafpress as lp
+import numpy
+import pandas
+import pytest
+import shapely
+from leafpress._values import adapt
+
+ZONE = timezone(timedelta(hours=2))
+
+
+def objects(*values: object) -> pandas.Series:
+    return pandas.Series(list(values), dtype=object)
+
+
+def loaded(db: pathlib.Path, table: str = "t") -> list[tuple]:
+    with sqlite3.connect(db) as connection:
+        return connection.execute(f'SELECT * FROM "{table}"').fetchall()
+
+
+OBJECTS = {
+    "text": objects("a", None, math.nan),
+    "bytes": objects(b"\xff", None),
+    "booleans": objects(True, None, numpy.bool_(False)),
+    "integers": objects(2**60 + 1, None, numpy.int8(-1), 1000),
+    "reals": objects(numpy.float32(0.1), 0.1, None),
+    "nothing": objects(None, None),
+    "dates": objects(date(2026, 1, 1), None),
+    "date and datetime": objects(date(2026, 1, 1), datetime(2026, 1, 1, 5)),
+    "nested dates": objects([date(2026, 1, 1), datetime(2026, 1, 1, 5)]),
+    "with and without a zone": objects(datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=ZONE)),
+    "time with a zone": objects(time(5, 30, tzinfo=ZONE), time(5, 30)),
+    "nanoseconds": objects(pandas.Timestamp(1), datetime(2026, 1, 1)),
+    "nanoseconds first": objects(pandas.Timestamp("2026-01-01 00:00:00.000000001"), None),
+    "dicts": objects({"a": 1}, {"b": 2}),
+    "lists": objects([1, "a"], [2]),
+    "decimals of one scale": objects(Decimal("1.10"), Decimal("2.50"), None),
+    "UUIDs": objects(uuid.UUID(int=1), None),
+    "durations": objects(timedelta(seconds=1), None),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_column_of_objects_is_stored_as_its_rows(name: str, tmp_path: pathlib.Path) -> None:
+    frame = pandas.DataFrame({"n": range(len(OBJECTS[name])), "x": OBJECTS[name]})
+    expected = [(n, adapt(value)) for n, value in enumerate(OBJECTS[name])]
+    expected = [(n, None if value != value else value) for n, value in expected]
+    lp.load(tmp_path / "a.db", frame, table="t")
+    assert repr(loaded(tmp_path / "a.db")) == repr(expected)
+    with lp.Writer(tmp_path / "a.db") as writer:
+        writer.execute_batch("CREATE TABLE u(n, x)")
+        writer.insert_many("u", frame)
+    assert repr(loaded(tmp_path / "a.db", "u")) == repr(expected)
+
+
+MIXED = {
+    "decimals": (objects(Decimal("1"), Decimal("2.50")), ["1", "2.50"]),
+    "text and bytes": (objects("x", b"\xff"), ["x", b"\xff"]),
+    "integers and reals": (objects(2**60 + 1, "a"), [str(2**60 + 1), "a"]),
+    "categories": (
+        pandas.Series(pandas.Categorical(objects(date(2026, 1, 1), datetime(2026, 1, 1, 5)))),
+        ["2026-01-01", "2026-01-01 05:00:00"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_objects_of_several_types_are_loaded_as_rows(name: str, tmp_path: pathlib.Path) -> None:
+    column, expected = MIXED[name]
+    lp.load(tmp_path / "a.db", pandas.DataFrame({"x": column}), table="t")
+    lp.load(tmp_path / "a.db", [{"x": value} for value in column], table="rows")
+    assert loaded(tmp_path / "a.db") == loaded(tmp_path / "a.db", "rows")
+    assert loaded(tmp_path / "a.db") == [(value,) for value in expected]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pandas.period_range("2026-01", periods=2, freq="M"),
+        pandas.interval_range(0, 2, closed="left"),
+        pandas.Categorical(pandas.interval_range(0, 2)),
+    ],
+    ids=["periods", "intervals", "bins"],
+)
+def test_periods_and_intervals_are_refused(column: object, tmp_path: pathlib.Path) -> None:
+    frame = pandas.DataFrame({"p": column})
+    with pytest.raises(lp.DataError, match=r"column 'p' holds (periods|intervals)(.|\n)*astype"):
+        lp.load(tmp_path / "a.db", frame, table="t")
+    lp.load(tmp_path / "a.db", frame.astype(str), table="t")
+    assert len(loaded(tmp_path / "a.db")) == 2
+
+
+def test_objects_beside_a_geometry(tmp_path: pathlib.Path) -> None:
+    point = shapely.Point(1, 2)
+    for table, values, expected in (
+        ("plain", (date(2026, 1, 1), datetime(2026, 1, 1, 5)), ["2026-01-01", "2026-01-01 05:00:00"]),
+        ("mixed", ("x", b"\xff"), ["x", b"\xff"]),
+    ):
+        frame = geopandas.GeoDataFrame({"x": objects(*values)}, geometry=[point, None])
+        lp.load(tmp_path / "a.db", frame, table=table)
+        assert loaded(tmp_path / "a.db", table) == [
+            (expected[0], shapely.to_wkb(point)),
+            (expected[1], None),
+        ]
+
+
+def test_an_index_with_the_name_of_a_column(tmp_path: pathlib.Path) -> None:
+    frame = pandas.DataFrame({"a": [1]}, index=pandas.Index(["k"], name="a"))
+    with pytest.raises(lp.ProgrammingError, match="both named 'a'"):
+        lp.load(tmp_path / "a.db", frame, table="t")
