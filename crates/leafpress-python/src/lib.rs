@@ -37,6 +37,8 @@ mod _leafpress {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::arrow::FrameRows;
+    #[pymodule_export]
     use crate::bridge::{Loop, Task};
     #[pymodule_export]
     use crate::command::main;

@@ -4,42 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ._errors import DataError, misuse
+from ._leafpress import FrameRows
+from ._sources import Input, frame_of
+
+Rows: TypeAlias = "Iterable[Sequence[Any]] | FrameRows"
 
 
 def listed(rows: Any) -> Any:
-    """The rows so that the first one can be looked at: an iterator becomes a list."""
-    return rows if isinstance(rows, Sequence) or _is_frame(rows) else list(rows)
-
-
-def _is_frame(rows: Any) -> bool:
-    kinds = ("__arrow_c_stream__", "itertuples", "to_batches", "read_next_batch", "to_pylist")
-    return any(hasattr(rows, kind) for kind in kinds)
+    """The rows so that the first one can be looked at: a frame as an `Input`, an iterator as a list."""
+    frame = frame_of(rows)
+    if frame is not None:
+        return frame
+    return rows if isinstance(rows, Sequence) else list(rows)
 
 
 def needs_columns(rows: Any) -> bool:
     """Whether the columns of `listed` rows have to be those of the table."""
-    if not isinstance(rows, Sequence):
+    if isinstance(rows, Input):
         return False
     return not rows or (not isinstance(rows[0], Mapping) and _fields(rows[0]) is None)
 
 
-def columns_and_rows(
-    rows: Any, columns: Sequence[str] | None
-) -> tuple[list[str], Iterable[Sequence[Any]]]:
+def columns_and_rows(rows: Any, columns: Sequence[str] | None) -> tuple[list[str], Rows]:
     """The columns, and the values of each row.
 
     `rows` are `listed`: a data frame, or mappings, dataclasses, named tuples, models of pydantic,
-    or sequences, which need `columns`.
+    or sequences, which need `columns`. The values of a frame are those that `load` would store.
     """
-    frame = _frame(rows)
-    if frame is not None:
-        names, values = frame
-        if columns is None or list(columns) == names:
-            return names, values
-        return list(columns), _picked(values, [_place(names, name) for name in columns])
+    if isinstance(rows, Input):
+        return _of_frame(rows, columns)
     if needs_columns(rows):
         return list(columns or ()), rows
     if isinstance(rows[0], Mapping):
@@ -48,39 +44,18 @@ def columns_and_rows(
     return chosen, ([getattr(row, name) for name in chosen] for row in rows)
 
 
-def _frame(rows: Any) -> tuple[list[str], Iterable[Sequence[Any]]] | None:
-    """Columns and rows of a data frame; None if it is none."""
-    if hasattr(rows, "iter_rows") and hasattr(rows, "columns"):  # polars
-        return list(rows.columns), rows.iter_rows()
-    if hasattr(rows, "itertuples") and hasattr(rows, "columns"):  # pandas
-        names = [str(name) for name in rows.columns]
-        return names, rows.itertuples(index=False, name=None)
-    if hasattr(rows, "to_batches") and hasattr(rows, "schema"):  # a table of pyarrow
-        return list(rows.schema.names), _of_batches(rows.to_batches())
-    if hasattr(rows, "read_next_batch"):  # a reader of record batches
-        return list(rows.schema.names), _of_batches(rows)
-    if hasattr(rows, "to_pylist") and hasattr(rows, "schema"):  # a record batch
-        return list(rows.schema.names), _of_batches([rows])
-    if hasattr(rows, "__arrow_c_stream__"):  # DuckDB, DataFusion, Ibis, …
-        reader = _pyarrow().RecordBatchReader.from_stream(rows)
-        return list(reader.schema.names), _of_batches(reader)
-    return None
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise misuse(
-            "a frame of this kind is read by pyarrow, which is not installed",
-            "install pyarrow, or use leafpress.load, which does not need it",
-        ) from None
-    return pyarrow
-
-
-def _of_batches(batches: Iterable[Any]) -> Iterator[Sequence[Any]]:
-    for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+def _of_frame(frame: Input, columns: Sequence[str] | None) -> tuple[list[str], Rows]:
+    if frame.columns is not None:
+        names, values = frame.columns, frame.given
+        if columns is None or list(columns) == names:
+            return names, values
+        return list(columns), _picked(values, [_place(names, name) for name in columns])
+    taken = FrameRows(frame.given)
+    names = taken.names
+    if columns is not None and list(columns) != names:
+        taken.pick([_place(names, name) for name in columns])
+        names = list(columns)
+    return names, taken
 
 
 def _picked(rows: Iterable[Sequence[Any]], places: list[int]) -> Iterator[list[Any]]:

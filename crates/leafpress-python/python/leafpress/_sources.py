@@ -34,7 +34,7 @@ def input_of(source: Any) -> Input:
         return Input("files", "", _files([source]))
     if isinstance(source, (bytes, bytearray, memoryview)):
         return Input("bytes", "<bytes>", bytes(source))
-    frame = _frame_of(source)
+    frame = frame_of(source)
     if frame is not None:
         return frame
     if callable(getattr(source, "read", None)):
@@ -80,8 +80,9 @@ def _files(paths: Iterable[Path]) -> list[str]:
     return files
 
 
-def _frame_of(source: Any) -> Input | None:
-    """A source that exports Arrow. "frame" is one that exports the same rows each time."""
+def frame_of(source: Any) -> Input | None:
+    """A source that is a data frame; None if it is none. "frame" is one that exports the same rows
+    of Arrow each time; a frame of pandas may also be "rows"."""
     if _is(source, "pandas", "DataFrame"):
         return _pandas(source)
     if _is(source, "polars", "DataFrame") or _is(source, "polars", "LazyFrame"):

@@ -122,8 +122,9 @@ class Writer:
     def insert_many(self, table: str, rows: Any, columns: Sequence[str] | None = None) -> int:
         """Inserts many rows as one transaction; returns their number.
 
-        `rows` is a data frame of polars, pandas or pyarrow, or an iterable of mappings,
-        dataclasses, named tuples, models of pydantic or sequences. Without `columns` their names
+        `rows` is a data frame of any kind that `load` takes, of which the values are those that
+        `load` would store, or an iterable of mappings, dataclasses, named tuples, models of
+        pydantic or sequences. Without `columns` their names
         are those of the frame or of the first row; for sequences those of the table. All rows are
         in memory until the commit: `leafpress.load` is for millions.
 

@@ -6,12 +6,14 @@
 //! Must never: read a stream while the interpreter is held.
 
 mod capsule;
+mod rows;
 
 use arrow_array::{RecordBatchIterator, RecordBatchReader};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
+pub use self::rows::FrameRows;
 use crate::errors::misuse;
 
 /// Record batches that another library exports.

@@ -9,13 +9,17 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 
+use crate::arrow::FrameRows;
 use crate::values::{object_of, value_of};
 
-/// The rows of an iterable of sequences.
+/// The rows of an iterable of sequences, or of a frame.
 ///
 /// # Errors
 /// Those of the iterable; for a value that SQLite cannot hold.
 pub fn rows_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<Value>>> {
+    if let Ok(frame) = given.cast::<FrameRows>() {
+        return Ok(frame.get().take());
+    }
     let mut rows = Vec::new();
     for (index, row) in given.try_iter()?.enumerate() {
         let row = row?;

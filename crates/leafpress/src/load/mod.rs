@@ -59,6 +59,9 @@ pub use self::rows::row::{Field, Row, TypedRecord};
 pub use crate::input::arrow::ArrowColumn;
 #[cfg(feature = "arrow")]
 pub use crate::input::arrow::Batched;
+#[cfg(feature = "arrow")]
+#[doc(hidden)]
+pub use crate::input::arrow::values_of as values_of_batch;
 pub use crate::input::values::{ValueBatch, ValueRows};
 #[doc(hidden)]
 pub use crate::new_file::{disk, make_new};

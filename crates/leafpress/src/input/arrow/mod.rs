@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
 
-pub use self::batch::ArrowBatch;
+pub use self::batch::{ArrowBatch, values_of};
 pub use self::column::Column as ArrowColumn;
 pub use self::pieces::Batched;
 
