@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import pathlib
 import sqlite3
+import uuid
 from decimal import Decimal
 
 import geopandas
@@ -17,6 +18,10 @@ import pytest
 import shapely
 
 SECOND = datetime.timedelta(seconds=1)
+UUID = uuid.UUID("0189a0b1-c2d3-7e4f-8a5b-6c7d8e9f0a1b")
+UUIDS = pyarrow.ExtensionArray.from_storage(
+    pyarrow.uuid(), pyarrow.array([UUID.bytes, None], pyarrow.binary(16))
+)
 
 FRAMES = {
     "index of pandas": (
@@ -57,6 +62,8 @@ FRAMES = {
         [('{"k":1}',)],
     ),
     "decimals": (pyarrow.table({"x": [Decimal("1.50")]}), [("1.50",)]),
+    "UUIDs": (pyarrow.table({"x": UUIDS}), [(str(UUID),), (None,)]),
+    "UUIDs in a batch": (pyarrow.record_batch({"x": UUIDS}), [(str(UUID),), (None,)]),
     "geometries": (
         geopandas.GeoDataFrame({"a": [1]}, geometry=[shapely.Point(1, 2)]),
         [(1, shapely.to_wkb(shapely.Point(1, 2)))],
