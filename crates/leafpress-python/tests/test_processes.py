@@ -114,6 +114,34 @@ waiting.result()
     assert numbers_in(database) == [-1, 0, 1, 2, 3, 11, 12, 13]
 
 
+def test_a_child_of_an_open_transaction_is_told(database):
+    done = run(
+        database,
+        """
+with writer.transaction() as tx:
+    tx.execute(INSERT, (1,))
+    if not (pid := os.fork()):
+        signal.alarm(20)
+        try:
+            for call in (
+                lambda: tx.execute(INSERT, (66,)),
+                lambda: tx.execute_batch("DELETE FROM t"),
+                lambda: tx.insert_many("t", [{"a": 67}]),
+            ):
+                refused(call)
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    tx.execute(INSERT, (2,))
+waiting.result()
+""",
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert numbers_in(database) == [-1, 0, 1, 2]
+
+
 def test_forks_under_load_hang_nobody(database):
     """Other threads are in the middle of calls at each fork."""
     done = run(

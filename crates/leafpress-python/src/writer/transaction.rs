@@ -10,7 +10,8 @@
 //! 3. A transaction that no Python code can end any more is rolled back: when its object is
 //!    dropped, and when the thread ends that began it.
 //!
-//! Must never: commit unless it was asked to.
+//! Must never: commit unless it was asked to, or wait in a child of `fork`: the thread that would
+//! answer is the parent's.
 
 use std::cell::RefCell;
 use std::collections::hash_map::DefaultHasher;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 use leafpress::queue::{Job, Queue};
 use leafpress::rusqlite::ffi;
 use leafpress::rusqlite::types::Value;
+use leafpress::vfs::fork::Process;
 use leafpress::vfs::sync::lock;
 use leafpress::writer::{Executed, Parameters, PendingCall, Transaction};
 use leafpress::{Error, ErrorKind, Result};
@@ -64,6 +66,7 @@ enum Request {
 pub struct Shared {
     /// The writer, by the address of its object.
     writer: usize,
+    process: Process,
     requests: Mutex<Option<mpsc::Sender<Request>>>,
     call: Mutex<Option<PendingCall<()>>>,
 }
@@ -134,7 +137,8 @@ impl Drop for NativeTransaction {
 impl NativeTransaction {
     pub fn new(writer: Py<NativeWriter>, limit: Option<Duration>) -> Self {
         let (requests, call) = (Mutex::new(None), Mutex::new(None));
-        let shared = Shared { writer: writer.get().address(), requests, call };
+        let process = Process::current();
+        let shared = Shared { writer: writer.get().address(), process, requests, call };
         let shared = Arc::new(shared);
         writer.get().watch(&shared);
         Self { writer, limit, shared }
@@ -164,6 +168,7 @@ impl NativeTransaction {
     }
 
     fn step(&self, py: Python<'_>, step: Step) -> PyResult<Stepped> {
+        self.shared.process.check("transaction").map_err(Error::from).raise(py)?;
         let (reply, outcome) = reply::pair();
         if !self.shared.send(Request::Step(step, reply)) && !self.shared.is_open() {
             return Err(misuse(py, "the transaction is not open"));
