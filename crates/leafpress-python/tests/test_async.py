@@ -196,11 +196,13 @@ def test_calls_that_would_wait_for_themselves_are_refused(run, path):
                     lambda: writer.execute_batch("SELECT 1"),
                     lambda: writer.insert_many("t", [{"b": 1}]),
                     lambda: writer.transaction().__aenter__(),
+                    lambda: writer.backup(path.with_name("copy.db")),
+                    lambda: writer.maintain("optimize"),
                     writer.close,
                     lambda: asyncio.create_task(writer.insert_many("t", [{"b": 1}])),
                 ):
                     with pytest.raises(lp.ProgrammingError, match="for ever"):
-                        await call()
+                        await asyncio.wait_for(call(), LIMIT_S)
                 await tx.execute(INSERT, ("inside",))
                 await other.execute(INSERT, ("other",))
             await writer.execute(INSERT, ("after",))

@@ -223,11 +223,13 @@ class AsyncWriter:
         native = await self._opened()
         await in_thread(native.backup, os.fspath(path))
 
+        self._not_inside()
     async def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
         """Tends to the database as a whole. As `Writer.maintain`."""
         native = await self._opened()
         await in_thread(native.maintain, work)
 
+        self._not_inside()
     async def close(self, timeout: float | None = None) -> None:
         """Waits until all accepted calls are committed, and closes the database. As
         `Writer.close`."""
