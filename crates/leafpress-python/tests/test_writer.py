@@ -471,6 +471,29 @@ def test_wrong_options_are_refused(path, options, text):
     assert not path.exists()
 
 
+def test_sql_with_a_nul_is_refused(writer, path):
+    writer.execute("INSERT INTO t VALUES (1, 'x')")
+    sql = "DELETE FROM t\0 WHERE a = 2"
+    calls = [
+        lambda: writer.execute(sql),
+        lambda: writer.submit(sql).result(),
+        lambda: writer.execute_batch(sql),
+        lambda: writer.execute_batch("SELECT 1; " + sql),
+        lambda: writer.query("SELECT a FROM t\0 WHERE a = 2"),
+    ]
+    with writer.transaction() as tx:
+        for call in (lambda: tx.execute(sql), lambda: tx.execute_batch(sql)):
+            with pytest.raises(lp.ProgrammingError, match="NUL"):
+                call()
+    with writer.reader() as reader:
+        calls.append(lambda: reader.execute("SELECT a FROM t\0 WHERE a = 2"))
+        for call in calls:
+            with pytest.raises(lp.ProgrammingError, match="NUL"):
+                call()
+    assert writer.execute("DELETE FROM t WHERE b = ?", ("\0",)).rowcount == 0
+    assert rows_in(path) == [(1, "x")]
+
+
 def test_a_closed_writer_says_so(path):
     writer = lp.Writer(path)
     writer.execute_batch(TABLE)

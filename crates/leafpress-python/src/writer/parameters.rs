@@ -18,8 +18,14 @@ use crate::values::value_of;
 /// their sign.
 ///
 /// # Errors
-/// For a name that the mapping does not have, and a value that SQLite cannot hold.
+/// For a name that the mapping does not have, a value that SQLite cannot hold, and a text with a
+/// NUL character: SQLite would take what stands before it for all of it. The library refuses it
+/// too, but not on connections that only read.
 pub fn parameters_of(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
+    if let Some(at) = sql.bytes().position(|byte| byte == 0) {
+        let text = format!("byte {at} of the SQL is NUL, where SQLite would end it");
+        return Err(misuse(given.py(), text));
+    }
     if let Ok(values) = given.cast::<PyTuple>() {
         return positional(values.iter(), values.len());
     }

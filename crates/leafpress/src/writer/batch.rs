@@ -10,7 +10,7 @@ use rusqlite::{Batch as Statements, Connection};
 use super::guard::Guard;
 use super::refused::refused;
 use super::request::{Batch, BatchPart, Statement};
-use super::statement::execute;
+use super::statement::{execute, without_nul};
 use crate::error::{Error, FailedStatement, Result};
 use crate::script::{shown, split};
 use crate::vfs::kept::KeepingConnection;
@@ -51,6 +51,7 @@ pub(super) fn script(
     sql: &str,
     before: u64,
 ) -> Result<u64> {
+    without_nul(sql).map_err(|source| refused(guard, source))?;
     let mut statements = Statements::new(connection, sql);
     let mut done = 0;
     loop {

@@ -21,6 +21,11 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
     if sqlite_says(&source).starts_with("cannot VACUUM") {
         return Error::statement(source).to_do("call Writer::maintain(Maintenance::Vacuum)");
     }
+    if let rusqlite::Error::NulError(nul) = &source {
+        let at = nul.nul_position();
+        return Error::misuse(format!("byte {at} of the SQL is NUL, where SQLite would end it"))
+            .to_do("bind the text as a parameter, or leave the character out");
+    }
     if is_no_statement(&source) {
         return Error::misuse("the text holds no statement, but only blanks or comments")
             .to_do("leave the call out, or use execute_batch, for which a text may be empty");

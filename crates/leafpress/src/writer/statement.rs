@@ -9,6 +9,7 @@
 
 use std::borrow::Borrow;
 use std::cell::{RefCell, RefMut};
+use std::ffi::CString;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -72,6 +73,9 @@ impl<'c> LastStatement<'c> {
         let run = |compiled: &mut rusqlite::Statement<'_>| {
             bound(compiled, parameters, |compiled| step_through(connection, compiled))
         };
+        if compiled.is_none() {
+            without_nul(&known.sql)?;
+        }
         if known.is_seen {
             return run(&mut connection.prepare(&known.sql)?);
         }
@@ -118,8 +122,18 @@ pub(super) fn prepared<T>(
     parameters: &Parameters,
     run: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
+    without_nul(sql)?;
     let run = |compiled: &mut rusqlite::Statement<'_>| bound(compiled, parameters, run);
     if must_be_seen(sql) { run(&mut connection.prepare(sql)?) } else { connection.with(sql, run) }
+}
+
+/// Refuses a text with a NUL character: SQLite would take what stands before it for all of it, and
+/// `DELETE FROM t` would lose its WHERE.
+pub(super) fn without_nul(sql: &str) -> rusqlite::Result<()> {
+    if memchr::memchr(0, sql.as_bytes()).is_none() {
+        return Ok(());
+    }
+    CString::new(sql).map(drop).map_err(rusqlite::Error::NulError)
 }
 
 /// Binds the parameters and runs the statement. Parameters that are given away are freed once they
@@ -211,6 +225,23 @@ mod tests {
         for sql in ["", "fai", "f a i l", "INSERT OR ROLLBACK"] {
             assert!(!contains_word(sql.as_bytes(), b"fail"), "{sql}");
         }
+    }
+
+    #[test]
+    fn a_text_is_not_cut_at_a_nul() {
+        let connection = Connection::open_in_memory().expect("a database");
+        let connection = KeepingConnection::new(connection, 8);
+        connection.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1)").expect("a row");
+        let (known, none) = (RefCell::default(), Parameters::Positional(Vec::new()));
+        for sql in ["DELETE FROM t\0 WHERE a = 2", "PRAGMA user_version\0 = 5"] {
+            let mut last = LastStatement::new(&connection, &known);
+            last.is_whole(&sql.into());
+            for refused in [last.execute(&none), execute(&connection, sql, &none)] {
+                assert!(matches!(refused, Err(rusqlite::Error::NulError(_))), "{refused:?}");
+            }
+        }
+        let whole = execute(&connection, "DELETE FROM t", &none).expect("a statement");
+        assert_eq!(whole.rows_changed, 1, "the row is there still");
     }
 
     #[test]
