@@ -75,7 +75,7 @@ fn beyond_64_bits(integer: &Bound<'_, PyInt>, error: PyErr) -> PyErr {
 }
 
 /// An exception for a value that cannot be stored.
-fn data_error(py: Python<'_>, message: &str) -> PyErr {
+pub fn data_error(py: Python<'_>, message: &str) -> PyErr {
     let made = py
         .import("leafpress._errors")
         .and_then(|errors| errors.getattr("unfit"))

@@ -248,6 +248,9 @@ def test_rows_with_columns(writer, path):
     assert rows_in(path) == [(1, 1), (2, 2), (3, 3), (9, 4)]
 
 
+Named = collections.namedtuple("Named", "a b")
+
+
 @pytest.mark.parametrize(
     ("rows", "error", "line"),
     [
@@ -258,6 +261,15 @@ def test_rows_with_columns(writer, path):
         ([(1,), (2,)], lp.ProgrammingError, None),
         ([1, 2], TypeError, None),
         (5, TypeError, None),
+        ({"a": 1, "b": 2}, lp.ProgrammingError, None),
+        ("ab", lp.ProgrammingError, None),
+        (b"ab", lp.ProgrammingError, None),
+        (["ab", "cd"], lp.DataError, 1),
+        ([(1, 2), "cd"], lp.DataError, 2),
+        ([(1, 2), b"cd"], lp.DataError, 2),
+        ([(1, 2), {"a": 1, "b": 2}], lp.DataError, 2),
+        ([{"a": 1, "b": 2}, (1, 2)], lp.DataError, 2),
+        ([Named(1, 2), (1, 2)], lp.DataError, 2),
     ],
 )
 def test_of_wrong_rows_none_is_inserted(writer, path, rows, error, line):

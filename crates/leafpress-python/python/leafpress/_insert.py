@@ -14,10 +14,16 @@ Rows: TypeAlias = "Iterable[Sequence[Any]] | FrameRows"
 
 
 def listed(rows: Any) -> Any:
-    """The rows so that the first one can be looked at: a frame as an `Input`, an iterator as a list."""
+    """The rows so that the first one can be looked at: a frame as an `Input`, an iterator as a list.
+
+    Raises `ProgrammingError` for an object that is one row, or none.
+    """
     frame = frame_of(rows)
     if frame is not None:
         return frame
+    if isinstance(rows, (Mapping, str, bytes, bytearray, memoryview)):
+        kind = type(rows).__name__
+        raise misuse(f"an object of type {kind} is no list of rows", "give a list, also of one row")
     return rows if isinstance(rows, Sequence) else list(rows)
 
 
@@ -41,7 +47,7 @@ def columns_and_rows(rows: Any, columns: Sequence[str] | None) -> tuple[list[str
     if isinstance(rows[0], Mapping):
         return _of_mappings(rows, columns, list(rows[0]))
     chosen = list(columns or _fields(rows[0]) or ())
-    return chosen, ([getattr(row, name) for name in chosen] for row in rows)
+    return chosen, _of_objects(rows, chosen)
 
 
 def _of_frame(frame: Input, columns: Sequence[str] | None) -> tuple[list[str], Rows]:
@@ -78,17 +84,39 @@ def _of_mappings(
             try:
                 found = [row[name] for name in chosen]
             except KeyError as missing:
-                raise _odd_key(number, f"has no key {missing}") from None
+                raise _odd_row(number, f"has no key {missing}", _SAME_KEYS) from None
+            except (TypeError, IndexError):
+                if isinstance(row, Mapping):
+                    raise
+                raise _odd_row(number, _other_kind(row, "the keys"), _SAME_KIND) from None
             if columns is None and len(row) != len(chosen):
                 extra = next(key for key in row if key not in chosen)
-                raise _odd_key(number, f"has the key '{extra}', which the first row has not")
+                text = f"has the key '{extra}', which the first row has not"
+                raise _odd_row(number, text, _SAME_KEYS)
             yield found
 
     return chosen, values()
 
 
-def _odd_key(number: int, text: str) -> DataError:
-    advice = "give each row the same keys, with None where there is no value, or give `columns`"
+def _of_objects(rows: Iterable[Any], names: list[str]) -> Iterator[list[Any]]:
+    for number, row in enumerate(rows, 1):
+        try:
+            yield [getattr(row, name) for name in names]
+        except AttributeError:
+            if type(row) not in (tuple, list) and not isinstance(row, Mapping):
+                raise
+            raise _odd_row(number, _other_kind(row, "the fields"), _SAME_KIND) from None
+
+
+_SAME_KEYS = "give each row the same keys, with None where there is no value, or give `columns`"
+_SAME_KIND = "give rows of one kind"
+
+
+def _other_kind(row: Any, wanted: str) -> str:
+    return f"is of type {type(row).__name__}, and has not {wanted} of the first row"
+
+
+def _odd_row(number: int, text: str, advice: str) -> DataError:
     error = DataError(f"row {number} {text}\non disk: nothing of this call\nto do: {advice}")
     error.kind, error.line = "bad_row", number
     error.on_disk, error.to_do = "nothing of this call", advice

@@ -7,10 +7,10 @@ use leafpress::rusqlite::{self, Row, Statement};
 use leafpress::writer::{Executed, Parameters};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::arrow::FrameRows;
-use crate::values::{object_of, value_of};
+use crate::values::{data_error, object_of, value_of};
 
 /// The rows of an iterable of sequences, or of a frame.
 ///
@@ -23,10 +23,23 @@ pub fn rows_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<Value>>> {
     let mut rows = Vec::new();
     for (index, row) in given.try_iter()?.enumerate() {
         let row = row?;
-        let values: PyResult<Vec<Value>> = row.try_iter()?.map(|it| value_of(&it?)).collect();
-        rows.push(values.map_err(|error| in_row(given.py(), error, index + 1))?);
+        let values = values_of_row(&row).map_err(|error| in_row(given.py(), error, index + 1));
+        rows.push(values?);
     }
     Ok(rows)
+}
+
+/// The values of a row. Text, bytes and mappings can be iterated over too: each character, byte or
+/// key would become a value.
+fn values_of_row(row: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
+    let is_one_value = row.is_instance_of::<PyString>()
+        || row.is_instance_of::<PyBytes>()
+        || row.is_instance_of::<PyByteArray>();
+    if is_one_value || row.is_instance_of::<PyDict>() {
+        let kind = row.get_type().name()?;
+        return Err(data_error(row.py(), &format!("it is of type {kind}, and no list of values")));
+    }
+    row.try_iter()?.map(|it| value_of(&it?)).collect()
 }
 
 /// The exception of a value, with the number of its row.
