@@ -65,6 +65,25 @@ def test_a_loop_acks_each_job_when_it_asks_for_the_next(path: Path) -> None:
         assert states(path) == {}
 
 
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_work_for_no_job_ends_at_once(in_threads: bool, path: Path) -> None:
+    pushed(path, 2)
+    seen: list[Any] = []
+
+    def work() -> None:
+        with lp.Queue(path, "mail") as queue:
+            if in_threads:
+                queue.work(lambda job: seen.append(job.payload), jobs_max=0)
+            else:
+                seen.extend(queue.work(jobs_max=0))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive() and seen == []
+    assert states(path) == {"ready": 2}
+
+
 def test_a_loop_waits_for_jobs_and_ends_after_enough(path: Path) -> None:
     with lp.Writer(path) as writer:
         queue = lp.Queue(writer, "mail")

@@ -47,11 +47,15 @@ impl NativeFeed {
         until_empty: bool,
     ) -> PyResult<Self> {
         let lease = lease.map(|lease| duration(py, "lease", lease)).transpose()?;
+        let mut state = State::default();
+        if jobs_max == Some(0) {
+            state.move_on(Phase::Drained);
+        }
         let shared = Arc::new(Shared {
             queue: queue.here(py)?.clone(),
             options: Options { ahead, lease, worker, jobs_max, until_empty },
             process: std::process::id(),
-            state: State::default().into(),
+            state: state.into(),
             over: Condvar::new(),
         });
         py.detach(|| driver::start(&shared))?;
