@@ -45,12 +45,23 @@ pub fn integer(integer: &Bound<'_, PyInt>) -> PyResult<i64> {
     integer.extract().map_err(|error| beyond_64_bits(integer, error))
 }
 
+/// The characters of a text.
+///
+/// # Errors
+/// `leafpress.DataError` for half of a surrogate pair, which UTF-8 has no bytes for.
+pub fn text_of<'t>(text: &'t Bound<'_, PyString>) -> PyResult<&'t str> {
+    text.to_str().map_err(|error| {
+        let py = text.py();
+        data_error(py, &format!("the text is no UTF-8: {}", error.value(py)))
+    })
+}
+
 /// The value of an object of one of the types that SQLite has; `None` for another type.
 fn plain(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     Ok(Some(if object.is_none() {
         Value::Null
     } else if let Ok(text) = object.cast_exact::<PyString>() {
-        Value::Text(text.to_str()?.to_owned())
+        Value::Text(text_of(text)?.to_owned())
     } else if let Ok(integer) = object.cast_exact::<PyInt>() {
         Value::Integer(self::integer(integer)?)
     } else if let Ok(real) = object.cast_exact::<PyFloat>() {

@@ -353,3 +353,22 @@ def test_temporary_files_have_the_rights_of_the_database(db):
     finally:
         os.umask(mask)
     assert seen and all(mode & 0o077 == 0 for mode in seen.values()), seen
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ({"id": 2, "name": None}, lp.DataError),
+        ({"id": "x", "name": "a"}, lp.DataError),
+        ({"id": 1, "name": "a"}, lp.IntegrityError),
+        ({"id": 2, "name": "long"}, lp.IntegrityError),
+    ],
+)
+def test_the_class_of_a_row_that_breaks_a_rule_of_the_table(db, row, error):
+    with lp.Writer(db) as writer:
+        check = "CHECK (length(name) < 3)"
+        writer.execute_batch(f"CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT NOT NULL {check})")
+        writer.execute("INSERT INTO t VALUES (1, 'a')")
+    with pytest.raises(error) as caught:
+        lp.load(db, [row], table="t", if_exists="append")
+    assert type(caught.value) is error and caught.value.line == 1

@@ -191,6 +191,12 @@ def test_results_are_kept_with_done_jobs(driver: Driver) -> None:
     assert queue.job(third.id) is None
 
 
+def test_half_a_surrogate_pair_is_no_payload(queue: Any) -> None:
+    with pytest.raises(lp.DataError, match="surrogates"):
+        queue.push("\ud800")
+    assert queue.stats()["jobs"]["ready"] == 0
+
+
 def test_options_of_a_push(queue: Any) -> None:
     soon = datetime.now(timezone.utc) + timedelta(hours=1)
     queue.push_many(

@@ -270,6 +270,7 @@ Named = collections.namedtuple("Named", "a b")
         ([(1, 2), {"a": 1, "b": 2}], lp.DataError, 2),
         ([{"a": 1, "b": 2}, (1, 2)], lp.DataError, 2),
         ([Named(1, 2), (1, 2)], lp.DataError, 2),
+        ([(1, 2), (2, "\ud800")], lp.DataError, 2),
     ],
 )
 def test_of_wrong_rows_none_is_inserted(writer, path, rows, error, line):
@@ -504,6 +505,21 @@ def test_sql_with_a_nul_is_refused(writer, path):
                 call()
     assert writer.execute("DELETE FROM t WHERE b = ?", ("\0",)).rowcount == 0
     assert rows_in(path) == [(1, "x")]
+
+
+def test_half_a_surrogate_pair_is_a_value_that_does_not_fit(writer):
+    with pytest.raises(lp.DataError, match="no UTF-8.*surrogates"):
+        writer.execute("INSERT INTO t(b) VALUES (?)", ("\ud800",))
+
+
+def test_a_transaction_that_is_open_for_too_long_is_timed_out(writer, path):
+    with pytest.raises(lp.TimedOut, match="0ms") as caught:
+        with writer.transaction(call_limit=0.1) as tx:
+            tx.execute("INSERT INTO t VALUES (1, 'x')")
+            time.sleep(0.5)
+            tx.execute("INSERT INTO t VALUES (2, 'x')")
+    assert caught.value.kind == "timed_out" and caught.value.on_disk == "nothing of the transaction"
+    assert rows_in(path) == []
 
 
 def test_a_closed_writer_says_so(path):

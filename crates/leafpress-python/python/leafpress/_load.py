@@ -202,8 +202,9 @@ def load(
         temporary files.
 
     Raises:
-        DataError: a bad row (with `file`, `line`, `column`), or too many of them.
-        IntegrityError: a row breaks a rule of the table.
+        DataError: a bad row (with `file`, `line`, `column`), or too many of them: a value of the
+            wrong type, or NULL in a column that refuses it.
+        IntegrityError: a row breaks another rule of the table, such as UNIQUE or CHECK.
         OperationalError: the table exists, the disk is full, the database is busy.
         ProgrammingError: options that contradict, a missing file or column.
         An exception of the iterable, the file or the callback, as it is, and KeyboardInterrupt:

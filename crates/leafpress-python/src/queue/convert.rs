@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::errors::{Raise, misuse};
 use crate::json::as_json;
+use crate::values::text_of;
 
 /// A job to be pushed: its payload, and its options if it has any.
 #[derive(FromPyObject)]
@@ -122,7 +123,7 @@ pub fn duration(py: Python<'_>, name: &str, seconds: f64) -> PyResult<Duration> 
 /// If it is neither text nor bytes.
 pub fn payload_of(object: &Bound<'_, PyAny>) -> PyResult<Payload> {
     if let Ok(json) = object.cast::<PyString>() {
-        Ok(Payload::Json(json.to_str()?.to_owned()))
+        Ok(Payload::Json(text_of(json)?.to_owned()))
     } else if let Ok(bytes) = object.cast::<PyBytes>() {
         Ok(Payload::bytes(bytes.as_bytes()))
     } else {

@@ -486,11 +486,9 @@ impl Steps {
         let left = limit.saturating_sub(began.elapsed());
         self.requests.recv_timeout(left).map_err(|failed| match failed {
             RecvTimeoutError::Disconnected => rolled_back(),
-            RecvTimeoutError::Timeout => Error::misuse(format!(
-                "the transaction was rolled back, as it was open for longer than the {limit:?} \
-                 that it may be"
-            ))
-            .on_disk("nothing of the transaction"),
+            RecvTimeoutError::Timeout => Error::timed_out(limit)
+                .on_disk("nothing of the transaction")
+                .to_do("make the transaction shorter, or give it more time with call_limit"),
         })
     }
 }

@@ -54,6 +54,12 @@ impl Error {
         ErrorKind::Misuse(message.into()).into()
     }
 
+    /// Work that took longer than it may.
+    #[doc(hidden)]
+    pub fn timed_out(limit: std::time::Duration) -> Self {
+        ErrorKind::TimedOut { limit }.into()
+    }
+
     /// A thing that is not there. `what`: its kind, such as `table`; `reason`: the message, with
     /// the name.
     pub fn not_found(
