@@ -211,6 +211,19 @@ def test_calls_that_would_wait_for_themselves_are_refused(run, path):
     assert [b for _, b in rows_in(path)] == ["inside", "after"]
 
 
+def test_a_call_has_its_limit(run, path):
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+    async def main():
+        writer = lp.AsyncWriter(path)
+        for _ in range(2):  # before it is open, and after
+            with pytest.raises(lp.TimedOut):
+                await writer.execute(endless, call_limit=0.05)
+        await writer.close()
+
+    run(main())
+
+
 def test_other_tasks_wait_for_a_transaction(run, path):
     async def main():
         async with lp.AsyncWriter(path) as writer:

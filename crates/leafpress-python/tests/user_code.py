@@ -19,6 +19,14 @@ def loads() -> None:
     assert_type(planned, lp.DryRun)
 
 
+def loads_or_not(is_trial: bool, options: lp.WriterOptions) -> None:
+    either = lp.load("app.db", "a.csv", if_exists="append", on_error="skip", dry_run=is_trial)
+    assert_type(either, "lp.Report | lp.DryRun")
+    limits: lp.CheckpointLimits = {"slice_frames": 1000}
+    options["checkpoint"] = limits
+    lp.Writer("app.db", **options).close()
+
+
 def writes() -> None:
     with lp.Writer("app.db", profile="durable", shared=True) as writer:
         assert_type(writer.execute("INSERT INTO t VALUES (?)", (1,)).lastrowid, int)
@@ -32,6 +40,7 @@ def writes() -> None:
 async def writes_later() -> None:
     async with lp.AsyncWriter("app.db") as writer:
         assert_type(await writer.execute("INSERT INTO t VALUES (?)", (1,)), lp.Executed)
+        await writer.execute("DELETE FROM t", call_limit=0.5)
         assert_type(await writer.insert_many("t", [{"x": 1}]), int)
         async with writer.transaction() as tx:
             await tx.execute("DELETE FROM t")

@@ -11,3 +11,6 @@ def wrong() -> None:
     writer.insert_many("t")  # a mistake
     lp.bench("writer", html=7)  # a mistake
     lp.verify()  # a mistake
+    lp.load("app.db", "a.csv", on_error="ignore")  # a mistake
+    lp.load("app.db", "a.csv", on_conflict="fail")  # a mistake
+    lp.load("app.db", "a.csv", layout="far")  # a mistake

@@ -25,6 +25,7 @@ from ._frames import register as _register
 from ._jobs import AsyncJob, Job, JobOptions, NewJob, Pushed
 from ._leafpress import __version__
 from ._load import LoadOptions, Progress, load
+from ._options import CheckpointLimits, WriterOptions
 from ._queue import AsyncQueue, Queue, SyncQueue
 from ._report import BadRow, ChangedForm, Column, DecidedBy, DryRun, RejectReason, Report, Stage
 from ._result import Executed, Result
@@ -42,6 +43,7 @@ __all__ = [
     "BenchReport",
     "Cancelled",
     "ChangedForm",
+    "CheckpointLimits",
     "Column",
     "DataError",
     "DatabaseError",
@@ -83,6 +85,7 @@ __all__ = [
     "WorkOptions",
     "WorkReport",
     "Writer",
+    "WriterOptions",
     "__version__",
     "advise",
     "bench",

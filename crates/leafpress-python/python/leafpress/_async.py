@@ -112,7 +112,7 @@ class AsyncWriter:
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[WriterOptions]) -> None:
-        """Opens nothing yet. `WriterOptions` lists the options."""
+        """Opens nothing yet. The options are those of `Writer`."""
         self.path = os.fspath(path)
         self._options = options
         self._opening = threading.Lock()
@@ -153,8 +153,11 @@ class AsyncWriter:
             return await in_thread(lambda: self._native)
         return self._writer
 
-    def execute(self, sql: str, parameters: Parameters = None) -> asyncio.Future[Executed]:
-        """Carries out one statement as a transaction; done when it is committed.
+    def execute(
+        self, sql: str, parameters: Parameters = None, *, call_limit: float | None = None
+    ) -> asyncio.Future[Executed]:
+        """Carries out one statement as a transaction; done when it is committed. `call_limit` is
+        in seconds.
 
         Raises as `Writer.execute`. Wrong parameters raise at once.
         """
@@ -162,11 +165,11 @@ class AsyncWriter:
         if _around.get():
             self._not_inside()
         if self._writer is None:
-            return self._later("execute_async", sql, parameters)
+            return self._later("execute_async", sql, parameters, call_limit)
         loop = get_running_loop()
         call: Call[Executed] = Call(loop=loop)
         side = _sides.get(loop) or side_of(loop)
-        call._task = self._writer.execute_async(side, call, sql, parameters)
+        call._task = self._writer.execute_async(side, call, sql, parameters, call_limit)
         return call
 
     def execute_batch(self, sql: str) -> asyncio.Future[None]:
@@ -220,16 +223,16 @@ class AsyncWriter:
 
     async def backup(self, path: str | os.PathLike[str]) -> None:
         """Copies the database as it is now into a new file. As `Writer.backup`."""
+        self._not_inside()
         native = await self._opened()
         await in_thread(native.backup, os.fspath(path))
 
-        self._not_inside()
     async def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
         """Tends to the database as a whole. As `Writer.maintain`."""
+        self._not_inside()
         native = await self._opened()
         await in_thread(native.maintain, work)
 
-        self._not_inside()
     async def close(self, timeout: float | None = None) -> None:
         """Waits until all accepted calls are committed, and closes the database. As
         `Writer.close`."""

@@ -65,7 +65,12 @@ class NativeWriter:
         self, table: str, columns: Sequence[str], given: Iterable[Iterable[Any]] | FrameRows
     ) -> int: ...
     def execute_async(
-        self, to: Loop, answered: Future[Executed], sql: str, parameters: Any
+        self,
+        to: Loop,
+        answered: Future[Executed],
+        sql: str,
+        parameters: Any,
+        call_limit: float | None = None,
     ) -> Task: ...
     def execute_batch_async(self, to: Loop, answered: Future[None], sql: str) -> Task: ...
     def insert_many_async(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Names = Union[str, Iterable[str]]
+OnConflict = Literal["abort", "ignore", "replace"]
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _TYPES = {int: "integer", float: "real", str: "text", bytes: "blob", bool: "boolean"}
@@ -58,19 +59,19 @@ class LoadOptions(TypedDict, total=False):
     strict: bool
     without_rowid: bool
     uuid7: str | Mapping[str, str] | None
-    on_conflict: str | None
+    on_conflict: OnConflict | None
     analyze: bool
     all_text: bool
     exact: bool
     page_size: int | None
-    layout: str | None
+    layout: Literal["local", "remote"] | None
     preset: str | None
     format: str | None
     delimiter: str | None
     quote: str | None
     escape: str | None
     header: bool
-    ragged: str
+    ragged: Literal["reject", "pad", "truncate"]
     trim: bool
     null: Names
     empty_null: bool
@@ -78,7 +79,7 @@ class LoadOptions(TypedDict, total=False):
     skip_lines: int
     comment: str | None
     max_row_bytes: int | str | None
-    on_error: str
+    on_error: Literal["stop", "skip"]
     rejects: Path | None
     max_rejects: int | None
     progress: bool | Tell | None
@@ -100,6 +101,12 @@ def load(
 ) -> DryRun: ...
 
 
+@overload
+def load(
+    db: Path, source: Any, *, dry_run: bool, **options: Unpack[LoadOptions]
+) -> Report | DryRun: ...
+
+
 def load(
     db: Path,
     source: Any,
@@ -119,19 +126,19 @@ def load(
     strict: bool = False,
     without_rowid: bool = False,
     uuid7: str | Mapping[str, str] | None = None,
-    on_conflict: str | None = None,
+    on_conflict: OnConflict | None = None,
     analyze: bool = False,
     all_text: bool = False,
     exact: bool = False,
     page_size: int | None = None,
-    layout: str | None = None,
+    layout: Literal["local", "remote"] | None = None,
     preset: str | None = None,
     format: str | None = None,
     delimiter: str | None = None,
     quote: str | None = '"',
     escape: str | None = None,
     header: bool = True,
-    ragged: str = "reject",
+    ragged: Literal["reject", "pad", "truncate"] = "reject",
     trim: bool = False,
     null: Names = (),
     empty_null: bool = False,
@@ -139,7 +146,7 @@ def load(
     skip_lines: int = 0,
     comment: str | None = None,
     max_row_bytes: int | str | None = None,
-    on_error: str = "stop",
+    on_error: Literal["stop", "skip"] = "stop",
     rejects: Path | None = None,
     max_rejects: int | None = None,
     dry_run: bool = False,

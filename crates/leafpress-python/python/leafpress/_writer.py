@@ -66,7 +66,11 @@ class Writer:
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[WriterOptions]) -> None:
-        """Opens the database, and makes it if it is missing. `WriterOptions` lists the options.
+        """Opens the database, and makes it if it is missing.
+
+        The options are those of `WriterOptions`, which says what each does: profile,
+        rebuildable_ok, shared, foreign_keys, page_size, atomic, locking, small, busy_timeout,
+        queue_capacity, max_group, max_delay, call_limit, readers, reader_wait, checkpoint.
 
         Raises `OperationalError` or `DatabaseError` if it cannot be opened as the profile needs
         it, and `ProgrammingError` for an option that there is not.

@@ -99,7 +99,17 @@ impl NativeWriter {
 
     /// The writer for a call that may run so long.
     fn limited(&self, py: Python<'_>, limit: Option<Bound<'_, PyAny>>) -> PyResult<Writer> {
-        let writer = self.get(py)?;
+        self.get(py)?;
+        self.limited_to_submit(py, limit)
+    }
+
+    /// As `limited`, for a call that this thread does not wait for.
+    fn limited_to_submit(
+        &self,
+        py: Python<'_>,
+        limit: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Writer> {
+        let writer = self.get_to_submit(py)?;
         let Some(seconds) = limit else { return Ok(writer.clone()) };
         Ok(writer.with_call_limit(Some(options::duration("call_limit", &seconds)?)))
     }
@@ -161,10 +171,7 @@ impl NativeWriter {
         call_limit: Option<Bound<'_, PyAny>>,
     ) -> PyResult<NativeTicket> {
         let parameters = parameters_of(&sql, parameters)?;
-        let mut writer = self.get_to_submit(py)?.clone();
-        if let Some(seconds) = call_limit {
-            writer = writer.with_call_limit(Some(options::duration("call_limit", &seconds)?));
-        }
+        let writer = self.limited_to_submit(py, call_limit)?;
         let ticket = if transaction::is_open_here(self.address()) {
             // There is no room before the transaction ends, for which this thread must go on.
             writer.try_submit(sql, parameters)
@@ -199,6 +206,7 @@ impl NativeWriter {
     }
 
     /// As `execute`, for a future of asyncio.
+    #[pyo3(signature = (to, answered, sql, parameters, call_limit=None))]
     fn execute_async(
         &self,
         py: Python<'_>,
@@ -206,9 +214,14 @@ impl NativeWriter {
         answered: Py<PyAny>,
         sql: String,
         parameters: &Bound<'_, PyAny>,
+        call_limit: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Task> {
         let parameters = parameters_of(&sql, parameters)?;
-        let call = self.get_to_submit(py)?.execute_async(sql, parameters);
+        let call = if call_limit.is_none() {
+            self.get_to_submit(py)?.execute_async(sql, parameters)
+        } else {
+            self.limited_to_submit(py, call_limit)?.execute_async(sql, parameters)
+        };
         bridge::start(py, to, answered, call, rows::executed)
     }
 
