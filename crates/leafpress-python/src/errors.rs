@@ -7,6 +7,7 @@
 //! Must never: lose what an error says about the disk, or what to do.
 
 use leafpress::{Error, ErrorKind};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -43,6 +44,30 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
 pub fn misuse(py: Python<'_>, message: impl Into<String>) -> PyErr {
     exception(py, &ErrorKind::Misuse(message.into()).into())
 }
+
+/// The exception for an option of a wrong type: pyo3 names the field of a struct of ours, and has
+/// what is wrong as the cause.
+pub fn of_option(py: Python<'_>, error: PyErr) -> PyErr {
+    let (mut name, mut innermost) = (None, error);
+    while let Some(field) = innermost.value(py).to_string().strip_prefix(FIELD)
+        && let Some(cause) = innermost.cause(py)
+    {
+        name = field.rsplit_once('.').map(|(_, name)| name.to_owned());
+        innermost = cause;
+    }
+    name.map_or(innermost.clone_ref(py), |name| named(py, &name, &innermost))
+}
+
+/// The exception for an option that cannot have this value.
+pub fn named(py: Python<'_>, option: &str, error: &PyErr) -> PyErr {
+    let kind = error.get_type(py);
+    if kind.is(py.get_type::<PyTypeError>()) || kind.is(py.get_type::<PyOverflowError>()) {
+        return PyTypeError::new_err(format!("{option}: {}", error.value(py)));
+    }
+    error.clone_ref(py)
+}
+
+const FIELD: &str = "failed to extract field ";
 
 fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

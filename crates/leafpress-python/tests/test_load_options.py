@@ -278,3 +278,11 @@ def test_the_keywords_have_types_for_functions_that_pass_them_on():
     del keywords["dry_run"]
     typed = lp.LoadOptions.__annotations__.items()
     assert {name: it.__forward_arg__ for name, it in typed} == keywords
+
+
+@pytest.mark.parametrize("options", [{"page_size": "x"}, {"threads": -1}, {"strict": 7}, {"table": 5}])
+def test_a_wrong_type_names_the_option(db, options):
+    [name] = options
+    with pytest.raises(TypeError, match=f"^{name}: "):
+        lp.load(db, ROWS, **{"table": "t", **options})
+    assert not db.exists()

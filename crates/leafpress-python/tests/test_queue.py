@@ -191,6 +191,13 @@ def test_results_are_kept_with_done_jobs(driver: Driver) -> None:
     assert queue.job(third.id) is None
 
 
+def test_a_wrong_push_says_what_is_wrong(queue: Any) -> None:
+    for options in ({"priority": "x"}, {"group": 5}, {"attempts_max": -1}):
+        with pytest.raises(TypeError, match=f"^{next(iter(options))}: "):
+            queue.push("job", **options)
+    assert queue.stats()["jobs"]["ready"] == 0
+
+
 def test_half_a_surrogate_pair_is_no_payload(queue: Any) -> None:
     with pytest.raises(lp.DataError, match="surrogates"):
         queue.push("\ud800")

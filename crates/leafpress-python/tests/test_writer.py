@@ -484,6 +484,15 @@ def test_wrong_options_are_refused(path, options, text):
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"page_size": "x"}, {"queue_capacity": -1}, {"profile": 7}, {"readers": None, "small": "x"}],
+)
+def test_a_wrong_type_names_the_option(path, options):
+    with pytest.raises(TypeError, match=f"{list(options)[-1]}: "):
+        lp.Writer(path, **options)
+
+
 def test_sql_with_a_nul_is_refused(writer, path):
     writer.execute("INSERT INTO t VALUES (1, 'x')")
     sql = "DELETE FROM t\0 WHERE a = 2"
@@ -520,6 +529,12 @@ def test_a_transaction_that_is_open_for_too_long_is_timed_out(writer, path):
             tx.execute("INSERT INTO t VALUES (2, 'x')")
     assert caught.value.kind == "timed_out" and caught.value.on_disk == "nothing of the transaction"
     assert rows_in(path) == []
+
+
+def test_a_vacuum_is_maintenance(writer):
+    with pytest.raises(lp.OperationalError) as caught:
+        writer.execute("VACUUM")
+    assert caught.value.to_do == "call the writer's method `maintain`, with the work `vacuum`"
 
 
 def test_a_closed_writer_says_so(path):

@@ -27,7 +27,7 @@ use self::options::Options;
 pub use self::options::layout_of;
 use self::rows::{PythonRows, Rows};
 use crate::arrow::{Exported, batches_of};
-use crate::errors::{Raise, misuse};
+use crate::errors::{Raise, misuse, of_option};
 use crate::json::as_json;
 
 /// The input of a load.
@@ -55,10 +55,11 @@ pub fn load(
     kind: &str,
     name: &str,
     source: Bound<'_, PyAny>,
-    options: Options,
+    options: Bound<'_, PyAny>,
     dry_run: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
+    let options: Options = options.extract().map_err(|error| of_option(py, error))?;
     let input = input_of(kind, &source, &options)?;
     let token = CancelToken::new();
     let loader = options.loader(database, &token).raise(py)?;

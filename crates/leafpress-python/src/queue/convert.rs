@@ -14,13 +14,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use serde::Serialize;
 
-use crate::errors::{Raise, misuse};
+use crate::errors::{Raise, misuse, of_option};
 use crate::json::as_json;
 use crate::values::text_of;
 
 /// A job to be pushed: its payload, and its options if it has any.
 #[derive(FromPyObject)]
-pub struct NewJob<'py>(Bound<'py, PyAny>, Option<JobOptions<'py>>);
+pub struct NewJob<'py>(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
 
 /// The options of a job, by the names of `leafpress._queue.JobOptions`.
 #[derive(FromPyObject)]
@@ -42,12 +42,17 @@ impl NewJob<'_> {
     /// The job of the library.
     ///
     /// # Errors
-    /// If a duration or the scope of the key is none, or the metadata are no JSON.
+    /// If an option is of a wrong type, a duration or the scope of the key is none, or the metadata
+    /// are no JSON.
     pub fn job(self, py: Python<'_>) -> PyResult<Job> {
         let job = Job::new(payload_of(&self.0)?);
         match self.1 {
             None => Ok(job),
-            Some(options) => options.apply(py, job),
+            Some(options) => {
+                let options: JobOptions<'_> =
+                    options.extract().map_err(|error| of_option(py, error))?;
+                options.apply(py, job)
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use leafpress::writer::WriterBuilder;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::{Raise, misuse};
+use crate::errors::{Raise, misuse, named};
 
 /// A builder with the options; None stands for the default of each.
 ///
@@ -28,38 +28,48 @@ pub fn builder(
     let mut readers = (16, Duration::from_secs(5));
     for (name, value) in options.into_iter().flatten() {
         let name: String = name.extract()?;
-        if value.is_none() {
-            continue;
+        if !value.is_none() {
+            builder = with_option(builder, &mut readers, &name, &value)
+                .map_err(|error| named(py, &name, &error))?;
         }
-        let is_on = || value.extract::<bool>();
-        builder = match name.as_str() {
-            "profile" => builder.profile(Profile::from_str(&value.extract::<String>()?).raise(py)?),
-            "rebuildable_ok" if is_on()? => builder.rebuildable_ok(),
-            "shared" if is_on()? => builder.shared(),
-            "small" if is_on()? => builder.small(),
-            "rebuildable_ok" | "shared" | "small" => builder,
-            "foreign_keys" => builder.foreign_keys(is_on()?),
-            "page_size" => builder.page_size(value.extract()?),
-            "atomic" => builder.atomic(atomic(&value)?),
-            "locking" => builder.locking(locking(&value)?),
-            "busy_timeout" => builder.busy_limit(duration(&name, &value)?),
-            "queue_capacity" => builder.queue_capacity(value.extract()?),
-            "max_group" => builder.max_group(value.extract()?),
-            "max_delay" => builder.max_delay(duration(&name, &value)?),
-            "call_limit" => builder.call_limit(duration(&name, &value)?),
-            "checkpoint" => builder.checkpoint_limits(checkpoint(value.cast()?)?),
-            "readers" => {
-                readers.0 = value.extract()?;
-                builder
-            }
-            "reader_wait" => {
-                readers.1 = duration(&name, &value)?;
-                builder
-            }
-            _ => return Err(misuse(py, format!("a Writer has no option '{name}'"))),
-        };
     }
     Ok(builder.readers(readers.0, readers.1))
+}
+
+fn with_option(
+    builder: WriterBuilder,
+    readers: &mut (usize, Duration),
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<WriterBuilder> {
+    let py = value.py();
+    let is_on = || value.extract::<bool>();
+    Ok(match name {
+        "profile" => builder.profile(Profile::from_str(&value.extract::<String>()?).raise(py)?),
+        "rebuildable_ok" if is_on()? => builder.rebuildable_ok(),
+        "shared" if is_on()? => builder.shared(),
+        "small" if is_on()? => builder.small(),
+        "rebuildable_ok" | "shared" | "small" => builder,
+        "foreign_keys" => builder.foreign_keys(is_on()?),
+        "page_size" => builder.page_size(value.extract()?),
+        "atomic" => builder.atomic(atomic(value)?),
+        "locking" => builder.locking(locking(value)?),
+        "busy_timeout" => builder.busy_limit(duration(name, value)?),
+        "queue_capacity" => builder.queue_capacity(value.extract()?),
+        "max_group" => builder.max_group(value.extract()?),
+        "max_delay" => builder.max_delay(duration(name, value)?),
+        "call_limit" => builder.call_limit(duration(name, value)?),
+        "checkpoint" => builder.checkpoint_limits(checkpoint(value.cast()?)?),
+        "readers" => {
+            readers.0 = value.extract()?;
+            builder
+        }
+        "reader_wait" => {
+            readers.1 = duration(name, value)?;
+            builder
+        }
+        _ => return Err(misuse(py, format!("a Writer has no option '{name}'"))),
+    })
 }
 
 /// A duration of so many seconds.
