@@ -204,7 +204,8 @@ def load(
     dry_run: write nothing; return the table, the types and what would be rejected.
     progress: called with a `Progress` on this thread; True shows a bar of tqdm, or a line. What
         it raises ends the load.
-    busy_timeout: seconds to wait for other programs that write the database.
+    busy_timeout: seconds to wait for other programs that write the database. Ctrl-C does not end
+        that wait.
     threads, memory, tmpdir: threads; memory for sorting in bytes, or as "512M"; folder for
         temporary files.
 

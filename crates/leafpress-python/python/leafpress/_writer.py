@@ -60,9 +60,10 @@ class Writer:
     A writer belongs to the process that opened it. In a child of `fork` each call raises
     `ProgrammingError` of the kind "forked", and nothing happens: open a writer there.
 
-    Ctrl-C stops a call that waits, and raises `KeyboardInterrupt`. Nothing of the call is in the
-    database then, unless its commit had begun: that comes to its end. Where the difference
-    matters, look.
+    Ctrl-C stops a call that runs or waits for its turn, and raises `KeyboardInterrupt`. Nothing of
+    the call is in the database then, unless its commit had begun: that comes to its end. Where the
+    difference matters, look. While the writer waits for the lock of another program, Ctrl-C may
+    raise only when that wait ends: with the lock, or after `busy_timeout`.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[WriterOptions]) -> None:
