@@ -253,3 +253,41 @@ fn write_all(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    const THREADS: usize = 8;
+    const CHANGES: usize = 30;
+
+    #[test]
+    fn threads_take_the_lock_in_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_owned();
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..THREADS {
+            let (root, sender) = (root.clone(), sender.clone());
+            thread::spawn(move || {
+                let home = Folder::new(root);
+                for _ in 0..CHANGES {
+                    home.change("count", &mut |found| {
+                        let mut bytes = found.unwrap_or_default().to_vec();
+                        bytes.push(b'.');
+                        Ok(bytes)
+                    })
+                    .unwrap();
+                }
+                sender.send(()).unwrap();
+            });
+        }
+        for _ in 0..THREADS {
+            receiver.recv_timeout(Duration::from_secs(60)).expect("no thread waits for ever");
+        }
+        let count = fs::read(root.join("count")).unwrap();
+        assert_eq!(count.len(), THREADS * CHANGES);
+    }
+}

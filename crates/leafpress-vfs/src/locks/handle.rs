@@ -8,11 +8,12 @@
 //! Must never: give out the file itself, which its receiver might close or duplicate.
 #![allow(clippy::disallowed_methods, reason = "the one place that opens files")]
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::rights::Rights;
 
@@ -45,12 +46,41 @@ pub enum Open {
 /// ```
 #[derive(Debug)]
 pub struct FileHandle {
-    /// Dropped before `_release`, by which the descriptor may be closed.
+    /// Dropped before `release`, by which the descriptor may be closed.
     file: Arc<File>,
-    _release: Release,
+    /// True once [`lock`](Self::lock) or [`try_lock`](Self::try_lock) has locked the file.
+    is_locked: AtomicBool,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "closing a file gives its lock back there"))]
+    release: Release,
 }
 
 impl FileHandle {
+    fn new(file: Arc<File>, release: Release) -> Self {
+        Self { file, is_locked: AtomicBool::new(false), release }
+    }
+
+    /// Waits for the lock of the whole file, as [`File::lock`], and holds it until this is dropped.
+    ///
+    /// # Errors
+    /// The system's; a file system may have no such locks.
+    #[doc(hidden)]
+    pub fn lock(&self) -> io::Result<()> {
+        self.file.lock()?;
+        self.is_locked.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes the lock of the whole file, as [`File::try_lock`], and holds it until this is dropped.
+    ///
+    /// # Errors
+    /// If another opening has it; the system's.
+    #[doc(hidden)]
+    pub fn try_lock(&self) -> Result<(), TryLockError> {
+        self.file.try_lock()?;
+        self.is_locked.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Opens a file to be read.
     ///
     /// # Errors
@@ -104,7 +134,7 @@ impl FileHandle {
     #[doc(hidden)]
     pub fn create(path: impl AsRef<Path>, _rights: Rights) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
-        Ok(Self { file: Arc::new(file), _release: Release {} })
+        Ok(Self::new(Arc::new(file), Release {}))
     }
 
     /// Opens a file.
@@ -120,7 +150,7 @@ impl FileHandle {
             Open::ReadWrite | Open::ReadWriteNoLink => options.read(true).write(true),
             Open::Emptied => options.read(true).write(true).truncate(true),
         };
-        Ok(Self { file: Arc::new(options.open(path)?), _release: Release {} })
+        Ok(Self::new(Arc::new(options.open(path)?), Release {}))
     }
 
     /// Takes a temporary file without a name, which nothing else can open.
@@ -130,7 +160,7 @@ impl FileHandle {
             #[cfg(unix)]
             number: None,
         };
-        Self { file: Arc::new(file), _release: release }
+        Self::new(Arc::new(file), release)
     }
 
     /// Opens a database for writes of whole pages, past the page cache if they are `direct`.
@@ -171,12 +201,21 @@ impl FileHandle {
         Ok(match table::open(&path, flags | OFlags::CLOEXEC, mode, User::Leafpress)? {
             Opened::Known(file) => {
                 let number = Some(file.as_raw_fd());
-                Self { file, _release: Release { number } }
+                Self::new(file, Release { number })
             }
-            Opened::Plain(file) => {
-                Self { file: Arc::new(file), _release: Release { number: None } }
-            }
+            Opened::Plain(file) => Self::new(Arc::new(file), Release { number: None }),
         })
+    }
+}
+
+#[cfg(unix)]
+impl Drop for FileHandle {
+    fn drop(&mut self) {
+        // A descriptor that the table has is not closed as long as any other one of its file is used,
+        // and its lock would stay. Others are closed, and a child of `fork` must not unlock those.
+        if self.release.number.is_some() && *self.is_locked.get_mut() {
+            let _ = self.file.unlock();
+        }
     }
 }
 

@@ -282,6 +282,22 @@ fn what_is_no_regular_file_is_of_no_concern() {
 }
 
 #[test]
+fn the_lock_of_a_whole_file_goes_with_its_handle() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lock");
+    let first = FileHandle::create(&path, Rights::new_database()).unwrap();
+    // Its descriptor keeps that of the first one from being closed.
+    let second = FileHandle::open_as(&path, Open::ReadWrite).unwrap();
+    first.lock().unwrap();
+    assert!(second.try_lock().is_err(), "the first one has it");
+    drop(first);
+    assert_eq!(count_of(&path), 2, "parked");
+    second.try_lock().unwrap();
+    drop(second);
+    FileHandle::open_as(&path, Open::ReadWrite).unwrap().try_lock().unwrap();
+}
+
+#[test]
 fn a_right_that_was_taken_away_is_not_given_by_a_parked_descriptor() {
     use std::os::unix::fs::PermissionsExt as _;
 

@@ -8,7 +8,7 @@
 //! Must never: do anything else than the plain call when there is no watcher and no simulated disk,
 //! or report a step to the watcher that failed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +40,12 @@ impl DiskFile {
         Self { file: Arc::clone(&self.file), path: self.path.clone() }
     }
 
-    /// The plain file, for what a power cut cannot undo: locks, and reserving space.
+    /// Locks the file until the last of its handles is dropped.
+    pub(crate) fn try_lock(&self) -> Result<(), TryLockError> {
+        self.file.try_lock()
+    }
+
+    /// The plain file, for what a power cut cannot undo, as reserving space.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }

@@ -287,7 +287,7 @@ fn claim(temporary: &Path, rights: Rights) -> io::Result<Option<DiskFile>> {
     };
     // Between the two calls another load may have removed it as a leftover. Where the file system
     // has no locks, leftovers are never removed.
-    match file.file().try_lock() {
+    match file.try_lock() {
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         _ if temporary.exists() => Ok(Some(file)),
         _ => Ok(None),
