@@ -1,7 +1,8 @@
 """Parts of one table, written by many tasks and processes of one machine, each part once.
 
 A table of its own, `_leafpress_part`, says which parts are in: a part's row there and its rows in
-the table are one transaction. So a task that is tried again writes nothing twice.
+the table are one transaction. So a task that is tried again writes nothing twice. A row of the
+whole write is there until its end, so a task that comes later writes nothing at all.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from ._errors import misuse
+from ._errors import OperationalError, misuse
 from ._load import load
 from ._sources import Path
 from ._writer import Writer
 
 _LEDGER = "_leafpress_part"
-# The part that stands for the whole write, so that the ledger is not empty while one runs.
+# The part that stands for the whole write, and is there from its beginning to its end.
 _WHOLE = -1
 
 
@@ -37,7 +38,8 @@ class Parts:
     def begin(self, empty_frame: Any) -> None:
         """Makes the table with the columns of a frame without rows.
 
-        Raises `OperationalError` if the table is there and must not be.
+        Raises `OperationalError` if the table is there and must not be. After any exception
+        `abandon` removes what was made.
         """
         was_there = self._is_there()
         load(self.path, empty_frame, table=self.table, if_exists=self.if_exists)
@@ -53,14 +55,16 @@ class Parts:
         """Writes the rows of one part as one transaction; returns their number.
 
         That is 0 for a part that is in already. After an exception nothing of the part is in.
+
+        Raises `OperationalError` if the write has ended: then nobody knows any more which parts are
+        in, and the task is a late copy of one that has counted.
         """
         given = list(frames)
         count = 0
         with Writer(self.path, shared=True) as writer, writer.transaction() as tx:
-            is_in = tx.execute(
-                f"SELECT 1 FROM {_LEDGER} WHERE id = ? AND part = ?", (self.id, part)
-            ).fetchone()
-            if is_in is None:
+            if not (_has_ledger(tx) and self._is_in(tx, _WHOLE)):
+                raise self._over()
+            if not self._is_in(tx, part):
                 tx.execute(f"INSERT INTO {_LEDGER} VALUES (?, ?)", (self.id, part))
                 count = sum(tx.insert_many(self.table, frame) for frame in given)
         return count
@@ -72,14 +76,30 @@ class Parts:
 
     def abandon(self) -> None:
         """Drops the table if this write has made it. Rows in a table that was there stay."""
-        if not self._is_there(_LEDGER):
+        if not self.made_table and not self._is_there(_LEDGER):
             return
         with Writer(self.path, shared=True) as writer, writer.transaction() as tx:
             if self.made_table:
                 tx.execute(f"DROP TABLE IF EXISTS {_quoted(self.table)}")
             self._forget(tx)
+        self.made_table = False
+
+    def _is_in(self, tx: Any, part: int) -> bool:
+        found = tx.execute(f"SELECT 1 FROM {_LEDGER} WHERE id = ? AND part = ?", (self.id, part))
+        return found.fetchone() is not None
+
+    def _over(self) -> OperationalError:
+        on_disk, to_do = "nothing of this part", "let this task go: a copy of it has counted"
+        error = OperationalError(
+            f"the write into {self.table!r} has ended before this task"
+            f"\non disk: {on_disk}\nto do: {to_do}"
+        )
+        error.kind, error.on_disk, error.to_do = "changed", on_disk, to_do
+        return error
 
     def _forget(self, tx: Any) -> None:
+        if not _has_ledger(tx):
+            return
         tx.execute(f"DELETE FROM {_LEDGER} WHERE id = ?", (self.id,))
         if tx.execute(f"SELECT 1 FROM {_LEDGER} LIMIT 1").fetchone() is None:
             tx.execute(f"DROP TABLE {_LEDGER}")
@@ -93,6 +113,11 @@ class Parts:
                 (table or self.table,),
             )
             return found.fetchone() is not None
+
+
+def _has_ledger(tx: Any) -> bool:
+    sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
+    return tx.execute(sql, (_LEDGER,)).fetchone() is not None
 
 
 def _quoted(name: str) -> str:

@@ -35,9 +35,9 @@ def to_sqlite(frame: Any, db: Path, table: str, *, if_exists: str = "fail") -> i
     """
     frame = _with_index(frame)
     parts = Parts(db, table, if_exists)
-    parts.begin(frame._meta)
-    write = delayed(parts.write, pure=False)
     try:
+        parts.begin(frame._meta)
+        write = delayed(parts.write, pure=False)
         counts = compute(
             *(write(number, [part]) for number, part in enumerate(frame.to_delayed()))
         )

@@ -46,7 +46,11 @@ class LeafpressDatasink(Datasink[int]):
 
     def on_write_start(self, schema: Any = None) -> None:
         """Makes the table."""
-        self._parts.begin(_empty_frame(schema))
+        try:
+            self._parts.begin(_empty_frame(schema))
+        except BaseException:
+            self._parts.abandon()
+            raise
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> int:
         """Writes the blocks of one task; the number of their rows."""

@@ -1,0 +1,61 @@
+"""One write of many parts, as Dask and Ray have it: tasks that come too late, and a beginning that fails."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leafpress as lp
+from leafpress._parts import Parts
+
+pandas = pytest.importorskip("pandas", reason="pandas is not installed: parts are not tested")
+
+
+def query(database: Path, sql: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(database)
+    try:
+        return connection.execute(sql).fetchall()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("another_runs", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_task_that_outlives_its_write_writes_nothing(another_runs: bool, fails: bool, tmp_path: Path) -> None:
+    database, rows = tmp_path / "app.db", pandas.DataFrame({"a": [1, 2, 3]})
+    lp.load(database, rows.iloc[:0], table="t")
+    parts = Parts(database, "t", "append")
+    parts.begin(rows.iloc[:0])
+    assert (parts.write(0, [rows]), parts.write(0, [rows])) == (3, 0)
+    other = Parts(database, "u", "fail")
+    if another_runs:
+        other.begin(rows.iloc[:0])
+    if fails:
+        parts.abandon()
+    else:
+        parts.end()
+    for part in (0, 1):
+        with pytest.raises(lp.OperationalError, match="the write into 't' has ended") as caught:
+            parts.write(part, [rows])
+        assert caught.value.on_disk == "nothing of this part"
+    assert query(database, "SELECT count(*) FROM t") == [(3,)]
+    if another_runs:
+        assert other.write(0, [rows]) == 3
+        other.end()
+    assert query(database, "SELECT name FROM sqlite_schema WHERE name LIKE '%part%'") == []
+
+
+def test_a_beginning_that_fails_leaves_no_table(tmp_path: Path) -> None:
+    database, rows = tmp_path / "app.db", pandas.DataFrame({"a": [1, 2, 3]})
+    connection = sqlite3.connect(database)
+    # So the table is made, and the ledger is not.
+    connection.execute("CREATE VIEW _leafpress_part AS SELECT 1 AS id, 2 AS part")
+    connection.close()
+    parts = Parts(database, "t", "fail")
+    with pytest.raises(lp.OperationalError, match="view"):
+        parts.begin(rows.iloc[:0])
+    parts.abandon()
+    assert query(database, "SELECT name FROM sqlite_schema") == [("_leafpress_part",)]
