@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import leafpress as lp
+from leafpress import _engines
 from leafpress._command import run_json
 
 pandas = pytest.importorskip("pandas")
@@ -196,3 +198,37 @@ def test_what_is_wrong_is_told(engine: Any, options: dict[str, Any], said: str, 
 def test_an_address_of_no_store_is_refused(engine: Any) -> None:
     with pytest.raises(lp.ProgrammingError, match="no place of shards"):
         engine.write(engine.frame(people(10)), "ftp://host/people", by="rows", parts=1)
+
+
+class OneTask:
+    """An engine that does all in this process, and takes the folder of the scattered rows away."""
+
+    tasks = 1
+
+    def schema(self) -> Any:
+        return None
+
+    def sample(self, by: str, column: str) -> list[str]:
+        return []
+
+    def scatter(self, plan: _engines.Plan) -> list[_engines.Scattered]:
+        import pyarrow
+
+        return [plan.scatter(pyarrow.table({"id": [1, 2, 3]}))]
+
+    def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
+        built = [plan.build(part, scattered) for part in range(plan.parts)]
+        folder = Path(plan.scratch, "runs", plan.run)
+        shutil.rmtree(folder)
+        folder.write_text("no folder")
+        return built
+
+
+def test_a_run_is_published_even_if_scattered_rows_stay(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    out, scratch = tmp_path / "out", tmp_path / "scratch"
+    report = _engines.write(OneTask(), out, "hash(id)", 2, {"scratch": scratch, "table": "t"})
+    assert sum(len(rows) for rows in parts_of(report, "SELECT * FROM t")) == 3
+    assert is_sound(out)
+    assert f"run {report.run} is published" in caplog.text

@@ -10,6 +10,7 @@ file of one attempt.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import threading
@@ -20,13 +21,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Union
 
 from . import _leafpress
-from ._errors import DatabaseError, misuse
+from ._errors import DatabaseError, Error, misuse
 from ._load import Names, _names, _size
 from ._sources import Path
 
 if TYPE_CHECKING:
     import pyarrow
 
+_LOG = logging.getLogger("leafpress")
 _MEMORY_OF_TASK = 256 << 20
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -255,7 +257,12 @@ def write(
     except BaseException:
         run.abandon()
         raise
-    run.remove_scattered()
+    try:
+        run.remove_scattered()
+    except Error as error:
+        # The run is current, whatever happens to files that nobody needs any more.
+        _LOG.warning("run %s is published, and its scattered rows in %s were not all removed: %s",
+                     run.name, plan.scratch, error)  # fmt: skip
     return _report(plan, by, built, began)
 
 
