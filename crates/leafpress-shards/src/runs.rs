@@ -217,7 +217,8 @@ impl Shards {
     /// [`Changed`](ErrorKind::Changed) if another run was published since the beginning: then this one
     /// is complete, not current, and [`rollback`](Self::rollback) to it makes it so.
     /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if an object store does not say: then this run is
-    /// complete, and current or not.
+    /// complete, and current or not; if the change of a folder cannot be synced: then it is current, and
+    /// a power cut may make the former one current again.
     pub fn publish(&self, publication: &Publication, mut manifest: Manifest) -> Result<Manifest> {
         manifest.created = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         manifest.previous.clone_from(&publication.previous);

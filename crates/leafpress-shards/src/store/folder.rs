@@ -1,7 +1,8 @@
 //! Shards in a folder.
 //!
 //! `_CURRENT` changes under a lock, which the system drops when its holder dies. The new content is
-//! written beside it, synced, and renamed over it: a reader sees one of them, whole.
+//! written beside it, synced, and renamed over it: a reader sees one of them, whole. The folders of a
+//! run are synced when they are made, so after a power cut `_CURRENT` names no run whose folder is gone.
 
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -25,12 +26,14 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
+    /// Syncs the names in a folder; tests let it fail.
+    sync: fn(&Path) -> io::Result<()>,
 }
 
 impl Folder {
     /// A folder, which need not be there yet.
     pub fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, sync: sync_folder }
     }
 
     fn run(&self, run: &str) -> PathBuf {
@@ -57,16 +60,46 @@ impl Folder {
     }
 
     /// Puts a file in place of another one; a reader sees one of them, whole.
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The system's: then nothing is changed. [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if readers
+    /// have the new content, and a power cut may bring the former one back.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let failed = |source| Error::io("write", path, source);
         let new = path.with_extension("new");
         match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        drop(FileHandle::create(&new, Rights::of(path))?);
-        write_all(&new, bytes)?;
-        fs::rename(&new, path)?;
-        FileHandle::open(&self.root)?.sync_all()
+        drop(FileHandle::create(&new, Rights::of(path)).map_err(failed)?);
+        write_all(&new, bytes).map_err(failed)?;
+        fs::rename(&new, path).map_err(failed)?;
+        (self.sync)(&self.root).map_err(|source| {
+            let path = path_text(path);
+            Error::uncertain(format!("the folder of {path} could not be synced: {source}")).on_disk(
+                format!("{path} has its new content; a power cut may bring the former one back"),
+            )
+        })
+    }
+
+    /// Makes the folder of a run's parts, and those above it, and syncs their names.
+    fn make_folders(&self, run: &str, was_there: bool) -> Result<()> {
+        let mut changed = vec![self.run(run), self.root.join(RUNS), self.root.clone()];
+        let mut is_there = was_there;
+        for above in self.root.ancestors().skip(1) {
+            if is_there {
+                break;
+            }
+            let is_here = above.as_os_str().is_empty();
+            let above = if is_here { Path::new(".") } else { above };
+            is_there = above.is_dir();
+            changed.push(above.to_owned());
+        }
+        make_folder(&self.parts(run))?;
+        for folder in &changed {
+            (self.sync)(folder).map_err(|source| Error::io("sync the folder", folder, source))?;
+        }
+        Ok(())
     }
 }
 
@@ -108,13 +141,16 @@ impl Store for Folder {
         let full = self.root.join(path);
         let _lock = self.lock(&full)?;
         let bytes = change(self.read(path)?.as_deref())?;
-        self.replace(&full, &bytes).map_err(|source| Error::io("write", &full, source))
+        self.replace(&full, &bytes)
     }
 
     fn begin(&self, run: &str) -> Result<bool> {
         let was_there = self.root.exists();
-        make_folder(&self.parts(run))?;
-        Ok(was_there)
+        let made = self.make_folders(run, was_there);
+        if made.is_err() {
+            self.abandon(run, was_there);
+        }
+        made.map(|()| was_there)
     }
 
     /// The folder of the parts, where `gc` finds what a process leaves that dies.
@@ -247,6 +283,17 @@ fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|source| Error::io("make the folder", path, source))
 }
 
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    FileHandle::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// Writes and syncs the content of a file that is there.
 fn write_all(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = FileHandle::open_as(path, Open::ReadWrite)?;
@@ -256,6 +303,7 @@ fn write_all(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::sync::mpsc;
     use std::thread;
 
@@ -263,6 +311,49 @@ mod tests {
 
     const THREADS: usize = 8;
     const CHANGES: usize = 30;
+
+    thread_local! {
+        static SYNCED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn note_sync(folder: &Path) -> io::Result<()> {
+        assert!(folder.is_dir());
+        SYNCED.with_borrow_mut(|synced| synced.push(folder.to_owned()));
+        Ok(())
+    }
+
+    fn fail_to_sync(_: &Path) -> io::Result<()> {
+        Err(io::Error::other("no sync"))
+    }
+
+    #[test]
+    fn the_folders_of_a_run_are_synced_when_they_are_made() {
+        let around = tempfile::tempdir().unwrap();
+        let root = around.path().join("above/out");
+        let home = Folder { root: root.clone(), sync: note_sync };
+        let runs = root.join(RUNS);
+        for (run, was_there) in [("a", false), ("b", true)] {
+            assert_eq!(home.begin(run).unwrap(), was_there);
+            let mut expected = vec![runs.join(run), runs.clone(), root.clone()];
+            if !was_there {
+                expected.extend([around.path().join("above"), around.path().to_owned()]);
+            }
+            assert_eq!(SYNCED.take(), expected);
+        }
+        let failing = Folder { root: around.path().join("other"), sync: fail_to_sync };
+        assert!(failing.begin("a").unwrap_err().to_string().contains("no sync"));
+        assert!(!failing.root.exists(), "nothing is left of it");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_synced_leaves_the_outcome_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Folder { root: folder.path().to_owned(), sync: fail_to_sync };
+        let error = home.change("current", &mut |_| Ok(b"new".to_vec())).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }), "{error}");
+        assert!(error.to_string().contains("has its new content"), "{error}");
+        assert_eq!(home.read("current").unwrap().as_deref(), Some(&b"new"[..]));
+    }
 
     #[test]
     fn threads_take_the_lock_in_turn() {
