@@ -1,5 +1,7 @@
 //! The manifest of a run: schema, routing and parts.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::key::Key;
@@ -9,6 +11,8 @@ use crate::routing::Routing;
 const FORMAT: &str = "leafpress-shards";
 /// Version of the format that is written, and the newest that is read.
 const VERSION: u32 = 1;
+/// Page sizes of SQLite's, each a power of two.
+const PAGE_BYTES: RangeInclusive<u32> = 512..=65536;
 
 /// One run: a table in parts. It never changes once it is published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,7 +87,8 @@ impl Manifest {
     /// A manifest of these parts, in any order.
     pub fn new(run: String, schema: Schema, routing: Routing, mut parts: Vec<PartRecord>) -> Self {
         parts.sort_by_key(|part| part.part);
-        let rows = parts.iter().map(|part| part.rows).sum();
+        // A sum beyond the largest number is refused by `problem`.
+        let rows = sum(&parts, |part| part.rows).unwrap_or(u64::MAX);
         Self {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -125,17 +130,40 @@ impl Manifest {
         if self.parts.is_empty() || !in_order {
             return Some("its parts are not numbered from 0 up, each once".to_owned());
         }
-        if let Some(part) = self.parts.iter().find(|part| !is_inside(&part.path)) {
-            return Some(format!(
-                "the path of part {} leads out of the folder: {}",
-                part.part, part.path
-            ));
+        if let Some(problem) = self.parts.iter().find_map(PartRecord::problem) {
+            return Some(problem);
         }
-        if self.parts.iter().map(|part| part.rows).sum::<u64>() != self.rows {
+        if sum(&self.parts, |part| part.rows) != Some(self.rows) {
             return Some("its number of rows is not that of its parts".to_owned());
+        }
+        if sum(&self.parts, |part| part.bytes).is_none() {
+            return Some("its parts have more bytes than there can be".to_owned());
         }
         self.routing.problem(self.parts.len())
     }
+}
+
+impl PartRecord {
+    /// Reason why the record makes no sense.
+    fn problem(&self) -> Option<String> {
+        let (part, path, page_bytes) = (self.part, &self.path, self.page_size);
+        if !is_inside(path) {
+            return Some(format!("the path of part {part} leads out of the folder: {path}"));
+        }
+        if !PAGE_BYTES.contains(&page_bytes) || !page_bytes.is_power_of_two() {
+            return Some(format!("part {part} has pages of {page_bytes} bytes"));
+        }
+        let is_wrong = |run: &PageRun| run.first == 0 || run.first.checked_add(run.pages).is_none();
+        if self.interior_pages.iter().flatten().any(is_wrong) {
+            return Some(format!("part {part} has interior pages that no file can have"));
+        }
+        None
+    }
+}
+
+/// A sum over all parts; `None` if it is too large for a number.
+fn sum(parts: &[PartRecord], number: impl Fn(&PartRecord) -> u64) -> Option<u64> {
+    parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(number(part)))
 }
 
 /// Returns true if a path of a manifest stays inside of the folder.
@@ -179,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let changes: [fn(&mut Manifest); 8] = [
+        let changes: [fn(&mut Manifest); 15] = [
             |it| it.format.clear(),
             |it| it.version = 2,
             |it| it.parts.clear(),
@@ -187,6 +215,13 @@ mod tests {
             |it| it.parts[0].path = "../x.db".to_owned(),
             |it| it.parts[0].path = "/x.db".to_owned(),
             |it| it.rows += 1,
+            |it| it.parts[0].rows = u64::MAX,
+            |it| it.parts[0].bytes = u64::MAX,
+            |it| it.parts[1].page_size = 0,
+            |it| it.parts[1].page_size = 256,
+            |it| it.parts[1].page_size = 5000,
+            |it| it.parts[1].page_size = 131_072,
+            |it| it.parts[1].interior_pages = Some(vec![PageRun { first: 0, pages: 1 }]),
             |it| it.routing = Routing::Range { column: "id".to_owned(), bounds: vec![] },
         ];
         for change in changes {

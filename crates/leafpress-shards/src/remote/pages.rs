@@ -274,15 +274,16 @@ impl Drop for Flight<'_> {
 fn front_bytes(record: &PartRecord) -> u64 {
     let page_bytes = u64::from(record.page_size).max(1);
     let gap = GAP_BYTES_MAX / page_bytes + 1;
-    let mut end = 1;
+    let mut end = 1_u64;
     for PageRun { first, pages } in record.interior_pages.iter().flatten() {
-        // Page numbers begin with 1.
-        if first.saturating_sub(1) > end + gap {
+        // Page numbers begin with 1. A record that no manifest has checked may have any.
+        let first = first.saturating_sub(1);
+        if first > end.saturating_add(gap) {
             break;
         }
-        end = end.max((first - 1).saturating_add(*pages));
+        end = end.max(first.saturating_add(*pages));
     }
-    let bytes = (end + SIDE_PAGES).saturating_mul(page_bytes);
+    let bytes = end.saturating_add(SIDE_PAGES).saturating_mul(page_bytes);
     bytes.clamp(FIRST_BYTES, FRONT_BYTES_MAX)
 }
 
@@ -308,4 +309,30 @@ fn layout_of(front: &[u8]) -> Option<PageLayout> {
 
 fn not_a_database(object: &Object) -> Error {
     Error::input(object.name(), "it is no SQLite database")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Key;
+
+    #[test]
+    fn a_record_that_makes_no_sense_has_bounded_pages_in_front() {
+        let runs = [(0, 1), (1, u64::MAX), (u64::MAX, u64::MAX), (2, 3)];
+        let runs = runs.map(|(first, pages)| PageRun { first, pages });
+        let record = PartRecord {
+            part: 0,
+            path: "a.db".to_owned(),
+            bytes: 0,
+            sha256: String::new(),
+            rows: 0,
+            smallest: Key::Null,
+            largest: Key::Null,
+            page_size: 0,
+            pages: 0,
+            interior_pages: Some(runs.to_vec()),
+            attempt: "a".to_owned(),
+        };
+        assert_eq!(front_bytes(&record), FRONT_BYTES_MAX);
+    }
 }
