@@ -77,25 +77,48 @@ impl Object {
     /// # Errors
     /// The store's answer, or a time that is over.
     pub fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
-        let started = Instant::now();
+        self.fetch_since(range, Instant::now())
+    }
+
+    /// As [`fetch`](Self::fetch), for a read that began before.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch).
+    pub fn fetch_since(&self, range: Range<u64>, started: Instant) -> Result<Bytes> {
         let (mut wait, mut attempt) = (FIRST_WAIT, 1);
         loop {
-            let left = self.timeout.saturating_sub(started.elapsed());
+            let left = self.left(started)?;
             let fault = match self.request(range.clone(), left) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Fault::Final(error)) => return Err(error),
                 Err(Fault::Passing(fault)) => fault,
             };
             if attempt == ATTEMPTS_MAX || started.elapsed() + wait >= self.timeout {
-                return Err(Error::io("read the object", Path::new(self.name()), fault)
-                    .on_disk("nothing was changed")
-                    .to_do("try again when the store answers"));
+                return Err(self.gave_up(fault));
             }
             tracing::debug!(object = self.name(), %fault, attempt, "a request is made again");
             std::thread::sleep(wait);
             wait *= 2;
             attempt += 1;
         }
+    }
+
+    /// The time that is left of a read.
+    ///
+    /// # Errors
+    /// The time is over.
+    pub fn left(&self, started: Instant) -> Result<Duration> {
+        let left = self.timeout.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return Err(self.gave_up(no_answer()));
+        }
+        Ok(left)
+    }
+
+    fn gave_up(&self, fault: io::Error) -> Error {
+        Error::io("read the object", Path::new(self.name()), fault)
+            .on_disk("nothing was changed")
+            .to_do("try again when the store answers")
     }
 
     fn request(&self, range: Range<u64>, left: Duration) -> Result<Bytes, Fault> {
@@ -120,11 +143,10 @@ impl Object {
         });
         let answer = receiver.recv_timeout(left).map_err(|error| {
             task.abort();
-            let (kind, says) = match error {
-                RecvTimeoutError::Timeout => (io::ErrorKind::TimedOut, "no answer in time"),
-                RecvTimeoutError::Disconnected => (io::ErrorKind::Other, "the request ended early"),
-            };
-            Fault::Passing(io::Error::new(kind, says))
+            Fault::Passing(match error {
+                RecvTimeoutError::Timeout => no_answer(),
+                RecvTimeoutError::Disconnected => io::Error::other("the request ended early"),
+            })
         })?;
         let (meta, bytes) = answer.map_err(|error| self.fault(error))?;
         self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -171,6 +193,10 @@ impl Object {
             error => return Fault::Passing(io::Error::other(words(&error))),
         })
     }
+}
+
+fn no_answer() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
 }
 
 fn is_strong(tag: &str) -> bool {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use leafpress::{Error, Result};
 use leafpress_format::{PageLayout, chain_pages, page_bytes_in};
@@ -156,7 +157,10 @@ impl RemotePages {
         self.front.get(start..start + self.layout.page_bytes())
     }
 
+    /// A page in memory, or fetched. A thread that waits for another one's request, and then makes one
+    /// of its own as that has failed, has the time of one read for both.
     fn page(&self, index: u64, recent: &VecDeque<u64>) -> Result<Page> {
+        let started = Instant::now();
         let mut state = self.lock();
         loop {
             if let Some(page) = state.take(index) {
@@ -165,7 +169,9 @@ impl RemotePages {
             if !state.in_flight.iter().any(|range| range.contains(&index)) {
                 break;
             }
-            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let left = self.object.left(started)?;
+            let waited = self.arrived.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         let chain = self.chain_at(index, recent, &state);
         let range = self.choose(&mut state, index, chain);
@@ -173,7 +179,8 @@ impl RemotePages {
         drop(state);
         let flight = Flight { pages: self, range: range.clone() };
         let page_bytes = self.page_bytes();
-        let fetched = self.object.fetch(range.start * page_bytes..range.end * page_bytes);
+        let bytes = range.start * page_bytes..range.end * page_bytes;
+        let fetched = self.object.fetch_since(bytes, started);
         let mut state = self.lock();
         let bytes = match fetched {
             Ok(bytes) => bytes,

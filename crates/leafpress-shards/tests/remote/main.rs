@@ -254,6 +254,27 @@ fn failures_that_stay_are_errors_in_time() {
 }
 
 #[test]
+fn threads_that_wait_for_one_page_end_in_time() {
+    let folder = TempDir::new().expect("a folder");
+    let server = Server::start(folder.path());
+    let record = part(folder.path(), "far", Layout::Remote, 20_000);
+    let short = RemoteOptions::default().timeout(Duration::from_secs(2));
+    let remote = RemoteDatabase::open_url(&server.url(&record.path), Some(&record), &short);
+    let remote = remote.expect("a database");
+    server.set(Mood::Silent);
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let db = remote.connect().expect("a connection");
+                by_id(&db, 9999).expect_err("no answer")
+            });
+        }
+    });
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+}
+
+#[test]
 fn what_cannot_be_read_is_named() {
     let folder = TempDir::new().expect("a folder");
     let server = Server::start(folder.path());
