@@ -121,3 +121,27 @@ def test_a_signal_stops_a_scan(tmp_path: Path, ctrl_c: None) -> None:
         shards.scan("SELECT sum(a.id + b.id + c.id) FROM people a, people b, people c")
     assert time.monotonic() - began < 30
     assert len(shards.scan("SELECT 1 FROM people LIMIT 1").fetchall()) == 4
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_stops_no_read_of_another_thread(tmp_path: Path, ctrl_c: None) -> None:
+    shards, is_over = lp.Shards(make(tmp_path, "hash(id)")), threading.Event()
+    raised: list[BaseException] = []
+
+    def read() -> None:
+        while not is_over.is_set():
+            try:
+                shards.part_of(1)
+            except BaseException as error:
+                raised.append(error)
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            shards.scan("SELECT sum(a.id + b.id + c.id) FROM people a, people b, people c WHERE a.id < 400")
+    finally:
+        is_over.set()
+        reading.join()
+    assert raised == []

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use crate::errors::{Raise, misuse};
 use crate::json::as_json;
 use crate::values::value_of;
-use crate::writer::{all_rows, parameters_of, result, signal_look};
+use crate::writer::{all_rows, parameters_of, result, signal_look, take_signal};
 
 type Rows = (Vec<String>, Vec<Vec<Owned>>);
 
@@ -22,8 +22,6 @@ type Rows = (Vec<String>, Vec<Vec<Owned>>);
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeShards {
     reader: Mutex<Option<Arc<Reader>>>,
-    /// The exception of a signal handler that stopped a read.
-    raised: Arc<Mutex<Option<PyErr>>>,
 }
 
 impl NativeShards {
@@ -35,7 +33,7 @@ impl NativeShards {
         let reader = lock(&self.reader).clone();
         let Some(reader) = reader else { return Err(misuse(py, "the shards are closed")) };
         let read = py.detach(|| work(&reader));
-        match lock(&self.raised).take() {
+        match take_signal() {
             Some(signal) => Err(signal),
             None => read.raise(py),
         }
@@ -66,8 +64,6 @@ impl NativeShards {
         cache: Option<(PathBuf, u64)>,
         ranges: bool,
     ) -> PyResult<Self> {
-        let raised = Arc::default();
-        let look = signal_look(Arc::clone(&raised));
         let open = || {
             let shards = Shards::at(folder)?;
             let reader = match cache {
@@ -75,10 +71,10 @@ impl NativeShards {
                 None if ranges => by_ranges(&shards)?,
                 None => shards.reader()?,
             };
-            Ok(reader.stop_when(look))
+            Ok(reader.stop_when(signal_look()))
         };
         let reader = py.detach(open).raise(py)?;
-        Ok(Self { reader: Mutex::new(Some(Arc::new(reader))), raised })
+        Ok(Self { reader: Mutex::new(Some(Arc::new(reader))) })
     }
 
     /// The manifest of the run, as JSON.

@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub use self::parameters::parameters_of;
-pub use self::reader::{NativeReader, signal_look};
+pub use self::reader::{NativeReader, signal_look, take_signal};
 pub use self::rows::{all_rows, result};
 pub use self::ticket::NativeTicket;
 pub use self::transaction::NativeTransaction;

@@ -2,7 +2,8 @@
 //!
 //! Must never: hold the interpreter while SQLite reads.
 
-use std::sync::{Arc, Mutex};
+use std::cell::RefCell;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use leafpress::vfs::sync::lock;
@@ -18,23 +19,23 @@ use crate::errors::{Raise, misuse};
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeReader {
     reader: Mutex<Option<Reader>>,
-    /// The exception of a signal handler that stopped the read.
-    raised: Arc<Mutex<Option<PyErr>>>,
 }
 
 impl NativeReader {
     pub fn new(py: Python<'_>, mut reader: Reader) -> PyResult<Self> {
-        let raised = Arc::default();
-        reader.stop_when(signal_look(Arc::clone(&raised))).raise(py)?;
-        Ok(Self { reader: Mutex::new(Some(reader)), raised })
+        reader.stop_when(signal_look()).raise(py)?;
+        Ok(Self { reader: Mutex::new(Some(reader)) })
     }
 }
 
+thread_local! {
+    /// The exception of a signal handler that stopped a read of this thread.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
 /// A function that runs Python's signal handlers now and then, which do something in the main thread
-/// only; it returns true if one raised an exception, and keeps that.
-pub fn signal_look(
-    raised: Arc<Mutex<Option<PyErr>>>,
-) -> impl FnMut() -> bool + Clone + Send + Sync + 'static {
+/// only; it returns true if one raised an exception, and keeps that for [`take_signal`].
+pub fn signal_look() -> impl FnMut() -> bool + Clone + Send + Sync + 'static {
     let mut next = Instant::now() + SLICE;
     move || {
         let now = Instant::now();
@@ -49,10 +50,16 @@ pub fn signal_look(
         let signal = Python::attach(|py| py.check_signals()).err();
         let stops = signal.is_some();
         if stops {
-            *lock(&raised) = signal;
+            RAISED.set(signal);
         }
         stops
     }
+}
+
+/// The exception that stopped the read that this thread has just made. Other threads may read by the
+/// same object meanwhile, and must not get it.
+pub fn take_signal() -> Option<PyErr> {
+    RAISED.take()
 }
 
 #[pymethods]
@@ -74,7 +81,7 @@ impl NativeReader {
         let Some(read) = py.detach(read) else {
             return Err(misuse(py, "the reader is closed"));
         };
-        if let Some(signal) = lock(&self.raised).take() {
+        if let Some(signal) = take_signal() {
             return Err(signal);
         }
         let (columns, rows) = read.raise(py)?;
