@@ -112,6 +112,48 @@ fn rows_that_share_a_key_are_kept_as_asked() {
 }
 
 #[test]
+fn rows_with_wrong_keys_are_rejected_with_their_places() {
+    let folder = TempDir::new().unwrap();
+    let rows = "id,name\n1,a\n2,b\n,c\n1,d\n3,e\nx,f\n";
+    fs::write(folder.path().join("a.csv"), rows).unwrap();
+    let keys = ["--pk", "id", "--type", "id=INTEGER"];
+    for by in ["hash(id)", "range(ID)"] {
+        let arguments = ["shard", "a.csv", "-o", "p", "--by", by, "--parts", "2"];
+        let skip = ["--on-error", "skip", "--rejects", "rejects.csv"];
+        let skipping = [&arguments[..], &keys, &skip].concat();
+        let text = run(folder.path(), &skipping).expect_status(1).stdout;
+        assert!(text.contains("3 rows were rejected, and are in rejects.csv\n"), "{text}");
+        for place in ["a.csv:4:1: ", "a.csv:5:1: ", "a.csv:7:1: "] {
+            assert!(text.contains(place), "{text}");
+        }
+        let rejects = fs::read_to_string(folder.path().join("rejects.csv")).unwrap();
+        for row in [",c", "1,d", "x,f"] {
+            assert!(rejects.lines().any(|line| line == row), "{rejects}");
+        }
+        fs::remove_file(folder.path().join("rejects.csv")).unwrap();
+        let object = run(folder.path(), &[&skipping[..], &["--json"]].concat());
+        let object = object.expect_status(1).json();
+        assert_eq!((&object["rows"], &object["rows_rejected"]), (&3.into(), &3.into()));
+        let lines = |reject: &serde_json::Value| reject["line"].as_u64().unwrap();
+        let mut lines: Vec<_> = object["rejects"].as_array().unwrap().iter().map(lines).collect();
+        lines.sort_unstable();
+        assert_eq!(lines, [4, 5, 7]);
+        assert_eq!(object["reject_reasons"].as_array().unwrap().len(), 3, "{object}");
+        fs::remove_file(folder.path().join("rejects.csv")).unwrap();
+        // A row without a key has its place without that, too.
+        let stopped = run(folder.path(), &[&arguments[..], &keys].concat()).expect_status(3).stderr;
+        assert!(stopped.contains("a.csv:4:1: "), "{stopped}");
+    }
+    // Rows of two parts may share a key, and those of one part end the command.
+    let arguments = ["shard", "a.csv", "-o", "p", "--parts", "1", "--on-error", "skip"];
+    let part = run(folder.path(), &[&arguments[..], &keys].concat()).expect_status(3).stderr;
+    assert!(part.contains("primary key already"), "{part}");
+    let arguments = ["shard", "a.csv", "-o", "p", "--parts", "1", "--rejects", "other.csv"];
+    let refused = run(folder.path(), &arguments).expect_status(2).stderr;
+    assert!(refused.contains("--on-error skip"), "{refused}");
+}
+
+#[test]
 fn what_cannot_be_done_is_said() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a.csv"), "id\n1\n").unwrap();

@@ -9,7 +9,7 @@ use leafpress::load::{CancelToken, Layout, Loader, OnConflict};
 use leafpress_shards::{ShardReport, Sharder, Shards};
 
 use crate::exit::Status;
-use crate::flags::{ShardFlags, usage_error};
+use crate::flags::{OnConflictFlag, OnErrorFlag, ShardFlags, usage_error};
 use crate::loading::{self, all_names, is_stdin};
 use crate::progress::{self, Spinner};
 use crate::{human, interrupt, output, summary};
@@ -24,6 +24,7 @@ pub fn run(flags: &ShardFlags) -> std::result::Result<Status, clap::Error> {
     if inputs.len() > 1 && inputs.iter().any(|input| is_stdin(input)) {
         return Err(usage_error("shard", "'-' is standard input, which is read by itself"));
     }
+    loading::check_bad_rows(&flags.bad_rows).map_err(|message| usage_error("shard", &message))?;
     if let Some(preset) = flags.table.preset.filter(|preset| preset.is_wal()) {
         let name = preset.name();
         return Err(usage_error(
@@ -44,7 +45,10 @@ pub fn run(flags: &ShardFlags) -> std::result::Result<Status, clap::Error> {
     let outcome = shard(flags, &inputs, &token).map_err(|error| loading::as_stop(error, &token));
     drop(spinner);
 
-    let text = |report: &_| if flags.run.quiet { String::new() } else { summary::of_shard(report) };
+    let rejects = flags.bad_rows.rejects.as_deref();
+    let text = |report: &_| {
+        if flags.run.quiet { String::new() } else { summary::of_shard(report, rejects) }
+    };
     Ok(output::report(outcome, flags.run.json, text, |report| {
         if report.rows_rejected == 0 { Status::Done } else { Status::DoneWithProblems }
     }))
@@ -65,6 +69,7 @@ fn shard(flags: &ShardFlags, inputs: &[PathBuf], token: &CancelToken) -> Result<
         let mut stage = loading::with_columns(stage, &flags.columns);
         stage =
             loading::with_input(stage, &flags.input).on_error(loading::on_error(&flags.bad_rows));
+        stage = with_keys(stage, flags);
         if let Some(name) = &flags.table.table {
             stage = stage.table(name);
         } else if inputs.iter().any(|input| is_stdin(input)) {
@@ -72,6 +77,26 @@ fn shard(flags: &ShardFlags, inputs: &[PathBuf], token: &CancelToken) -> Result<
         }
         loading::load(stage, inputs, token)
     })
+}
+
+/// Lets the stage refuse what it can of the keys: it knows the file and the line of a row, which a part
+/// does not. No row may lack its key. Rows that share one are bad rows if bad rows are skipped; each
+/// part would end the run. The stage can tell them where equal keys are in one part, which is so if
+/// rows are split by columns of the key.
+fn with_keys(mut stage: Loader, flags: &ShardFlags) -> Loader {
+    let keys: Vec<&String> = all_names(&flags.table.pk).collect();
+    let is_key = |column: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(column));
+    let split_by = flags.by.columns();
+    let one_part_each = !split_by.is_empty() && split_by.into_iter().all(is_key);
+    let skips = flags.bad_rows.on_error == OnErrorFlag::Skip;
+    let aborts = flags.table.on_conflict.is_none_or(|rule| rule == OnConflictFlag::Abort);
+    for key in keys {
+        stage = stage.not_null(key);
+        if skips && aborts && one_part_each {
+            stage = stage.primary_key(key);
+        }
+    }
+    stage
 }
 
 /// The keys and indexes of each part.

@@ -32,7 +32,8 @@ pub use bench::{BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, 
 pub use doctor::DoctorFlags;
 pub use io::IoFlags;
 pub use load::{
-    BadRowFlags, ColumnFlags, FormatFlag, InputFlags, LoadFlags, OnErrorFlag, RaggedFlag,
+    BadRowFlags, ColumnFlags, FormatFlag, InputFlags, LoadFlags, OnConflictFlag, OnErrorFlag,
+    RaggedFlag,
 };
 pub use queue::{
     OrNone, QueueAckFlags, QueueAction, QueueClaimFlags, QueueCommonFlags, QueueExtendFlags,

@@ -82,6 +82,9 @@ pub struct ShardTableFlags {
     pub index: Vec<String>,
 
     /// Rule for rows of one part that share a key [default: abort]
+    ///
+    /// With abort they end the command, and are named by their lines in that part. But where rows are
+    /// split by columns of the key, --on-error skip makes all but the first of them bad rows.
     #[arg(long, value_name = "HOW")]
     pub on_conflict: Option<OnConflictFlag>,
 

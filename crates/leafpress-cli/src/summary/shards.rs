@@ -1,8 +1,11 @@
 //! Summaries of `leafpress shard` and `leafpress shards`.
 
+use std::path::Path;
+
+use leafpress::path_text;
 use leafpress_shards::{Collected, RunSummary, ShardReport, Verdict};
 
-use super::{INDENT, facts, in_a_line_each, notes};
+use super::{INDENT, facts, in_a_line_each, notes, rejected};
 use crate::human;
 use crate::output::{STRONG, styled, verdict};
 
@@ -10,7 +13,7 @@ use crate::output::{STRONG, styled, verdict};
 const LISTED_MAX: usize = 20;
 
 /// The summary of a run that was made.
-pub fn of_shard(report: &ShardReport) -> String {
+pub fn of_shard(report: &ShardReport, rejects: Option<&Path>) -> String {
     let mut text = format!(
         "{} {} into {} of {}\n\n",
         verdict(report.rows_rejected == 0, "split"),
@@ -40,8 +43,10 @@ pub fn of_shard(report: &ShardReport) -> String {
     }
     if report.rows_rejected > 0 {
         let rows = human::counted(report.rows_rejected, "row was", "rows were");
-        text += &format!("{INDENT}{rows} rejected\n");
+        let place = rejects.map(|file| format!(", and are in {}", path_text(file)));
+        text += &format!("{INDENT}{rows} rejected{}\n", place.unwrap_or_default());
     }
+    text += &rejected(&report.rejects, report.rows_rejected);
     text += &notes(&in_a_line_each(&report.notes));
     text
 }

@@ -14,8 +14,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use leafpress::load::{CancelToken, Column, Loader, Report};
-use leafpress::{Error, ErrorKind, Result, path_text, quote_identifier};
+use leafpress::load::{CancelToken, Column, Loader, RejectReason, Report};
+use leafpress::{BadRow, Error, ErrorKind, Result, path_text, quote_identifier};
 use leafpress_format::Value;
 use rusqlite::Connection;
 use serde::Serialize;
@@ -70,6 +70,10 @@ pub struct ShardReport {
     pub rows: u64,
     /// Number of bad rows that were left out.
     pub rows_rejected: u64,
+    /// First ten bad rows.
+    pub rejects: Vec<BadRow>,
+    /// Reasons for which rows were left out, with their numbers of rows.
+    pub reject_reasons: Vec<RejectReason>,
     /// Number of rows that were left out as others of their part have their keys.
     pub rows_ignored: u64,
     /// Rows of the smallest part.
@@ -160,6 +164,8 @@ impl Sharder {
             parts: manifest.parts.len(),
             rows: manifest.rows,
             rows_rejected: report.rows_rejected,
+            rejects: report.rejects.clone(),
+            reject_reasons: report.reject_reasons.clone(),
             rows_ignored: report.rows_loaded.saturating_sub(manifest.rows),
             rows_min: counts().min().unwrap_or(0),
             rows_max: counts().max().unwrap_or(0),
@@ -189,7 +195,8 @@ impl Sharder {
         let workplace = self.shards.store().workplace(&publication.run)?;
         let folder = workplace.path();
         let staged = folder.join("stage.db");
-        let report = stage(self.of_run(Loader::new(&staged)).threads(self.threads))?;
+        let loader = self.of_run(Loader::new(&staged)).threads(self.threads).memory(self.memory);
+        let report = stage(loader)?;
         let source = Source::new(&staged, &report, &self.by)?;
         let routing = self.routing(&source)?;
         let parts = routing.parts(self.parts);
@@ -322,7 +329,7 @@ impl Sharder {
     }
 }
 
-/// Bad rows are left out by the stage, which checks no keys, so this is no way out for rows that share one.
+/// Bad rows are left out by the stage, so to skip them is no way out for rows that share a key in a part.
 fn shared_key_advice(error: Error) -> Error {
     if !error.is_unique_violation() {
         return error;

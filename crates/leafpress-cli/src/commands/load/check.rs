@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::cluster::url_of;
-use crate::flags::{FormatFlag, InputFlags, LoadFlags, OnErrorFlag};
-use crate::loading::is_stdin;
+use crate::flags::{FormatFlag, InputFlags, LoadFlags};
+use crate::loading::{check_bad_rows, is_stdin};
 use leafpress::path_text;
 
 /// Endings of files that are read, not made: a hint that DB and INPUT are swapped.
@@ -30,7 +30,7 @@ pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     check_types(flags)?;
     check_declaration(flags)?;
     check_conflicts(flags)?;
-    check_bad_rows(flags)
+    check_bad_rows(&flags.bad_rows)
 }
 
 /// Rows for a table of a cluster get into a file first, in which that table has no row.
@@ -227,27 +227,5 @@ fn check_conflicts(flags: &LoadFlags) -> Result<(), String> {
             "{name} says what becomes of rows that share a key: leave out --on-conflict"
         )),
         _ => Ok(()),
-    }
-}
-
-fn check_bad_rows(flags: &LoadFlags) -> Result<(), String> {
-    if flags.bad_rows.rejects.as_deref().is_some_and(is_stdin) {
-        return Err("--rejects - names no file: rejects go to a file, with a log beside it, and \
-                    stdout is for the report; for a file of that name, say ./-"
-            .to_owned());
-    }
-    if flags.bad_rows.on_error == OnErrorFlag::Skip {
-        return Ok(());
-    }
-    let given = [
-        ("--rejects", flags.bad_rows.rejects.is_some()),
-        ("--max-rejects", flags.bad_rows.max_rejects.is_some()),
-    ];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((name, _)) => Err(format!(
-            "{name} is for bad rows that are skipped, and the load stops at the first one: add \
-             --on-error skip"
-        )),
-        None => Ok(()),
     }
 }
