@@ -12,9 +12,9 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use crate::fork::Process;
 use crate::rights::Rights;
 
 /// Options for opening a file.
@@ -48,15 +48,15 @@ pub enum Open {
 pub struct FileHandle {
     /// Dropped before `release`, by which the descriptor may be closed.
     file: Arc<File>,
-    /// True once [`lock`](Self::lock) or [`try_lock`](Self::try_lock) has locked the file.
-    is_locked: AtomicBool,
+    /// The process in which [`lock`](Self::lock) or [`try_lock`](Self::try_lock) has locked the file.
+    locked_in: OnceLock<Process>,
     #[cfg_attr(not(unix), expect(dead_code, reason = "closing a file gives its lock back there"))]
     release: Release,
 }
 
 impl FileHandle {
     fn new(file: Arc<File>, release: Release) -> Self {
-        Self { file, is_locked: AtomicBool::new(false), release }
+        Self { file, locked_in: OnceLock::new(), release }
     }
 
     /// Waits for the lock of the whole file, as [`File::lock`], and holds it until this is dropped.
@@ -66,7 +66,7 @@ impl FileHandle {
     #[doc(hidden)]
     pub fn lock(&self) -> io::Result<()> {
         self.file.lock()?;
-        self.is_locked.store(true, Ordering::Relaxed);
+        self.locked_in.get_or_init(Process::current);
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl FileHandle {
     #[doc(hidden)]
     pub fn try_lock(&self) -> Result<(), TryLockError> {
         self.file.try_lock()?;
-        self.is_locked.store(true, Ordering::Relaxed);
+        self.locked_in.get_or_init(Process::current);
         Ok(())
     }
 
@@ -212,8 +212,9 @@ impl FileHandle {
 impl Drop for FileHandle {
     fn drop(&mut self) {
         // A descriptor that the table has is not closed as long as any other one of its file is used,
-        // and its lock would stay. Others are closed, and a child of `fork` must not unlock those.
-        if self.release.number.is_some() && *self.is_locked.get_mut() {
+        // and its lock would stay. A child of `fork` shares the lock, and must leave it to its parent.
+        let is_ours = self.locked_in.get().is_some_and(|process| process.is_current());
+        if self.release.number.is_some() && is_ours {
             let _ = self.file.unlock();
         }
     }
