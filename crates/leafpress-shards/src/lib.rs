@@ -50,6 +50,8 @@ mod reader;
 pub mod remote;
 mod routing;
 mod runs;
+#[cfg(feature = "object-store")]
+mod runtime;
 mod scratch;
 mod split;
 mod store;

@@ -129,7 +129,7 @@ impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
     }
 }
 
-/// A part of this crate that all threads share and that a new thing in a child needs: one
+/// A part of the program that all threads share and that a new thing in a child needs: one
 /// thread at a time is in there, and none while the process forks. All other mutexes belong
 /// to a thing, and so to one process.
 ///
@@ -142,14 +142,17 @@ pub enum Turn {
     LeafpressVfs,
     /// Registering a VFS, withdrawing it, and counting its open files.
     Registrations,
+    /// Starting the threads on which requests to stores run.
+    Requests,
 }
 
 impl Turn {
-    const ALL: [Self; 3] = [Self::TimeZones, Self::LeafpressVfs, Self::Registrations];
+    const ALL: [Self; 4] =
+        [Self::TimeZones, Self::LeafpressVfs, Self::Registrations, Self::Requests];
 
     /// Waits for the turn, which lasts until the guard is dropped.
     pub fn take(self) -> MutexGuard<'static, ()> {
-        static TURNS: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
+        static TURNS: [Mutex<()>; 4] = [const { Mutex::new(()) }; 4];
         TURNS[self as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,14 +7,15 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use leafpress::{Error, Result};
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, ObjectMeta, ObjectStore};
-use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::runtime;
 
 /// A request is made so often at most.
 const ATTEMPTS_MAX: u32 = 4;
@@ -137,7 +138,7 @@ impl Object {
             let meta = answer.meta.clone();
             Ok((meta, answer.bytes().await?))
         };
-        let task = runtime().map_err(Fault::Passing)?.spawn(async move {
+        let task = runtime::handle().map_err(Fault::Final)?.spawn(async move {
             // The receiver has gone where the time was over.
             let _ = sender.send(request.await);
         });
@@ -216,22 +217,4 @@ fn words(error: &object_store::Error) -> String {
         cause = source.source();
     }
     words
-}
-
-/// The threads on which requests run. A child of `fork` has none of its parent's, and starts its own.
-fn runtime() -> io::Result<Handle> {
-    static RUNTIME: Mutex<Option<(u32, Runtime)>> = Mutex::new(None);
-    let process = std::process::id();
-    let mut slot = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((owner, runtime)) = &*slot
-        && *owner == process
-    {
-        return Ok(runtime.handle().clone());
-    }
-    let mut threads = Builder::new_multi_thread();
-    let runtime = threads.worker_threads(1).thread_name("leafpress-remote").enable_all().build()?;
-    let handle = runtime.handle().clone();
-    // To end the parent's runtime would wait for threads that this process does not have.
-    std::mem::forget(slot.replace((process, runtime)));
-    Ok(handle)
 }

@@ -5,7 +5,6 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `runtime` | the threads on which requests run |
 //! | `address` | from a URL to a client of its store |
 //! | `transfer` | parts, in pieces: up and down |
 //! | `unfinished` | unfinished uploads of S3 |
@@ -16,7 +15,6 @@
 //! Must never: replace an object other than `_CURRENT`.
 
 mod address;
-mod runtime;
 mod transfer;
 mod unfinished;
 
@@ -33,9 +31,9 @@ use object_store::{
     UpdateVersion,
 };
 
-use self::runtime::wait;
 use self::unfinished::Unfinished;
 use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, last_name};
+use crate::runtime::wait;
 
 /// Attempts of a conditional write whose outcome is not clear, or that another process was faster than.
 const WRITES_MAX: usize = 4;

@@ -16,8 +16,8 @@ use object_store::{
     PutMultipartOptions, PutOptions,
 };
 
-use super::runtime::{Pending, begin, wait};
 use super::{Objects, Stop, Store as _};
+use crate::runtime::{Pending, begin, wait};
 
 /// Bytes of a piece, at least. S3 wants 5 MiB.
 const PIECE_BYTES: u64 = 8 << 20;

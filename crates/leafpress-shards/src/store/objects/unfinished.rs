@@ -24,7 +24,7 @@ use quick_xml::events::Event;
 use reqwest::Method;
 use url::Url;
 
-use super::runtime::wait;
+use crate::runtime::wait;
 
 const REGION_DEFAULT: &str = "us-east-1";
 /// Attempts of a request that the store does not answer.

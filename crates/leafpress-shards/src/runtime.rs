@@ -1,18 +1,23 @@
 //! The threads on which requests to stores run.
 //!
 //! One runtime serves the process. A child of `fork` has none of its parent's threads, and makes a
-//! runtime of its own. A caller waits outside of it, so a caller inside of another runtime may wait too.
+//! runtime of its own. So it is made in a [`Turn`]: no other thread makes it while the process forks, and
+//! the child finds its mutex free. A caller waits outside of it, so a caller inside of another runtime may
+//! wait too.
 
 use std::future::Future;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
+use leafpress::vfs::fork::Turn;
+use leafpress::vfs::locks;
 use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
 use tokio::runtime::{Builder, Handle};
 
 const THREADS: usize = 2;
 
+/// The process that made the runtime, and the runtime. Locked in [`Turn::Requests`] only.
 static RUNTIME: Mutex<Option<(u32, Handle)>> = Mutex::new(None);
 
 /// An answer that is still to come.
@@ -33,12 +38,12 @@ impl<T> Pending<T> {
 /// Begins some work on the runtime.
 ///
 /// # Errors
-/// [`Io`](ErrorKind::Io) if the system has no thread for it.
+/// [`Thread`](ErrorKind::Thread) if the system has no thread for it.
 pub fn begin<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<Pending<T>> {
     let (sender, receiver) = channel();
-    runtime()?.spawn(async move {
+    handle()?.spawn(async move {
         // A caller that has gone away needs no answer.
         let _ = sender.send(work.await);
     });
@@ -53,7 +58,14 @@ pub fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -
     begin(work)?.get()
 }
 
-fn runtime() -> Result<Handle> {
+/// The runtime.
+///
+/// # Errors
+/// [`Thread`](ErrorKind::Thread) if the system has no thread for it.
+pub fn handle() -> Result<Handle> {
+    // From then on the process waits for the turns when it forks.
+    locks::ensure();
+    let _turn = Turn::Requests.take();
     let mut known = lock(&RUNTIME);
     let process = std::process::id();
     if let Some((of, handle)) = &*known
@@ -72,4 +84,21 @@ fn runtime() -> Result<Handle> {
     std::mem::forget(made);
     *known = Some((process, handle.clone()));
     Ok(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn threads_start_in_a_turn() {
+        let turn = Turn::Requests.take();
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || sender.send(handle().is_ok()));
+        assert!(receiver.recv_timeout(Duration::from_millis(200)).is_err(), "a fork might come");
+        drop(turn);
+        assert_eq!(receiver.recv(), Ok(true));
+    }
 }
