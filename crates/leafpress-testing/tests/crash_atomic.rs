@@ -6,7 +6,7 @@
 //! 2. So does one that has no such writes, as everything goes through the same code.
 //! 3. A disk that tears what it called whole is *caught* at it.
 //!
-//! The mends are taken out in `crash_atomic_mends.rs`.
+//! The safeguards are taken out in `crash_atomic_safeguards.rs`.
 
 use leafpress_testing::crash::workload_atomic::{Plan, Recorded, Settings, record};
 use leafpress_testing::crash::{Budget, DiskMode, Outcome, Promise};

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leafpress::vfs::atomic::{AtomicPages, Mend};
+use leafpress::vfs::atomic::{AtomicPages, Safeguard};
 use leafpress::vfs::{Registration, register};
 use rusqlite::{Connection, OpenFlags};
 
@@ -28,7 +28,7 @@ pub struct OurDisk {
     /// True if it says when names and files were changed.
     pub is_stamped: bool,
     /// Fixes that [`AtomicPages`] leaves out.
-    pub without: &'static [Mend],
+    pub without: &'static [Safeguard],
 }
 
 /// The folder, and what happens to it.
@@ -85,7 +85,7 @@ impl Machine {
         let vfs = ours
             .without
             .iter()
-            .fold(AtomicPages::new(below, disk.clone()), |vfs, mend| vfs.without(*mend));
+            .fold(AtomicPages::new(below, disk.clone()), |vfs, safeguard| vfs.without(*safeguard));
         let registration = register(&process_name(), vfs).unwrap();
         Process { registration, disk: Some(disk), life }
     }

@@ -10,7 +10,7 @@
 //!
 //! The order in which seeds end is the machine's; what each finds is not.
 //!
-//! A *control* is a survey that must find something: a disk that lies, a mend taken out.
+//! A *control* is a survey that must find something: a disk that lies, a safeguard taken out.
 //! It goes on until it has ([`Budget::until`]), whatever the seed it begins at.
 //!
 //! Must never: end a control early that a few seeds more would have satisfied, or search

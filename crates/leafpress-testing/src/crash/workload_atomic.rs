@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use leafpress::vfs::FileKind;
-use leafpress::vfs::atomic::Mend;
+use leafpress::vfs::atomic::Safeguard;
 use rusqlite::Connection;
 
 use super::check::Promise;
@@ -104,7 +104,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl Plan {
-    /// One database, others beside us, all mends, pages of many sizes.
+    /// One database, others beside us, all safeguards, pages of many sizes.
     pub const fn new(ours: Settings, mode: DiskMode) -> Self {
         Self {
             ours,
@@ -183,9 +183,9 @@ impl Plan {
             name += if is_so { what } else { "" };
         }
         match self.disk.without {
-            all if all == Mend::ALL => name += ", as SQLite ships it",
-            mends => mends.iter().for_each(|mend| {
-                let _ = write!(name, ", without {mend:?}");
+            all if all == Safeguard::ALL => name += ", as SQLite ships it",
+            safeguards => safeguards.iter().for_each(|safeguard| {
+                let _ = write!(name, ", without {safeguard:?}");
             }),
         }
         name

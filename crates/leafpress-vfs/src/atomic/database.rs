@@ -16,28 +16,28 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use leafpress_format::page_bytes_in;
 
 use super::{
-    AtomicDisk, AtomicState, AtomicUnits, FileStamp, Mend, NoAtomicWrites, Stamp, WhyJournal,
+    AtomicDisk, AtomicState, AtomicUnits, FileStamp, NoAtomicWrites, Safeguard, Stamp, WhyJournal,
 };
 use crate::VfsResult;
 use crate::sync::lock;
 
-/// The disk, and what is done for it.
-pub(super) struct Ground {
-    pub disk: Box<dyn AtomicDisk>,
-    without: Vec<Mend>,
+/// The disk, and the safeguards that are in force on it: all of them, except in crash tests.
+pub(super) struct GuardedDisk {
+    pub inner: Box<dyn AtomicDisk>,
+    without: Vec<Safeguard>,
 }
 
-impl Ground {
-    pub fn new(disk: Box<dyn AtomicDisk>) -> Self {
-        Self { disk, without: Vec::new() }
+impl GuardedDisk {
+    pub fn new(inner: Box<dyn AtomicDisk>) -> Self {
+        Self { inner, without: Vec::new() }
     }
 
-    pub fn take_out(&mut self, mend: Mend) {
-        self.without.push(mend);
+    pub fn take_out(&mut self, safeguard: Safeguard) {
+        self.without.push(safeguard);
     }
 
-    pub fn does(&self, mend: Mend) -> bool {
-        self.without.is_empty() || !self.without.contains(&mend)
+    pub fn has(&self, safeguard: Safeguard) -> bool {
+        self.without.is_empty() || !self.without.contains(&safeguard)
     }
 }
 
@@ -129,21 +129,21 @@ impl Database {
 
     /// State now: whole with the size of a page that may be written in place, or the reason why
     /// none may.
-    pub fn state(&self, facts: &Facts, ground: &Ground) -> AtomicState {
-        match self.page_bytes_or_why(facts, ground) {
+    pub fn state(&self, facts: &Facts, disk: &GuardedDisk) -> AtomicState {
+        match self.page_bytes_or_why(facts, disk) {
             Ok((units, page_bytes)) => AtomicState::Whole { by: units.by, page_bytes },
             Err(why) => AtomicState::Journal { why },
         }
     }
 
     /// The size of a page that may be written in place now.
-    pub fn page_bytes_in_place(&self, facts: &Facts, ground: &Ground) -> Option<u32> {
-        self.page_bytes_or_why(facts, ground).ok().map(|(_, page_bytes)| page_bytes)
+    pub fn page_bytes_in_place(&self, facts: &Facts, disk: &GuardedDisk) -> Option<u32> {
+        self.page_bytes_or_why(facts, disk).ok().map(|(_, page_bytes)| page_bytes)
     }
 
     /// The size, for an answer to SQLite: notes the promise.
-    pub fn promise(&self, facts: &Facts, ground: &Ground) -> Option<u32> {
-        let page_bytes = self.page_bytes_in_place(facts, ground);
+    pub fn promise(&self, facts: &Facts, disk: &GuardedDisk) -> Option<u32> {
+        let page_bytes = self.page_bytes_in_place(facts, disk);
         if page_bytes.is_some() {
             self.has_promised.store(true, Ordering::Release);
         }
@@ -153,7 +153,7 @@ impl Database {
     fn page_bytes_or_why(
         &self,
         facts: &Facts,
-        ground: &Ground,
+        disk: &GuardedDisk,
     ) -> Result<(AtomicUnits, u32), WhyJournal> {
         if !facts.is_writable {
             return Err(WhyJournal::ReadOnly);
@@ -169,7 +169,7 @@ impl Database {
         if self.is_refused.load(Ordering::Acquire) {
             return Err(WhyJournal::Refused);
         }
-        if self.journal_is_open() && ground.does(Mend::NoBitBesideJournal) {
+        if self.journal_is_open() && disk.has(Safeguard::NoBitBesideJournal) {
             return Err(WhyJournal::JournalOpen);
         }
         Ok((units, header.page_bytes))
@@ -197,10 +197,10 @@ impl Database {
 
     /// A journal file was opened. If SQLite could have kept it in memory, it did so
     /// until now, and nothing that it holds has been synced.
-    pub fn journal_opened(&self, ground: &Ground) {
+    pub fn journal_opened(&self, disk: &GuardedDisk) {
         self.journals_open.fetch_add(1, Ordering::AcqRel);
         let may_be_spilled = self.has_promised.swap(false, Ordering::AcqRel);
-        if may_be_spilled && ground.does(Mend::SyncSpilledJournal) {
+        if may_be_spilled && disk.has(Safeguard::SyncSpilledJournal) {
             self.has_spilled_journal.store(true, Ordering::Release);
         }
     }
@@ -229,17 +229,17 @@ impl Database {
 
     /// Before a page is written beside a journal: syncs the journal that SQLite moved there from
     /// its memory without a sync.
-    pub fn sync_spilled_journal(&self, ground: &Ground) -> VfsResult<()> {
+    pub fn sync_spilled_journal(&self, disk: &GuardedDisk) -> VfsResult<()> {
         if self.may_be_spilled() {
-            self.sync_journal_and_names(ground)?;
+            self.sync_journal_and_names(disk)?;
             self.journal_synced();
         }
         Ok(())
     }
 
-    fn sync_journal_and_names(&self, ground: &Ground) -> VfsResult<()> {
-        ground.disk.sync_file(&self.journal_path)?;
-        ground.disk.sync_folder_of(&self.path)
+    fn sync_journal_and_names(&self, disk: &GuardedDisk) -> VfsResult<()> {
+        disk.inner.sync_file(&self.journal_path)?;
+        disk.inner.sync_folder_of(&self.path)
     }
 
     /// All pages were synced by the holder of the lock; `None`: that failed.
@@ -256,14 +256,14 @@ impl Database {
     /// they did to the journal and to its name must not be undone by a power cut.
     ///
     /// Called with the database locked for writing.
-    pub fn sync_what_others_left(&self, ground: &Ground) -> VfsResult<()> {
+    pub fn sync_what_others_left(&self, disk: &GuardedDisk) -> VfsResult<()> {
         let mut synced = lock(&self.synced);
-        let now = self.names(ground, *synced)?;
+        let now = self.names(disk, *synced)?;
         if now.is_some() && *synced == now {
             return Ok(());
         }
         *synced = None;
-        self.sync_journal_and_names(ground)?;
+        self.sync_journal_and_names(disk)?;
         // The state from *before* the syncs, so that a later change is seen next time.
         *synced = now;
         Ok(())
@@ -271,24 +271,24 @@ impl Database {
 
     /// The journal was deleted and the folder synced, under a lock for writing: no other opening
     /// has touched this journal since.
-    pub fn journal_deleted(&self, ground: &Ground) {
+    pub fn journal_deleted(&self, disk: &GuardedDisk) {
         // Only for pages in place does it matter how it looks now.
         let has_pages = self.latest().is_some_and(|facts| facts.units.is_ok());
-        let folder = has_pages.then(|| ground.disk.folder_stamp(&self.path).ok().flatten());
+        let folder = has_pages.then(|| disk.inner.folder_stamp(&self.path).ok().flatten());
         *lock(&self.synced) =
             folder.flatten().map(|folder| Names { folder, journal: FileStamp::Absent });
     }
 
     /// The names as they look now; `None` where that cannot be relied on.
-    fn names(&self, ground: &Ground, before: Option<Names>) -> VfsResult<Option<Names>> {
-        let Some(folder) = ground.disk.folder_stamp(&self.path)? else { return Ok(None) };
+    fn names(&self, disk: &GuardedDisk, before: Option<Names>) -> VfsResult<Option<Names>> {
+        let Some(folder) = disk.inner.folder_stamp(&self.path)? else { return Ok(None) };
         // No name was made since, so that what was absent is so still.
         if let Some(before) = before
             && before == (Names { folder, journal: FileStamp::Absent })
         {
             return Ok(Some(before));
         }
-        let journal = ground.disk.file_stamp(&self.journal_path)?;
+        let journal = disk.inner.file_stamp(&self.journal_path)?;
         let is_certain = journal != FileStamp::There(None);
         Ok(is_certain.then_some(Names { folder, journal }))
     }

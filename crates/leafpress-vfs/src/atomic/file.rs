@@ -12,8 +12,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::database::{ChangeCounter, Database, Facts, Ground, Header};
-use super::{AtomicFile, Mend};
+use super::database::{ChangeCounter, Database, Facts, GuardedDisk, Header};
+use super::{AtomicFile, Safeguard};
 use crate::{FileLayer, LockLevel, SyncKind, VfsError, VfsFile, VfsResult, characteristics};
 
 /// Bits of the file below that are not passed on: what it says of atomic writes, and of
@@ -29,7 +29,7 @@ pub(super) struct DatabaseFile {
     whole: Option<Arc<dyn AtomicFile>>,
     facts: Facts,
     database: Arc<Database>,
-    ground: Arc<Ground>,
+    disk: Arc<GuardedDisk>,
     size: Option<u64>,
     counter: Option<ChangeCounter>,
     others_may_have_written: bool,
@@ -42,7 +42,7 @@ impl DatabaseFile {
         whole: Option<Arc<dyn AtomicFile>>,
         facts: Facts,
         database: Arc<Database>,
-        ground: Arc<Ground>,
+        disk: Arc<GuardedDisk>,
     ) -> Self {
         database.learned(&facts);
         Self {
@@ -50,7 +50,7 @@ impl DatabaseFile {
             whole,
             facts,
             database,
-            ground,
+            disk,
             size: None,
             counter: None,
             others_may_have_written: true,
@@ -86,7 +86,7 @@ impl DatabaseFile {
     /// The disk's own file, if this write is one of SQLite's in place: bytes beyond the end of the
     /// file are no page yet, and need no such care.
     fn whole_for(&mut self, bytes: &[u8], offset: u64) -> VfsResult<Option<Arc<dyn AtomicFile>>> {
-        let Some(page_bytes) = self.database.page_bytes_in_place(&self.facts, &self.ground) else {
+        let Some(page_bytes) = self.database.page_bytes_in_place(&self.facts, &self.disk) else {
             return Ok(None);
         };
         let page_bytes = u64::from(page_bytes);
@@ -112,10 +112,10 @@ impl DatabaseFile {
         bytes: &[u8],
         offset: u64,
     ) -> VfsResult<()> {
-        if self.others_may_have_written && self.ground.does(Mend::SyncBeforeFirst) {
-            self.database.sync_what_others_left(&self.ground)?;
+        if self.others_may_have_written && self.disk.has(Safeguard::SyncBeforeFirst) {
+            self.database.sync_what_others_left(&self.disk)?;
         }
-        if self.others_may_have_written && self.ground.does(Mend::SyncLeftPages) {
+        if self.others_may_have_written && self.disk.has(Safeguard::SyncLeftPages) {
             self.sync_left_pages()?;
         }
         self.others_may_have_written = false;
@@ -152,7 +152,7 @@ impl FileLayer for DatabaseFile {
         if let Some(whole) = self.whole_for(bytes, offset)? {
             self.write_in_place(&*whole, bytes, offset)?;
         } else {
-            self.database.sync_spilled_journal(&self.ground)?;
+            self.database.sync_spilled_journal(&self.disk)?;
             self.below.write(bytes, offset)?;
         }
         self.wrote(bytes, offset);
@@ -197,7 +197,7 @@ impl FileLayer for DatabaseFile {
         // end of its rollback.
         self.failed_at.set(None);
         let others = self.below.device_characteristics() & !NOT_PASSED_ON;
-        let page_bytes = self.database.promise(&self.facts, &self.ground);
+        let page_bytes = self.database.promise(&self.facts, &self.disk);
         // The bit for pages of 512 bytes is 2, and so on: the size shifted by eight.
         others | page_bytes.map_or(0, |bytes| (bytes >> 8).cast_signed())
     }

@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use super::Mend;
-use super::database::{Database, Ground};
+use super::Safeguard;
+use super::database::{Database, GuardedDisk};
 use crate::{FileLayer, SyncKind, VfsFile, VfsResult};
 
 /// The magic number and the number of pages, at the start of a journal. They are
@@ -24,7 +24,7 @@ const COUNTS_NOTHING: [u8; 4] = [0xff; 4];
 pub(super) struct JournalFile {
     below: Box<dyn VfsFile>,
     database: Arc<Database>,
-    ground: Arc<Ground>,
+    disk: Arc<GuardedDisk>,
     /// Nothing was changed since it was synced here.
     is_synced: bool,
     /// Nothing was written here yet.
@@ -32,9 +32,9 @@ pub(super) struct JournalFile {
 }
 
 impl JournalFile {
-    pub fn new(below: Box<dyn VfsFile>, database: Arc<Database>, ground: Arc<Ground>) -> Self {
-        database.journal_opened(&ground);
-        Self { below, database, ground, is_synced: false, is_untouched: true }
+    pub fn new(below: Box<dyn VfsFile>, database: Arc<Database>, disk: Arc<GuardedDisk>) -> Self {
+        database.journal_opened(&disk);
+        Self { below, database, disk, is_synced: false, is_untouched: true }
     }
 
     /// Returns true for the start of a journal that was in memory when SQLite "synced" it.
@@ -83,7 +83,7 @@ impl FileLayer for JournalFile {
     fn truncate(&mut self, size: u64) -> VfsResult<()> {
         self.is_synced = false;
         self.below.truncate(size)?;
-        if size == 0 && self.ground.does(Mend::SyncOnTruncate) {
+        if size == 0 && self.disk.has(Safeguard::SyncOnTruncate) {
             self.below.sync(SyncKind { full: true, data_only: false })?;
             self.is_synced = true;
         }

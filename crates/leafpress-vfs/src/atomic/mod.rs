@@ -3,8 +3,8 @@
 //! SQLite can commit a transaction that changes a single page by writing that page
 //! in place, if the VFS says that such a write is atomic. That saves the journal:
 //! one write and one sync instead of two files, three syncs and a deletion. This
-//! folder says so, but only as long as it is true, and mends what SQLite's own
-//! option leaves open.
+//! folder says so, but only as long as it is true, and closes the gaps that SQLite's
+//! own option leaves.
 //!
 //! ```text
 //! SQLite ─► AtomicPages ─┬─► the VFS below      (all ordinary calls)
@@ -26,10 +26,10 @@
 //! to [`AtomicFile::write`]; what it refuses is an I/O error, and from the next
 //! transaction on there is a journal again.
 //!
-//! # The mends
+//! # The safeguards
 //! SQLite's option trusts that a journal that was deleted stays away. Without these
 //! a power cut brings it back, and it rolls back a transaction *older* than ones
-//! that are kept ([`Mend`] lists them; each has a crash test that fails without it).
+//! that are kept ([`Safeguard`] lists them; each has a crash test that fails without it).
 //!
 //! Must never: write a page plainly where SQLite was told that it is atomic, or say
 //! anything about durability: a sync follows as ever.
@@ -292,7 +292,7 @@ impl fmt::Display for WhyJournal {
 /// crash tests take out one and must see what it prevents.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mend {
+pub enum Safeguard {
     /// Deleting a journal syncs its folder, whatever `synchronous` says.
     FolderSyncOnDelete,
     /// Cutting a journal to nothing is followed by a sync of it.
@@ -312,7 +312,7 @@ pub enum Mend {
     NoBitBesideJournal,
 }
 
-impl Mend {
+impl Safeguard {
     /// All of them.
     pub const ALL: [Self; 6] = [
         Self::FolderSyncOnDelete,

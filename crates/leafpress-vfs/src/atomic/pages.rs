@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use super::database::{Database, Facts, Ground};
+use super::database::{Database, Facts, GuardedDisk};
 use super::file::DatabaseFile;
 use super::journal::{JournalFile, WalFile};
-use super::{AtomicDisk, AtomicState, AtomicUnits, Mend, NoAtomicWrites};
+use super::{AtomicDisk, AtomicState, AtomicUnits, NoAtomicWrites, Safeguard};
 use crate::sync::lock;
 use crate::{FileKind, OpenFlags, Opened, Vfs, VfsLayer, VfsResult};
 
@@ -19,14 +19,18 @@ use crate::{FileKind, OpenFlags, Opened, Vfs, VfsLayer, VfsResult};
 /// place.
 pub struct AtomicPages<V> {
     below: V,
-    ground: Arc<Ground>,
+    disk: Arc<GuardedDisk>,
     databases: Mutex<HashMap<String, Weak<Database>>>,
 }
 
 impl<V: Vfs> AtomicPages<V> {
     /// Ordinary calls go to `below`, whole pages and their syncs to `disk`.
     pub fn new(below: V, disk: impl AtomicDisk) -> Self {
-        Self { below, ground: Arc::new(Ground::new(Box::new(disk))), databases: Mutex::default() }
+        Self {
+            below,
+            disk: Arc::new(GuardedDisk::new(Box::new(disk))),
+            databases: Mutex::default(),
+        }
     }
 
     /// For crash tests only: leaves something out, so that databases break.
@@ -35,8 +39,8 @@ impl<V: Vfs> AtomicPages<V> {
     /// If a file has been opened through it.
     #[doc(hidden)]
     #[must_use]
-    pub fn without(mut self, mend: Mend) -> Self {
-        Arc::get_mut(&mut self.ground).expect("no file is open").take_out(mend);
+    pub fn without(mut self, safeguard: Safeguard) -> Self {
+        Arc::get_mut(&mut self.disk).expect("no file is open").take_out(safeguard);
         self
     }
 
@@ -45,7 +49,7 @@ impl<V: Vfs> AtomicPages<V> {
     pub fn state(&self, path: &str) -> Option<AtomicState> {
         let database = self.open_database(path)?;
         let facts = database.latest()?;
-        Some(database.state(&facts, &self.ground))
+        Some(database.state(&facts, &self.disk))
     }
 
     /// The sizes of whole writes in the database at `path`, whatever the size of its pages; `None`
@@ -82,11 +86,11 @@ impl<V: Vfs> AtomicPages<V> {
         let Opened { file, flags } = opened;
         let is_writable = flags.contains(OpenFlags::READ_WRITE);
         let found =
-            if is_writable { self.ground.disk.open(path)? } else { Err(NoAtomicWrites::NotOpened) };
+            if is_writable { self.disk.inner.open(path)? } else { Err(NoAtomicWrites::NotOpened) };
         let units = found.as_ref().map(|whole| whole.units()).map_err(|&why| why);
         let facts = Facts { is_writable, units, header: None };
-        let (database, ground) = (self.database(path), Arc::clone(&self.ground));
-        let file = Box::new(DatabaseFile::new(file, found.ok(), facts, database, ground));
+        let (database, disk) = (self.database(path), Arc::clone(&self.disk));
+        let file = Box::new(DatabaseFile::new(file, found.ok(), facts, database, disk));
         Ok(Opened { file, flags })
     }
 }
@@ -111,14 +115,14 @@ impl<V: Vfs> VfsLayer for AtomicPages<V> {
         let Some(of) = path.strip_suffix("-journal") else {
             return self.below.delete(path, sync_folder);
         };
-        if !self.ground.does(Mend::FolderSyncOnDelete) {
+        if !self.disk.has(Safeguard::FolderSyncOnDelete) {
             return self.below.delete(path, sync_folder);
         }
         self.below.delete(path, false)?;
         // Not by the VFS below: SQLite's own reports a folder as synced that it cannot open.
-        self.ground.disk.sync_folder_of(path)?;
+        self.disk.inner.sync_folder_of(path)?;
         if let Some(database) = self.open_database(of) {
-            database.journal_deleted(&self.ground);
+            database.journal_deleted(&self.disk);
         }
         Ok(())
     }
@@ -133,7 +137,7 @@ impl<V: Vfs> AtomicPages<V> {
         let file: Box<dyn crate::VfsFile> = if suffix == "-wal" {
             Box::new(WalFile::new(file, database))
         } else {
-            Box::new(JournalFile::new(file, database, Arc::clone(&self.ground)))
+            Box::new(JournalFile::new(file, database, Arc::clone(&self.disk)))
         };
         Opened { file, flags }
     }

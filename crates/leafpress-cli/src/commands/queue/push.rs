@@ -116,16 +116,16 @@ fn bad_value(name: &str, reason: &str) -> Error {
 /// The flags contradict one another.
 pub fn run(flags: &QueuePushFlags) -> Result<Status, clap::Error> {
     check(flags).map_err(|message| usage_error("queue push", &message))?;
-    let mut tally = Tally::default();
-    let outcome = push(flags, &mut tally);
+    let mut so_far = PushedSoFar::default();
+    let outcome = push(flags, &mut so_far);
     Ok(match outcome {
         Ok(()) => {
-            print(&tally, flags);
+            print(&so_far, flags);
             Status::Done
         }
-        Err(error) if tally.pushed() > 0 => {
+        Err(error) if so_far.new_jobs() > 0 => {
             // What was committed before it stays.
-            print(&tally, flags);
+            print(&so_far, flags);
             let state = "the jobs that were pushed before it are in the queue";
             output::print_failure(error.on_disk(state), false);
             Status::DoneWithProblems
@@ -158,19 +158,19 @@ fn check(flags: &QueuePushFlags) -> Result<(), String> {
     Ok(())
 }
 
-/// Jobs that were pushed so far.
+/// Answers for the jobs that were pushed so far.
 #[derive(Default)]
-struct Tally {
+struct PushedSoFar {
     answers: Vec<Pushed>,
 }
 
-impl Tally {
-    fn pushed(&self) -> usize {
+impl PushedSoFar {
+    fn new_jobs(&self) -> usize {
         self.answers.iter().filter(|answer| answer.is_new).count()
     }
 }
 
-fn push(flags: &QueuePushFlags, tally: &mut Tally) -> Result<()> {
+fn push(flags: &QueuePushFlags, so_far: &mut PushedSoFar) -> Result<()> {
     let mut template = Template::new(&flags.job);
     template.due = flags.delay.map(When::After).or(flags.due.map(When::At));
     template.expires = flags.expires;
@@ -179,12 +179,12 @@ fn push(flags: &QueuePushFlags, tally: &mut Tally) -> Result<()> {
 
     if let Some(file) = &flags.ndjson {
         let (name, input) = open(file)?;
-        return push_lines(flags, tally, &name, input, |number, line| {
+        return push_lines(flags, so_far, &name, input, |number, line| {
             ndjson::job(&name, number, line, &template).map(Some)
         });
     }
     if flags.lines {
-        return push_lines(flags, tally, STDIN_NAME, io::stdin().lock(), |number, line| {
+        return push_lines(flags, so_far, STDIN_NAME, io::stdin().lock(), |number, line| {
             let name = format!("line {number} of {STDIN_NAME}");
             template.job(template.payload(line.to_vec(), &name)?).map(Some)
         });
@@ -203,7 +203,7 @@ fn push(flags: &QueuePushFlags, tally: &mut Tally) -> Result<()> {
         }
         jobs.push(template.job(template.payload(bytes, &human::cut(name, 60))?)?);
     }
-    tally.answers = push_all(flags, &jobs)?;
+    so_far.answers = push_all(flags, &jobs)?;
     Ok(())
 }
 
@@ -261,22 +261,22 @@ fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
 /// Makes jobs of lines and pushes them, all at once or batch by batch.
 fn push_lines(
     flags: &QueuePushFlags,
-    tally: &mut Tally,
+    so_far: &mut PushedSoFar,
     name: &str,
     mut input: impl BufRead,
     mut job_of: impl FnMut(u64, &[u8]) -> Result<Option<Job>>,
 ) -> Result<()> {
     let batch_jobs_max = flags.batch.map_or(usize::MAX, |jobs| jobs as usize);
     let mut queue: Option<JobQueue> = None;
-    let mut send = |jobs: &mut Vec<Job>, tally: &mut Tally| -> Result<()> {
+    let mut send = |jobs: &mut Vec<Job>, so_far: &mut PushedSoFar| -> Result<()> {
         let jobs = std::mem::take(jobs);
         if let Some(queue) = &queue {
             if !jobs.is_empty() {
-                tally.answers.extend(queue.push_many(jobs)?);
+                so_far.answers.extend(queue.push_many(jobs)?);
             }
             return Ok(());
         }
-        tally.answers.extend(push_all(flags, &jobs)?);
+        so_far.answers.extend(push_all(flags, &jobs)?);
         if flags.batch.is_some() {
             let (place, is_alone) = (&flags.place, flags.no_shared);
             queue = Some(JobQueue::existing_for_long(place, &flags.common, is_alone)?);
@@ -288,7 +288,7 @@ fn push_lines(
         line.clear();
         let read = input.read_until(b'\n', &mut line).map_err(|source| not_read(name, source))?;
         if read == 0 {
-            return send(&mut jobs, tally);
+            return send(&mut jobs, so_far);
         }
         (number, bytes) = (number + 1, bytes + read as u64);
         let content = line.strip_suffix(b"\n").unwrap_or(&line);
@@ -296,10 +296,10 @@ fn push_lines(
             continue;
         }
         let made = job_of(number, content);
-        let in_front = || in_front(tally);
+        let in_front = || in_front(so_far);
         jobs.extend(made.map_err(|error| error.on_disk(in_front()))?);
         if jobs.len() >= batch_jobs_max {
-            send(&mut jobs, tally)?;
+            send(&mut jobs, so_far)?;
             bytes = 0;
         }
         if bytes > WHOLE_BYTES_MAX {
@@ -312,24 +312,24 @@ fn push_lines(
     }
 }
 
-fn in_front(tally: &Tally) -> String {
-    match tally.answers.len() as u64 {
+fn in_front(so_far: &PushedSoFar) -> String {
+    match so_far.answers.len() as u64 {
         0 => "nothing was pushed".to_owned(),
         jobs => format!("the batches before it, {}", human::counted(jobs, "job", "jobs")),
     }
 }
 
 /// Prints the jobs' numbers, each in a line, and tells which jobs were there already.
-fn print(tally: &Tally, flags: &QueuePushFlags) {
+fn print(so_far: &PushedSoFar, flags: &QueuePushFlags) {
     if flags.common.json {
         let object = |it: &Pushed| json!({"id": it.id, "is_new": it.is_new});
-        let jobs: Vec<_> = tally.answers.iter().map(object).collect();
-        output::print_json(&json!({"pushed": tally.pushed(), "jobs": jobs}));
+        let jobs: Vec<_> = so_far.answers.iter().map(object).collect();
+        output::print_json(&json!({"pushed": so_far.new_jobs(), "jobs": jobs}));
         return;
     }
-    let lines: Vec<String> = tally.answers.iter().map(|it| format!("{}\n", it.id)).collect();
+    let lines: Vec<String> = so_far.answers.iter().map(|it| format!("{}\n", it.id)).collect();
     output::print_report(&lines.concat());
-    let there_already = (tally.answers.len() - tally.pushed()) as u64;
+    let there_already = (so_far.answers.len() - so_far.new_jobs()) as u64;
     if there_already > 0 {
         let jobs = human::counted(there_already, "job was", "jobs were");
         output::print_message(&format!(

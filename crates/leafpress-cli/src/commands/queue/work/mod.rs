@@ -79,9 +79,9 @@ fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
     if let Some(jobs) = flags.max_jobs {
         worker = worker.jobs_max(jobs);
     }
-    let shift = Shift { flags, program, stop: &stop, control, failure: Mutex::default() };
-    let done = worker.run(&stop, |job| shift.handle(job))?;
-    let failure = shift.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let handler = JobHandler { flags, program, stop: &stop, control, failure: Mutex::default() };
+    let done = worker.run(&stop, |job| handler.handle(job))?;
+    let failure = handler.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
     failure.map_or(Ok(done), Err)
 }
 
@@ -138,8 +138,8 @@ fn obey_signals(flags: &QueueWorkFlags, stop: &Stop, control: &Control) {
     });
 }
 
-/// State that the handlers share.
-struct Shift<'a> {
+/// Runs the program for each job; all threads of the pool share it.
+struct JobHandler<'a> {
     flags: &'a QueueWorkFlags,
     program: Program,
     stop: &'a Stop,
@@ -148,7 +148,7 @@ struct Shift<'a> {
     failure: Mutex<Option<Error>>,
 }
 
-impl Shift<'_> {
+impl JobHandler<'_> {
     fn handle(&self, job: &JobContext) -> Outcome {
         match self.program.run(job, &self.control) {
             Ok(ended) => self.judge(job, ended),

@@ -1,13 +1,13 @@
-//! The purpose of each fix of atomic pages: without it a promise breaks.
+//! The purpose of each safeguard of atomic pages: without it a promise breaks.
 //!
-//! 1. With one fix taken out, a workload for that fix breaks a promise; with all of
+//! 1. With one safeguard taken out, a workload for it breaks a promise; with all of
 //!    them the same workload breaks none.
 //! 2. `SQLITE_ENABLE_ATOMIC_WRITE` as SQLite ships it, which is none of them, loses
 //!    what was acknowledged and keeps transactions without those before them.
 //!
 //! The disk is honest in all of this: pages are written whole.
 
-use leafpress::vfs::atomic::Mend;
+use leafpress::vfs::atomic::Safeguard;
 use leafpress_testing::crash::workload_atomic::{Kind, Plan, Settings};
 use leafpress_testing::crash::{Budget, DiskMode, OurDisk, Outcome, Promise};
 
@@ -37,10 +37,10 @@ fn survey(plan: Plan, promises: [Promise; 2]) -> Outcome {
     survey_by(Budget::new(IMAGES, SHARE), plan, &[], promises)
 }
 
-/// Without these mends, until this was found.
+/// Without these safeguards, until this was found.
 fn control(
     plan: Plan,
-    without: &'static [Mend],
+    without: &'static [Safeguard],
     promises: [Promise; 2],
     wanted: Wanted,
 ) -> Outcome {
@@ -50,19 +50,19 @@ fn control(
 fn survey_by(
     budget: Budget,
     plan: Plan,
-    without: &'static [Mend],
+    without: &'static [Safeguard],
     promises: [Promise; 2],
 ) -> Outcome {
     let plan = Plan { disk: OurDisk { without, ..plan.disk }, ..plan };
-    let name = plan.name() + if without.is_empty() { ", all mends" } else { "" };
+    let name = plan.name() + if without.is_empty() { ", all safeguards" } else { "" };
     budget.survey(&name, |simulator, seed, effort| plan.crash(simulator, seed, effort, promises))
 }
 
-/// The workload keeps its promises with all mends, and breaks one without these, as wanted.
-fn needed(plan: Plan, mends: &'static [Mend], wanted: Wanted) -> Outcome {
+/// The workload keeps its promises with all safeguards, and breaks one without these, as wanted.
+fn needed(plan: Plan, safeguards: &'static [Safeguard], wanted: Wanted) -> Outcome {
     survey(plan, KEPT).assert_kept();
-    let outcome = control(plan, mends, KEPT, wanted);
-    assert!(outcome.failures_count > 0, "nothing breaks without {mends:?}");
+    let outcome = control(plan, safeguards, KEPT, wanted);
+    assert!(outcome.failures_count > 0, "nothing breaks without {safeguards:?}");
     outcome
 }
 
@@ -76,19 +76,19 @@ fn out_of_order(outcome: &Outcome) -> bool {
 #[test]
 fn a_deleted_journal_comes_back() {
     let loses: Wanted = |outcome| outcome.power_cut.images_with_losses > 0;
-    let tally = needed(plan(DELETE_FULL), &[Mend::FolderSyncOnDelete], loses).power_cut;
+    let tally = needed(plan(DELETE_FULL), &[Safeguard::FolderSyncOnDelete], loses).power_cut;
     assert!(tally.images_with_losses > 0 && tally.lost_max == 1, "{tally:?}");
 }
 
 /// SQLite syncs it by itself with FULL. With NORMAL it does not; that a journal is
-/// torn there, its header and its content being synced together, no mend changes.
+/// torn there, its header and its content being synced together, no safeguard changes.
 #[test]
 fn a_journal_cut_to_nothing_comes_back() {
     let alone = Plan { others: &[], ..plan(TRUNCATE_NORMAL) };
     let few_are_corrupt: Wanted =
         |outcome| outcome.power_cut.corrupt * 50 < outcome.power_cut.images;
     let with = control(alone, &[], ANYTHING, few_are_corrupt).power_cut;
-    let without = control(alone, &[Mend::SyncOnTruncate], ANYTHING, |outcome| {
+    let without = control(alone, &[Safeguard::SyncOnTruncate], ANYTHING, |outcome| {
         outcome.power_cut.images_with_losses > 0 && outcome.power_cut.not_a_prefix > 0
     });
     let without = without.power_cut;
@@ -113,7 +113,7 @@ fn a_journal_that_others_deleted_comes_back() {
         let tally = outcome.power_cut;
         tally.images_with_losses + tally.not_a_prefix > 0
     });
-    let tally = survey_by(budget, others, &[Mend::SyncBeforeFirst], ANYTHING).power_cut;
+    let tally = survey_by(budget, others, &[Safeguard::SyncBeforeFirst], ANYTHING).power_cut;
     assert!(tally.images_with_losses + tally.not_a_prefix > 0, "{tally:?}");
 }
 
@@ -122,7 +122,7 @@ fn a_journal_that_others_deleted_comes_back() {
 #[test]
 fn a_page_that_the_dead_left_is_lost_before_the_next() {
     let dying = Plan { deaths_percent: 40, kinds: &[Kind::OnePage], ..plan(DELETE_EXTRA) };
-    let tally = needed(dying, &[Mend::SyncLeftPages], out_of_order).power_cut;
+    let tally = needed(dying, &[Safeguard::SyncLeftPages], out_of_order).power_cut;
     assert!(tally.not_a_prefix > 0, "{tally:?}");
 }
 
@@ -131,7 +131,7 @@ fn a_page_that_the_dead_left_is_lost_before_the_next() {
 #[test]
 fn a_journal_that_left_the_memory_is_not_there() {
     let kinds = &[Kind::OnePageSpilled, Kind::Many];
-    let without = &[Mend::SyncSpilledJournal];
+    let without = &[Safeguard::SyncSpilledJournal];
     for ours in [DELETE_EXTRA, TRUNCATE_FULL] {
         let tally = needed(Plan { kinds, ..plan(ours) }, without, out_of_order).power_cut;
         assert!(tally.not_a_prefix > 0, "{tally:?}");
@@ -151,19 +151,19 @@ fn a_page_beside_an_open_journal_is_written_too_early() {
         kinds: &[Kind::OnePageSpilled, Kind::Many],
         ..plan(DELETE_EXTRA)
     };
-    needed(plan, &[Mend::NoBitBesideJournal], |outcome| outcome.failures_count > 0);
+    needed(plan, &[Safeguard::NoBitBesideJournal], |outcome| outcome.failures_count > 0);
 }
 
 /// All of it together: the option of SQLite's by itself, over an honest disk.
 #[test]
 fn sqlite_as_shipped_loses_transactions() {
     for ours in [DELETE_FULL, DELETE_EXTRA, PERSIST_FULL] {
-        let tally = control(plan(ours), &Mend::ALL, ANYTHING, out_of_order).power_cut;
+        let tally = control(plan(ours), &Safeguard::ALL, ANYTHING, out_of_order).power_cut;
         assert!(tally.not_a_prefix > 0, "{tally:?}");
     }
     // Not the last alone, as without the option, but several.
     let several: Wanted =
         |outcome| outcome.power_cut.lost_max > 1 && outcome.power_cut.not_a_prefix > 0;
-    let tally = control(plan(TRUNCATE_NORMAL), &Mend::ALL, ANYTHING, several).power_cut;
+    let tally = control(plan(TRUNCATE_NORMAL), &Safeguard::ALL, ANYTHING, several).power_cut;
     assert!(tally.lost_max > 1 && tally.not_a_prefix > 0, "{tally:?}");
 }
