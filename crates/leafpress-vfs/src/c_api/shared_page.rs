@@ -19,14 +19,14 @@ pub struct SharedNumbers {
     /// Counters and words.
     pub numbers: [AtomicU64; 256],
     /// Words that a thread can sleep on until another one changes them.
-    pub bells: [AtomicU32; 512],
+    pub wake_words: [AtomicU32; 512],
 }
 
 impl SharedNumbers {
     fn zeros() -> Box<Self> {
         Box::new(Self {
             numbers: [const { AtomicU64::new(0) }; 256],
-            bells: [const { AtomicU32::new(0) }; 512],
+            wake_words: [const { AtomicU32::new(0) }; 512],
         })
     }
 }
@@ -132,9 +132,9 @@ mod tests {
         let (one, other) = (SharedPage::map(&file).unwrap(), SharedPage::map(&file).unwrap());
         drop(file);
         one.numbers[3].store(7, Ordering::Release);
-        one.bells[511].store(8, Ordering::Release);
+        one.wake_words[511].store(8, Ordering::Release);
         assert_eq!(other.numbers[3].load(Ordering::Acquire), 7);
-        assert_eq!(other.bells[511].load(Ordering::Acquire), 8);
+        assert_eq!(other.wake_words[511].load(Ordering::Acquire), 8);
         drop(one);
         assert_eq!(other.numbers[3].load(Ordering::Acquire), 7);
     }

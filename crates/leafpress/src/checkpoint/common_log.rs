@@ -38,14 +38,14 @@ pub(crate) trait CommonLog: Debug + Send + Sync {
     /// The log now.
     fn state(&self) -> LogState;
 
-    /// The state of the bell, to be read before [`state`](Self::state).
-    fn heard(&self) -> u32;
+    /// The value of the log's wake word, to be read before [`state`](Self::state).
+    fn wake_word(&self) -> u32;
 
-    /// Sleeps until the log has `wake_at_frames`, is rewound, or the bell was rung since it was
-    /// `heard`; `at_most` for that long.
-    fn sleep(&self, heard: u32, at_most: Option<Duration>, wake_at_frames: u32);
+    /// Sleeps until the log has `wake_at_frames`, is rewound, or [`wake`](Self::wake) was called
+    /// since the wake word was read as `seen`; `at_most` for that long.
+    fn sleep(&self, seen: u32, at_most: Option<Duration>, wake_at_frames: u32);
 
-    /// Rings the bell.
+    /// Changes the wake word, and wakes the checkpointer that sleeps on it.
     fn wake(&self);
 
     /// Waits for the writers that came before, and for the lock in

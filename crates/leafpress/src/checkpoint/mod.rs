@@ -325,7 +325,7 @@ impl Worker {
     fn run(mut self) -> Result<()> {
         let _opened_at_the_end = OpenAtTheEnd(Arc::clone(&self.gate));
         loop {
-            let heard = self.log.as_ref().map(|log| log.heard());
+            let seen = self.log.as_ref().map(|log| log.wake_word());
             let look = self.look();
             if look.stopping || self.gate.broken().is_some() {
                 break;
@@ -342,8 +342,8 @@ impl Worker {
             }
             if let Step::Sleep { until, wake_at_frames } = step {
                 let at_most = until.map(|until| until.saturating_sub(self.started.elapsed()));
-                match (&self.log, heard) {
-                    (Some(log), Some(heard)) => log.sleep(heard, at_most, wake_at_frames),
+                match (&self.log, seen) {
+                    (Some(log), Some(seen)) => log.sleep(seen, at_most, wake_at_frames),
                     _ => self.gate.sleep(at_most, wake_at_frames, look.commits),
                 }
                 continue;

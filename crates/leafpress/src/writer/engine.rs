@@ -5,9 +5,9 @@
 //! queue ─► entries ─► those not cancelled ─► target.commit ─► answers ─► one wake-up for all
 //! ```
 //!
-//! A thread that finds the engine free drives it: the writer's own thread, or a caller that waits
-//! for its answer anyhow. So a caller that is alone pays for no change of threads, which takes
-//! longer than a small commit without a sync.
+//! One thread at a time runs the engine: the writer's thread, or a caller that is waiting for its
+//! own answer. So a caller that is alone pays for no change of threads, which takes longer than a
+//! small commit without a sync.
 //!
 //! 1. One thread drives it at a time.
 //! 2. A thread that leaves the engine looks at the queue once more, and calls the writer's

@@ -5,7 +5,7 @@
 //! does not move.
 //!
 //! 1. A member takes a *ticket* only if it must wait: others wait already, or the lock is held.
-//! 2. The member with the lowest ticket tries the lock; the end of each transaction rings for it.
+//! 2. The member with the lowest ticket tries the lock; the end of each transaction wakes it.
 //! 3. The first in the line loses its ticket if its process is gone; and if it does not move for
 //!    [`PATIENCE`] while no transaction of a member is open, since it may be stopped. If it goes on
 //!    later, it puts the ticket back.
@@ -17,13 +17,13 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{Sharing, bell};
+use super::{Sharing, wake_word};
 
 /// Time after which a member loses its ticket that is first in the line and does not take the lock.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Time after which a member no longer waits for a transaction that another one has begun.
 const PATIENCE_AT_LOCK: Duration = Duration::from_secs(1);
-/// Time between looks of a member that is not rung for.
+/// Time between looks of a member that gets no wake-up.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Sharing {
@@ -34,10 +34,10 @@ impl Sharing {
         }
         Self::count(&self.counts.waits_in_line);
         let ours = self.take_ticket();
-        let own_bell = &self.page.bells()[self.membership.slot()];
+        let own_word = &self.page.slot_wake_words()[self.membership.slot()];
         let (mut met, mut since) = (None, Instant::now());
         while goes_on() {
-            let heard = bell::heard(own_bell);
+            let seen = wake_word::read(own_word);
             let Some((slot, ticket)) = self.first_of_others(ours) else { return };
             let holder = self.holder();
             if met != Some((slot, ticket, holder)) {
@@ -56,19 +56,19 @@ impl Sharing {
             }
             // Another member may have taken ours away, while this process was stopped.
             self.own_ticket().store(ours, Ordering::Release);
-            bell::sleep(own_bell, heard, LOOK_EVERY);
+            wake_word::sleep(own_word, seen, LOOK_EVERY);
         }
     }
 
     /// Sleeps until a transaction of a member ends, for `limit` at most: the lock is held.
     pub(crate) fn wait_at_lock(&self, limit: Duration) {
-        let own_bell = &self.page.bells()[self.membership.slot()];
-        let heard = bell::heard(own_bell);
+        let own_word = &self.page.slot_wake_words()[self.membership.slot()];
+        let seen = wake_word::read(own_word);
         if self.own_ticket().load(Ordering::Relaxed) == 0 {
             Self::count(&self.counts.waits_in_line);
             self.take_ticket();
         }
-        bell::sleep(own_bell, heard, limit);
+        wake_word::sleep(own_word, seen, limit);
     }
 
     /// Says that our transaction has begun.
@@ -84,12 +84,11 @@ impl Sharing {
         self.page.clear_holder(self.membership.slot());
     }
 
-    /// Says that our transaction has ended, or could not be begun, and rings for the first in the
-    /// line.
+    /// Says that our transaction has ended, or could not be begun, and wakes the first in the line.
     pub(crate) fn leave_line(&self) {
         self.own_ticket().store(0, Ordering::Release);
         if let Some((slot, _)) = self.first_of_others(u64::MAX) {
-            bell::ring(&self.page.bells()[slot]);
+            wake_word::wake(&self.page.slot_wake_words()[slot]);
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Sharing, bell};
+use super::{Sharing, wake_word};
 use crate::checkpoint::{CommonLog, LogState};
 use crate::sync::lock;
 
@@ -40,7 +40,7 @@ impl Sharing {
         }
         if has_rewound || frames_of(ours) >= self.page.copy_at().load(SeqCst) {
             self.page.copy_at().store(u64::MAX, SeqCst);
-            bell::ring(self.page.copy_bell());
+            wake_word::wake(self.page.copy_wake_word());
         }
     }
 }
@@ -83,21 +83,21 @@ impl CommonLog for LogOfMembers {
         LogState { frames: frames_of(log) as u32, commits: log >> FRAME_BITS, rewinds }
     }
 
-    fn heard(&self) -> u32 {
-        bell::heard(self.sharing.page.copy_bell())
+    fn wake_word(&self) -> u32 {
+        wake_word::read(self.sharing.page.copy_wake_word())
     }
 
-    fn sleep(&self, heard: u32, at_most: Option<Duration>, wake_at_frames: u32) {
+    fn sleep(&self, seen: u32, at_most: Option<Duration>, wake_at_frames: u32) {
         let page = &self.sharing.page;
         let before = page.log().load(SeqCst);
         page.copy_at().store(u64::from(wake_at_frames), SeqCst);
         if page.log().load(SeqCst) == before {
-            bell::sleep(page.copy_bell(), heard, at_most.unwrap_or(WORK_WITHIN));
+            wake_word::sleep(page.copy_wake_word(), seen, at_most.unwrap_or(WORK_WITHIN));
         }
     }
 
     fn wake(&self) {
-        bell::ring(self.sharing.page.copy_bell());
+        wake_word::wake(self.sharing.page.copy_wake_word());
     }
 
     fn line_up(&self, at_most: Duration) {

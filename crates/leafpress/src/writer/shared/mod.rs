@@ -19,7 +19,7 @@
 //! | `line.rs` | the line for the write lock, first come, first served |
 //! | `rounds.rs` | the rounds of syncs |
 //! | `log.rs` | the log's length, for the member that makes the checkpoints |
-//! | `bell.rs` | sleeps until another process rings |
+//! | `wake_word.rs` | sleeps until another process wakes it |
 //!
 //! 1. A commit is answered with success only after a sync of the log that began after the commit.
 //! 2. No process needs another one: what waits for another process does so for a limited time, and
@@ -31,7 +31,6 @@
 //!
 //! Must never: take the word of another process for anything but that it has synced the log.
 
-mod bell;
 mod line;
 mod log;
 #[cfg(all(test, unix))]
@@ -47,6 +46,7 @@ mod page;
 mod rounds;
 #[cfg(all(test, unix))]
 mod tests;
+mod wake_word;
 
 use std::fmt;
 use std::path::Path;

@@ -105,24 +105,25 @@ impl Page {
         &self.0.numbers[128..128 + SLOTS]
     }
 
-    /// Rung after each round.
-    pub(super) fn synced_bell(&self) -> &AtomicU32 {
-        &self.0.bells[0]
+    /// Wakes the members that wait for a round: changed after each round.
+    pub(super) fn synced_wake_word(&self) -> &AtomicU32 {
+        &self.0.wake_words[0]
     }
 
-    /// Rung by the commit for which a round waits.
-    pub(super) fn gathered_bell(&self) -> &AtomicU32 {
-        &self.0.bells[16]
+    /// Wakes the round that gathers: changed by the commit for which it waits.
+    pub(super) fn gathered_wake_word(&self) -> &AtomicU32 {
+        &self.0.wake_words[16]
     }
 
-    /// Rung when the log has grown to [`copy_at`](Self::copy_at), or was rewound.
-    pub(super) fn copy_bell(&self) -> &AtomicU32 {
-        &self.0.bells[32]
+    /// Wakes the checkpointer: changed when the log has grown to [`copy_at`](Self::copy_at), or was
+    /// rewound.
+    pub(super) fn copy_wake_word(&self) -> &AtomicU32 {
+        &self.0.wake_words[32]
     }
 
-    /// Bells of the slots, rung for the first in the line.
-    pub(super) fn bells(&self) -> &[AtomicU32] {
-        &self.0.bells[128..128 + SLOTS]
+    /// Wake words of the slots: that of the first in the line is changed when a transaction ends.
+    pub(super) fn slot_wake_words(&self) -> &[AtomicU32] {
+        &self.0.wake_words[128..128 + SLOTS]
     }
 }
 
@@ -159,7 +160,7 @@ impl Page {
     }
 
     /// Returns true if this commit is synced. Not if the page has nonsense: then each member makes
-    /// syncs of its own, until one of them has mended it.
+    /// syncs of its own, until one of them has put it right.
     pub(super) fn is_synced(&self, commit: u64) -> bool {
         let synced = self.synced().load(Ordering::Acquire);
         synced >= commit && synced <= self.committed().load(Ordering::Acquire)

@@ -4,7 +4,7 @@
 //! counted as c ─► synced ≥ c? ─ yes ─────────────────────────────► answer
 //!                    │ no
 //!                    ├─ the baton is free: take it, gather, n = committed, sync, synced = n
-//!                    └─ another member has it: sleep until it rings, and look again
+//!                    └─ another member has it: sleep until it wakes us, and look again
 //! ```
 //!
 //! The *baton* is a lock on a byte of the file `-shared`, which the system takes from a process that
@@ -19,7 +19,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{Sharing, bell};
+use super::{Sharing, wake_word};
 
 /// A round waits for as many commits as the last one had, at most for as long as the last sync took,
 /// which a second sync would cost, and never longer than this.
@@ -55,11 +55,11 @@ impl Sharing {
         let ours = page.committed().fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         let gather_at = page.gather_at().load(Ordering::Acquire);
         if gather_at != 0 && ours >= gather_at {
-            bell::ring(page.gathered_bell());
+            wake_word::wake(page.gathered_wake_word());
         }
         let began = Instant::now();
         loop {
-            let rung = bell::heard(page.synced_bell());
+            let seen = wake_word::read(page.synced_wake_word());
             if page.is_synced(ours) {
                 Self::count(&self.counts.syncs_of_others);
                 return Ok(());
@@ -70,7 +70,7 @@ impl Sharing {
             if self.membership.take_baton() {
                 let synced = self.round(ours, &mut sync);
                 self.membership.leave_baton();
-                bell::ring(page.synced_bell());
+                wake_word::wake(page.synced_wake_word());
                 return synced;
             }
             let last = Duration::from_nanos(page.sync_ns().load(Ordering::Relaxed));
@@ -80,7 +80,11 @@ impl Sharing {
                 Self::count(&self.counts.lonely_syncs);
                 return self.sync(&mut sync);
             }
-            bell::sleep(page.synced_bell(), rung, within(last * SLEEP_SYNCS, SLEEP_BETWEEN));
+            wake_word::sleep(
+                page.synced_wake_word(),
+                seen,
+                within(last * SLEEP_SYNCS, SLEEP_BETWEEN),
+            );
         }
     }
 
@@ -104,7 +108,8 @@ impl Sharing {
         Self::count(&self.counts.own_syncs);
         page.sync_ns().store(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
         page.last_round().store(covered.saturating_sub(before), Ordering::Relaxed);
-        // Not the larger of the two: nonsense there is mended so. Only the holder of the baton stores.
+        // Not the larger of the two, so that nonsense there is overwritten. Only the holder of the
+        // baton stores.
         page.synced().store(covered, Ordering::Release);
         Ok(())
     }
@@ -120,12 +125,12 @@ impl Sharing {
         }
         page.gather_at().store(wanted, Ordering::Release);
         loop {
-            let heard = bell::heard(page.gathered_bell());
+            let seen = wake_word::read(page.gathered_wake_word());
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || page.committed().load(Ordering::Acquire) >= wanted {
                 break;
             }
-            bell::sleep(page.gathered_bell(), heard, left);
+            wake_word::sleep(page.gathered_wake_word(), seen, left);
         }
         page.gather_at().store(0, Ordering::Release);
     }
@@ -143,8 +148,8 @@ impl Sharing {
     /// Says that a sync of the log has failed here: no other member may go on either.
     pub(crate) fn sync_failed(&self) {
         self.page.set_broken();
-        bell::ring(self.page.synced_bell());
-        bell::ring(self.page.copy_bell());
+        wake_word::wake(self.page.synced_wake_word());
+        wake_word::wake(self.page.copy_wake_word());
     }
 }
 

@@ -5,12 +5,12 @@
 //! | `Look` | the first line of `line_up` |
 //! | `Count`, `Store` | `take_ticket`, called by `line_up` or by `wait_at_lock` |
 //! | `LookInLine` | `first_of_others(ours)` in the loop of `line_up` |
-//! | `Wait` | `bell::sleep`; or the end of [`PATIENCE`](super::super::line), after `is_held` |
+//! | `Wait` | `wake_word::sleep`; or the end of [`PATIENCE`](super::super::line), after `is_held` |
 //! | `TryLock` | SQLite's `BEGIN IMMEDIATE`, and `wait_at_lock` when the lock is held |
 //! | `SayHolder`, `ClearTicket` | `begun` |
 //! | `ClearHolder` | the transaction, and `ending` |
 //! | `Commit` | COMMIT |
-//! | `ClearLast` | `leave_line`; its ring is none, as each sleep may end at any time |
+//! | `ClearLast` | `leave_line`; its wake-up is no step, as each sleep may end at any time |
 //!
 //! `goes_on` is always true: no wait ends by its limit alone.
 //!

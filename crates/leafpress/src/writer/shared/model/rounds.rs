@@ -5,14 +5,14 @@
 //! | `Write` | COMMIT, before `make_durable` is called |
 //! | `Count` | `committed().fetch_add` |
 //! | `LookSynced`, `LookBroken` | the first two questions of the loop in `make_durable` |
-//! | `Baton` | `take_baton`; if another member has it, `bell::sleep` or the lonely sync |
+//! | `Baton` | `take_baton`; if another member has it, `wake_word::sleep` or the lonely sync |
 //! | `LookAgain` | `before` in `round`; `gather` is a rest after it |
 //! | `ReadCommitted` | `covered` in `round` |
 //! | `Sync`, `Syncing` | the begin and the end of `sync()` in `sync` |
 //! | `SayBroken` | `sync_failed` |
 //! | `LookBrokenAfter` | the end of `sync` |
 //! | `Publish` | `synced().store` |
-//! | `LeaveBaton` | `leave_baton`; `ring` is none, as each sleep may end at any time |
+//! | `LeaveBaton` | `leave_baton`; `wake_word::wake` is no step, as each sleep may end at any time |
 //!
 //! The disk: `log` has the commits in the order of their writes, of which the first `durable` are
 //! there after any power cut, and any prefix of more. A sync covers what was written when it began.
