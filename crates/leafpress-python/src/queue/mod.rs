@@ -292,8 +292,8 @@ impl NativeQueue {
     }
 
     /// Tells those who wait to look for jobs.
-    fn ring(&self, py: Python<'_>) {
-        py.detach(|| self.queue.ring());
+    fn wake(&self, py: Python<'_>) {
+        py.detach(|| self.queue.wake());
     }
 
     // These read beside the writer, on the calling thread.

@@ -128,7 +128,7 @@ fn refuse_queue(complaints: &mut Complaints, queue: &Queue, token: Token) {
     complaints.refused("extend", queue.extend(token, LONG));
     complaints.refused("extend_many", queue.extend_many(&[token], LONG));
     complaints.refused("begin", queue.begin(LONG));
-    queue.ring();
+    queue.wake();
 }
 
 fn refuse_administration(complaints: &mut Complaints, queue: &Queue) {

@@ -72,7 +72,7 @@ pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
     }
     for id in due(work, DUE, queue)? {
         work.execute(MAKE_READY, params![id, work.now_ms])?;
-        work.ring(queue, 1);
+        work.wake(queue, 1);
     }
     for id in due(work, EXPIRED, queue)? {
         expired(work, queue, id)?;

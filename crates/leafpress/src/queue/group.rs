@@ -70,7 +70,7 @@ pub(super) fn fill_slots(work: &Work<'_>, queue: &QueueRow, group: &str) -> Resu
         let Some((job, due_at_ms)): Option<(i64, i64)> = first else { break };
         let state = by_time(work, due_at_ms);
         work.execute(UNBLOCK, params![job, state.number(), work.now_ms])?;
-        work.ring(queue, 1);
+        work.wake(queue, 1);
     }
     Ok(())
 }

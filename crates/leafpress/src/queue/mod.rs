@@ -245,7 +245,7 @@ fn configure(
             group::fill_all(work, &row)?;
         }
         // Limits may be wider, and sleepers must look at due times again.
-        work.ring(&row, u32::MAX);
+        work.wake(&row, u32::MAX);
     }
     Ok(settings)
 }
@@ -342,7 +342,7 @@ impl Queue {
 
     /// Pushes a job on a connection of the application's own, inside a transaction
     /// that it has begun there (best with BEGIN IMMEDIATE). The queue must exist.
-    /// Waiters see the job within a second, or at once if [`ring`](Self::ring) is
+    /// Waiters see the job within a second, or at once if [`wake`](Self::wake) is
     /// called after the commit.
     ///
     /// # Errors
@@ -365,9 +365,9 @@ impl Queue {
 
     /// Tells those who wait, in all processes, to look for jobs: after a commit
     /// that leafpress did not see. Does nothing in a child of `fork`.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         if let Some(session) = self.session.here() {
-            session.wake_ups().ring(&self.name, u32::MAX);
+            session.wake_ups().wake(&self.name, u32::MAX);
         }
     }
 
@@ -400,7 +400,7 @@ impl Queue {
         if !found.claims.is_empty() {
             return Ok(found.claims);
         }
-        // From here on no ring is missed, so it must look once more.
+        // From here on no wake-up is missed, so it must look once more.
         let mut waiter = self.session.get()?.wake_ups().waiter(&self.name)?;
         loop {
             let found = self.look(options)?;

@@ -87,7 +87,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
         key::hold(work, queue.id, id, key, until_ms)?;
     }
     if state != JobState::Blocked {
-        work.ring(queue, 1);
+        work.wake(queue, 1);
     }
     stats::note(work, queue.id, Event::Pushed)?;
     Ok(Pushed { id, is_new: true })

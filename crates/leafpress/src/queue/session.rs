@@ -51,7 +51,7 @@ pub(super) struct Session {
 struct OpenTransaction {
     rows: Vec<Arc<QueueRow>>,
     /// Queues whose waiters are woken after the commit, with the number of new jobs.
-    rings: Vec<(Arc<str>, u32)>,
+    to_wake: Vec<(Arc<str>, u32)>,
     due_changes: Vec<DueChanges>,
     /// True if leases were measured anew in it.
     is_measured_anew: bool,
@@ -135,21 +135,21 @@ impl Session {
     /// Wakes the waiters of the jobs that the transaction has committed.
     pub(super) fn committed(&self) {
         self.counters.committed();
-        let (rings, is_measured_anew) = {
+        let (to_wake, is_measured_anew) = {
             let mut transaction = lock(&self.transaction);
             for changes in &mut transaction.due_changes {
                 changes.committed_ms = changes.open_ms.take().or(changes.committed_ms);
             }
             (
-                std::mem::take(&mut transaction.rings),
+                std::mem::take(&mut transaction.to_wake),
                 std::mem::take(&mut transaction.is_measured_anew),
             )
         };
         if is_measured_anew {
             self.went_back.store(false, Ordering::Relaxed);
         }
-        for (queue, jobs) in rings {
-            self.wake_ups().ring(&queue, jobs);
+        for (queue, jobs) in to_wake {
+            self.wake_ups().wake(&queue, jobs);
         }
     }
 
@@ -287,12 +287,12 @@ impl<'c> Work<'c> {
 
     /// Wakes the threads that wait for jobs of this queue, once all is committed. `jobs` is the
     /// number of jobs that have become ready, or 1 if due times have changed.
-    pub(super) fn ring(&self, queue: &QueueRow, jobs: u32) {
+    pub(super) fn wake(&self, queue: &QueueRow, jobs: u32) {
         let Some(session) = self.session else { return };
         let mut transaction = lock(&session.transaction);
-        match transaction.rings.iter_mut().find(|(name, _)| *name == queue.name) {
+        match transaction.to_wake.iter_mut().find(|(name, _)| *name == queue.name) {
             Some((_, all)) => *all = all.saturating_add(jobs),
-            None => transaction.rings.push((Arc::clone(&queue.name), jobs)),
+            None => transaction.to_wake.push((Arc::clone(&queue.name), jobs)),
         }
     }
 }

@@ -257,7 +257,7 @@ pub(super) fn ended(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<(
         group::fill_slots(work, queue, group)?;
     }
     if queue.settings.concurrency.is_some() {
-        work.ring(queue, 1);
+        work.wake(queue, 1);
     }
     Ok(())
 }
@@ -276,7 +276,7 @@ fn give_back(
     if let Some(key) = &job.key {
         key::waits_again(work, queue.id, job.id, key)?;
     }
-    work.ring(queue, 1);
+    work.wake(queue, 1);
     Ok(())
 }
 

@@ -291,7 +291,7 @@ impl Queue {
             let changed = work.execute(SET_PAUSED, params![queue, is_paused])?;
             if changed > 0 {
                 work.forget_row(queue);
-                work.ring(&row, u32::MAX);
+                work.wake(&row, u32::MAX);
             }
             Ok(())
         })
@@ -372,7 +372,7 @@ fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<bool> {
         key::waits_again(work, queue.id, job.id, key)?;
     }
     if state != JobState::Blocked {
-        work.ring(queue, 1);
+        work.wake(queue, 1);
     }
     Ok(true)
 }
@@ -412,7 +412,7 @@ fn drop_some(work: &Work<'_>, queue: i64) -> Result<Step> {
     }
     work.forget_row(queue);
     // Those who wait are to learn of it.
-    work.ring(&row, u32::MAX);
+    work.wake(&row, u32::MAX);
     Ok(Step { jobs: jobs as u64, more_after: None })
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Each is a [`PendingCall`] of the writer. The call of a thread makes the same one and waits for
 //! it. Two are more than that: a claim that waits does so for the wake-up, as a thread does, and
-//! the thread that rings wakes the task; a call of several transactions is one `async` function
-//! for threads and tasks, which is told its [`Caller`].
+//! the thread that sends the wake-up wakes the task; a call of several transactions is one
+//! `async` function for threads and tasks, which is told its [`Caller`].
 //!
 //! 1. A claim whose future is dropped keeps no job: one that was claimed for it already is given
 //!    back, and that was no attempt.
@@ -130,7 +130,7 @@ impl Queue {
             if !found.claims.is_empty() || wait.is_zero() {
                 return Ok(found.claims);
             }
-            // From here on no ring is missed, so it must look once more.
+            // From here on no wake-up is missed, so it must look once more.
             let mut waiter = queue.session.get()?.wake_ups().waiter(&queue.name)?;
             loop {
                 let found = Look::new(&queue, &options).await?;

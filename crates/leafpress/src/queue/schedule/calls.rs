@@ -36,7 +36,7 @@ impl Queue {
             let next_at_ms = kept_ms.or_else(|| recurrence.next_after_ms(work.now_ms));
             table::keep(work, queue, &schedule, next_at_ms)?;
             // A claim that waits may have to wake up earlier now.
-            work.ring(&*work.row(queue)?, 1);
+            work.wake(&*work.row(queue)?, 1);
             Ok(())
         })
     }

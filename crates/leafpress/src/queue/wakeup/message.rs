@@ -2,7 +2,7 @@
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
-//! | 0 | 8 | `LPbell01`; what begins otherwise is no wake-up |
+//! | 0 | 8 | `LPwake01`; what begins otherwise is no wake-up |
 //! | 8 | 8 | FNV-1a hash of the queue's name (UTF-8), little endian |
 //! | 16 | 4 | jobs, little endian |
 //!
@@ -16,7 +16,7 @@
 
 /// Bytes of a message.
 pub(super) const LENGTH: usize = 20;
-const MAGIC: [u8; 8] = *b"LPbell01";
+const MAGIC: [u8; 8] = *b"LPwake01";
 
 /// A wake-up: there are `jobs` more in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,23 +4,24 @@
 //! waiter() ──► look for a job ──► found ──► go
 //!                 ▲      └─ none ──► wait ──┐
 //!                 └──────── Look ◄──────────┤
-//!                                           ├─ ring(), in this process      (waiters)
-//!             thread "leafpress-bell": ─────┼─ a datagram of another one    (socket)
+//!                                           ├─ wake(), in this process      (waiters)
+//!          thread "leafpress-wake-up": ─────┼─ a datagram of another one    (socket)
 //!                                           ├─ a job is due
 //!                                           └─ the database was changed    (foreign)
 //! ```
 //!
 //! Stands under the claims of a queue that wait, and above nothing: it knows no job. A caller that
-//! has committed jobs rings, [`WakeUps::ring`].
+//! has committed jobs calls [`WakeUps::wake`].
 //!
-//! Other processes are reached through sockets in the folder `<database>-bells`, one of each
+//! Other processes are reached through sockets in the folder `<database>-wakeups`, one of each
 //! process that waits ([`socket`]). The thread that listens there lives while there is a waiter, and
 //! a little longer.
 //!
 //! Invariants (those of the waiters are in `waiters.rs`, those of the folder in `socket/`):
-//! 1. A waiter looks for each job that is committed and rung, if there is a waiter: it is counted,
-//!    and its process's socket is in the folder, before it looks; a sender reads both after the
-//!    commit. So either the look sees the job or the wake-up reaches the waiter.
+//! 1. A waiter looks for each job that is committed and followed by [`WakeUps::wake`], if there is
+//!    a waiter: it is counted, and its process's socket is in the folder, before it looks; a
+//!    sender reads both after the commit. So either the look sees the job or the wake-up reaches
+//!    the waiter.
 //! 2. A permit is used for a look, or goes to the next waiter: one that times
 //!    out takes a permit that is there, and one that leaves hands it on.
 //! 3. What is due sends one waiter of a queue, not all; its look tells what is
@@ -36,8 +37,8 @@
 //!
 //! Must never: fail or delay a push, hold a lock over a call into the file
 //! system that a waiter could be held up by, or keep a database open after
-//! [`WakeUps::close`]. In a child of a fork nothing is rung, heard or removed: a queue's
-//! `OfProcess` keeps the wake-ups from it.
+//! [`WakeUps::close`]. In a child of a fork no wake-up is sent or heard, and nothing is removed: a
+//! queue's `OfProcess` keeps the wake-ups from it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -71,9 +72,9 @@ mod socket;
 mod socket;
 
 /// Time between looks at the database for changes by connections that send no wake-up, on systems
-/// where processes can ring.
+/// where processes can send wake-ups to one another.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Time between looks on systems where processes cannot ring: a look takes about 10 µs.
+/// Time between looks on systems where processes cannot do so: a look takes about 10 µs.
 const LOOK_EVERY_DEAF: Duration = Duration::from_millis(50);
 /// Times between looks at the database; others than these in tests only.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +96,7 @@ const PAUSE_FIRST: Duration = Duration::from_millis(1);
 /// The time, in milliseconds since the Unix epoch; a test's own clock perhaps.
 pub(super) type NowMs = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// The wake-ups of one database: to ring, and to wait for.
+/// The wake-ups of one database: to send, and to wait for.
 ///
 /// Close it before the writer's connection goes: while there is a waiter it reads through a
 /// connection of its own.
@@ -108,7 +109,7 @@ pub(super) struct WakeUps {
 
 /// The part of the wake-ups that the wake-up thread shares.
 struct Shared {
-    /// Waiters in this process, so that a ring without a waiter need not lock.
+    /// Waiters in this process, so that a wake-up without a waiter need not lock.
     waiters: AtomicU32,
     state: Mutex<State>,
     now_ms: NowMs,
@@ -156,7 +157,7 @@ struct Listener {
 impl WakeUps {
     /// Wake-ups of a database that is there, for all its queues. `vfs`: the writer's.
     /// Does nothing yet; if the path leads to no file of the system (a VFS may
-    /// keep it elsewhere), other processes are not rung, and not heard.
+    /// keep it elsewhere), other processes get no wake-ups, and theirs are not heard.
     pub(super) fn new(database: &Path, vfs: Option<&str>, now_ms: NowMs) -> Arc<Self> {
         Self::with_pace(database, vfs, now_ms, Pace::default())
     }
@@ -191,16 +192,16 @@ impl WakeUps {
     ///
     /// Sends at most this many waiters to look, in this process and in each other one. Without a
     /// waiter this is one atomic load and one failed `stat`.
-    pub(super) fn ring(&self, queue: &str, jobs: u32) {
+    pub(super) fn wake(&self, queue: &str, jobs: u32) {
         if jobs == 0 {
             return;
         }
         // Invariant 1, against the fence in `waiter`.
         fence(Ordering::SeqCst);
         if self.shared.waiters.load(Ordering::SeqCst) > 0 {
-            self.shared.change(|state| state.waiters.ring(queue, jobs));
+            self.shared.change(|state| state.waiters.wake(queue, jobs));
         }
-        self.sender.ring(|| Message { queue_hash: message::hash(queue), jobs });
+        self.sender.send(|| Message { queue_hash: message::hash(queue), jobs });
     }
 
     /// Registers a waiter that is about to look for a job of a queue.
@@ -214,7 +215,7 @@ impl WakeUps {
     pub(super) fn waiter(self: &Arc<Self>, queue: &str) -> Result<Waiter> {
         self.shared.waiters.fetch_add(1, Ordering::SeqCst);
         let mut state = lock(&self.shared.state);
-        let (queue, rung) = state.waiters.enter(queue);
+        let (queue, woken) = state.waiters.enter(queue);
         let is_heard = match &mut state.listener {
             Some(listener) => {
                 if std::mem::take(&mut listener.is_deaf) {
@@ -228,8 +229,16 @@ impl WakeUps {
         let wake_ups = Arc::clone(self);
         let called = Arc::default();
         let process = Process::current();
-        let waiter =
-            Waiter { process, wake_ups, queue, rung, called, holds: None, pause: None, task: None };
+        let waiter = Waiter {
+            process,
+            wake_ups,
+            queue,
+            woken,
+            called,
+            holds: None,
+            pause: None,
+            task: None,
+        };
         if !is_heard {
             self.start_thread()?;
         }
@@ -238,8 +247,8 @@ impl WakeUps {
     }
 
     /// Ends all waits, now and later ones, with [`Woken::Closed`]. When it
-    /// returns the thread, its connection and the socket are gone. Others can
-    /// still be rung.
+    /// returns the thread, its connection and the socket are gone. Wake-ups can
+    /// still be sent to others.
     pub(super) fn close(&self) {
         self.shared.change(|state| {
             state.is_closed = true;
@@ -299,7 +308,7 @@ pub(super) enum Woken {
     Look,
     /// The deadline has come.
     TimedOut,
-    /// The wake-ups were closed: they ring no more.
+    /// The wake-ups were closed: this process gets no more of them.
     Closed,
 }
 
@@ -310,7 +319,7 @@ pub(super) struct Waiter {
     wake_ups: Arc<WakeUps>,
     queue: Arc<str>,
     /// The waiter sleeps on it.
-    rung: Arc<Condvar>,
+    woken: Arc<Condvar>,
     /// Set by [`Caller::call`] to end the wait.
     called: Arc<AtomicBool>,
     /// The permit for the look that it is at.
@@ -356,10 +365,10 @@ impl Waiter {
             state = match left {
                 Some(Duration::ZERO) => return Woken::TimedOut,
                 Some(left) => {
-                    let woken = self.rung.wait_timeout(state, left);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
+                    let waited = self.woken.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
                 }
-                None => self.rung.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.woken.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
     }
@@ -420,7 +429,7 @@ impl Waiter {
     pub(super) fn caller(&self) -> Caller {
         Caller {
             shared: Arc::clone(&self.wake_ups.shared),
-            rung: Arc::clone(&self.rung),
+            woken: Arc::clone(&self.woken),
             called: Arc::clone(&self.called),
         }
     }
@@ -434,7 +443,7 @@ impl Waiter {
         }
     }
 
-    /// When to look again without being rung, if something is due already.
+    /// When to look again without a wake-up, if something is due already.
     fn look_again_at(&mut self, is_due: bool) -> Option<Instant> {
         self.next_pause(is_due).map(|pause| Instant::now() + pause)
     }
@@ -470,7 +479,7 @@ impl Drop for Waiter {
 #[derive(Clone)]
 pub(super) struct Caller {
     shared: Arc<Shared>,
-    rung: Arc<Condvar>,
+    woken: Arc<Condvar>,
     called: Arc<AtomicBool>,
 }
 
@@ -480,7 +489,7 @@ impl Caller {
         self.called.store(true, Ordering::SeqCst);
         // A waiter that did not see it under this lock is asleep once the lock is free.
         drop(lock(&self.shared.state));
-        self.rung.notify_all();
+        self.woken.notify_all();
     }
 }
 

@@ -4,7 +4,7 @@
 //!        ┌───────────────► plan: what is due? until when to sleep?
 //!        │                   │
 //!   look, once a second      ▼
-//!        │                 sleep ──► a datagram: ring the queue that it names
+//!        │                 sleep ──► a datagram: wake waiters of the queue that it names
 //!        └───────────────────┘
 //! ```
 //!
@@ -14,12 +14,12 @@
 //!
 //! 1. It says under the lock that it ends, and only while there is no waiter: a waiter that comes
 //!    later starts another one.
-//! 2. While there is no waiter and others ring, it does not listen: their datagrams fill its
-//!    socket, which costs them little, and it nothing.
+//! 2. While there is no waiter and others send wake-ups, it does not listen: their datagrams fill
+//!    its socket, which costs them little, and it nothing.
 //! 3. Its socket may have been full, and then a datagram did not arrive, which
-//!    may have been for any queue: so a full socket rings all queues.
+//!    may have been for any queue: so a full socket wakes a waiter of every queue.
 //! 4. It looks into the folder once a second; where its socket is gone it makes
-//!    another one, and then rings all queues.
+//!    another one, and then wakes a waiter of every queue.
 //! 5. It sleeps for a second at most, so that a clock that jumps does no harm.
 //!
 //! Must never: keep the [`WakeUps`](super::WakeUps) alive, which end when the last
@@ -70,7 +70,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     };
     // Before it runs: it ends when there is no listener.
     lock(&shared.state).listener = Some(Listener { alarm, is_deaf: false, wakes_at: now });
-    let builder = std::thread::Builder::new().name("leafpress-bell".to_owned());
+    let builder = std::thread::Builder::new().name("leafpress-wake-up".to_owned());
     builder.spawn(|| wake_up_thread.run()).inspect_err(|_| lock(&shared.state).listener = None)
 }
 
@@ -124,14 +124,14 @@ impl WakeUpThread {
         })
     }
 
-    /// Rings what the datagrams say.
+    /// Wakes the waiters that the datagrams are for.
     fn hear(&mut self) {
         let Some(socket) = &self.socket else { return };
         self.messages.clear();
         let was_full = socket.drain(&mut self.messages);
         self.shared.change(|state| {
             for message in &self.messages {
-                state.waiters.ring_hash(message.queue_hash, message.jobs);
+                state.waiters.wake_by_hash(message.queue_hash, message.jobs);
             }
             if was_full {
                 state.waiters.search_all();

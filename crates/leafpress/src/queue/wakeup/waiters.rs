@@ -48,7 +48,7 @@ struct Task {
 #[derive(Debug)]
 struct QueueWaiters {
     /// The waiters sleep on it.
-    rung: Arc<Condvar>,
+    woken: Arc<Condvar>,
     /// The tasks that sleep, by the order in which they came.
     tasks: BTreeMap<u64, Task>,
     /// Name of the queue in the messages of processes.
@@ -63,7 +63,7 @@ struct QueueWaiters {
 impl QueueWaiters {
     fn new(queue: &str) -> Self {
         Self {
-            rung: Arc::default(),
+            woken: Arc::default(),
             tasks: BTreeMap::new(),
             hash: message::hash(queue),
             waiters: 0,
@@ -88,7 +88,7 @@ impl QueueWaiters {
 
     /// Wakes a thread and a task; the one that comes second sleeps on.
     fn wake_one(&mut self, awake: &mut Vec<Waker>) {
-        self.rung.notify_one();
+        self.woken.notify_one();
         awake.extend(self.tasks.pop_first().map(|(_, task)| task.waker));
     }
 
@@ -121,9 +121,9 @@ impl Waiters {
         let of_queue =
             self.by_queue.entry(Arc::clone(&name)).or_insert_with(|| QueueWaiters::new(queue));
         of_queue.waiters += 1;
-        let rung = Arc::clone(&of_queue.rung);
+        let woken = Arc::clone(&of_queue.woken);
         self.assert_state();
-        (name, rung)
+        (name, woken)
     }
 
     /// Removes a waiter; `task` is its number if it is a task. A permit that it took and did not
@@ -157,16 +157,16 @@ impl Waiters {
     }
 
     /// Gives permits for `jobs` more jobs, at most one for each waiter.
-    pub(super) fn ring(&mut self, queue: &str, jobs: u32) {
+    pub(super) fn wake(&mut self, queue: &str, jobs: u32) {
         if let Some(of_queue) = self.by_queue.get_mut(queue) {
             of_queue.give(jobs, &mut self.awake);
         }
         self.assert_state();
     }
 
-    /// Does as [`ring`](Self::ring), by the hash of a queue's name, which other processes send.
-    /// If two names have the same hash, both queues are rung.
-    pub(super) fn ring_hash(&mut self, hash: u64, jobs: u32) {
+    /// Does as [`wake`](Self::wake), by the hash of a queue's name, which other processes send.
+    /// If two names have the same hash, waiters of both queues are woken.
+    pub(super) fn wake_by_hash(&mut self, hash: u64, jobs: u32) {
         for of_queue in self.by_queue.values_mut().filter(|of_queue| of_queue.hash == hash) {
             of_queue.give(jobs, &mut self.awake);
         }
@@ -220,7 +220,7 @@ impl Waiters {
     /// Wakes all waiters, to see that the wake-ups are closed.
     pub(super) fn wake_all(&mut self) {
         for of_queue in self.by_queue.values_mut() {
-            of_queue.rung.notify_all();
+            of_queue.woken.notify_all();
             let tasks = std::mem::take(&mut of_queue.tasks).into_values();
             self.awake.extend(tasks.map(|task| task.waker));
         }

@@ -1,5 +1,5 @@
-//! Sockets on systems without Unix sockets: no other process can be rung, and the wake-up thread looks
-//! at the database every 50 ms instead.
+//! Sockets on systems without Unix sockets: no wake-up reaches another process, and the wake-up
+//! thread looks at the database every 50 ms instead.
 //!
 //! Stands in for `socket/mod.rs`, with the same names.
 
@@ -37,7 +37,7 @@ impl OwnSocket {
     }
 }
 
-/// Rings no other process.
+/// Sends to no other process.
 pub(super) struct Sender;
 
 impl Sender {
@@ -46,5 +46,5 @@ impl Sender {
     }
 
     #[expect(clippy::unused_self, reason = "as on Unix")]
-    pub(super) fn ring(&self, _: impl FnOnce() -> Message) {}
+    pub(super) fn send(&self, _: impl FnOnce() -> Message) {}
 }

@@ -1,4 +1,4 @@
-//! The socket of this process, at which others ring.
+//! The socket of this process, to which others send their wake-ups.
 //!
 //! Stands under the wake-up thread, which makes it before any waiter looks for a job, and drops it
 //! when there is no waiter any more. See the folder's invariants.
@@ -40,7 +40,7 @@ pub(in crate::queue::wakeup) struct OwnSocket {
 }
 
 impl OwnSocket {
-    /// Makes the socket. When it returns, others can ring.
+    /// Makes the socket. When it returns, others can send to it.
     ///
     /// # Errors
     /// When the folder cannot be made or written, is no folder, or the file

@@ -37,13 +37,13 @@ impl Place {
     pub(in crate::queue::wakeup) fn of(database: &Path) -> Option<Self> {
         let database = database.canonicalize().ok()?;
         let metadata = database.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let beside = companion_of(&database, "-bells");
+        let beside = companion_of(&database, "-wakeups");
         let folder = if can_be_reached(&beside) {
             beside
         } else {
             // `/tmp` is the same for all processes; a folder named in the environment need not be.
             let of_the_file = format!("{} {}", metadata.dev(), metadata.ino());
-            PathBuf::from(format!("/tmp/leafpress-bells-{:016x}", message::hash(&of_the_file)))
+            PathBuf::from(format!("/tmp/leafpress-wakeups-{:016x}", message::hash(&of_the_file)))
         };
         let random = RandomState::new().build_hasher().finish() as u32;
         let own_prefix = format!("{}-{random:08x}-", std::process::id());

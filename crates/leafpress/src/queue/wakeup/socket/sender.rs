@@ -1,7 +1,7 @@
 //! Sends wake-ups to the sockets of other processes.
 //!
-//! Stands under [`WakeUps::ring`](super::super::WakeUps::ring), often in the thread
-//! of the writer just after a commit, so each ring is one `stat` of the folder
+//! Stands under [`WakeUps::wake`](super::super::WakeUps::wake), often in the thread
+//! of the writer just after a commit, so each wake-up is one `stat` of the folder
 //! and one datagram to each socket. The sockets are listed anew only when the
 //! folder has changed since.
 //!
@@ -11,8 +11,8 @@
 //!    count in steps, of milliseconds, or of seconds where nanoseconds are 0.
 //! 2. Each socket has a sending socket of its own, connected to it: a process
 //!    that is stopped and reads nothing fills no buffer but its own.
-//! 3. A socket that is full has been rung: its listener knows by the number
-//!    of datagrams that it was full, and rings all queues.
+//! 3. A socket that is full needs no more datagrams: its listener knows by the number
+//!    of datagrams that it was full, and wakes a waiter of every queue.
 //!
 //! Must never: wait, open or remove what is no socket, or follow a link.
 
@@ -35,7 +35,7 @@ use crate::sync::lock;
 const TIME_STEP: Duration = Duration::from_millis(100);
 /// Such steps where a time has no nanoseconds, which old file systems do not store.
 const TIME_STEP_COARSE: Duration = Duration::from_millis(2100);
-/// Sockets that are rung: each costs a file descriptor here, of which a process
+/// Sockets that get wake-ups: each costs a file descriptor here, of which a process
 /// may have no more than 1,024. Processes beyond that look once a second.
 const SOCKETS_MAX: usize = 128;
 /// Names that are read; another program may fill the folder.
@@ -51,7 +51,7 @@ pub(in crate::queue::wakeup) struct Sender {
 #[derive(Debug, Default)]
 struct Sockets {
     listing: Option<Listing>,
-    /// By name; without a socket where it cannot be rung.
+    /// By name; without a socket where nothing can be sent to it.
     by_name: BTreeMap<String, Option<UnixDatagram>>,
     /// Number of times that the folder was listed.
     #[cfg(test)]
@@ -81,8 +81,8 @@ impl Sender {
         Self { place, sockets: Mutex::default() }
     }
 
-    /// Rings at all sockets but this one's own.
-    pub(in crate::queue::wakeup) fn ring(&self, message: impl FnOnce() -> Message) {
+    /// Sends a message to all sockets but this one's own.
+    pub(in crate::queue::wakeup) fn send(&self, message: impl FnOnce() -> Message) {
         let Some(place) = &self.place else { return };
         let Ok(folder) = std::fs::symlink_metadata(&place.folder) else {
             // Without a folder there is no waiter.
@@ -101,7 +101,7 @@ impl Sender {
             tracing::debug!(?place, %error, "wake-up: the sockets cannot be listed");
         }
         if !sockets.by_name.is_empty() {
-            sockets.ring_all(place, &message().to_bytes());
+            sockets.send_to_all(place, &message().to_bytes());
         }
     }
 
@@ -154,7 +154,7 @@ impl Sockets {
                     has_removed = true;
                 }
                 Err(error) => {
-                    tracing::debug!(name, %error, "wake-up: a socket cannot be rung");
+                    tracing::debug!(name, %error, "wake-up: nothing can be sent to a socket");
                     self.by_name.insert(name, None);
                 }
             }
@@ -165,7 +165,7 @@ impl Sockets {
         Ok(())
     }
 
-    fn ring_all(&mut self, place: &Place, bytes: &[u8]) {
+    fn send_to_all(&mut self, place: &Place, bytes: &[u8]) {
         for (name, entry) in &mut self.by_name {
             let Some(socket) = entry else { continue };
             let Err(error) = socket.send(bytes) else { continue };
@@ -175,7 +175,7 @@ impl Sockets {
                 continue;
             }
             // The socket is gone; the next listing of the folder drops its name.
-            tracing::debug!(?place, name, %error, "wake-up: a socket was not rung");
+            tracing::debug!(?place, name, %error, "wake-up: a socket did not get it");
             *entry = None;
             self.listing = None;
         }
@@ -258,7 +258,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("app.db");
         std::fs::write(&database, "").unwrap();
-        std::fs::create_dir(folder.path().join("app.db-bells")).unwrap();
+        std::fs::create_dir(folder.path().join("app.db-wakeups")).unwrap();
         let place = Place::of(&database).unwrap();
         let change = Change { device: 1, inode: 2, seconds: 3, nanoseconds: 4 };
         let mut sockets = Sockets::default();

@@ -17,10 +17,10 @@ fn message(queue: &str, jobs: u32) -> Message {
     Message { queue_hash: message::hash(queue), jobs }
 }
 
-/// Checks that a waiter at `heard` is woken by `rung`.
-fn assert_rings(rung: &WakeUps, heard: &Arc<WakeUps>) {
-    let waiting = wait_beside(heard.waiter("a").unwrap(), None);
-    rung.ring("a", 1);
+/// Checks that `sending` wakes a waiter of `receiving`.
+fn assert_wakes(sending: &WakeUps, receiving: &Arc<WakeUps>) {
+    let waiting = wait_beside(receiving.waiter("a").unwrap(), None);
+    sending.wake("a", 1);
     assert_eq!(waiting.join().unwrap(), Woken::Look);
 }
 
@@ -51,11 +51,11 @@ fn a_socket_is_there_while_a_thread_waits() {
 }
 
 #[test]
-fn writers_in_one_process_ring_each_other() {
+fn writers_in_one_process_wake_each_other() {
     let ground = Ground::new();
     let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
-    assert_rings(&wake_ups, &other);
-    assert_rings(&other, &wake_ups);
+    assert_wakes(&wake_ups, &other);
+    assert_wakes(&other, &wake_ups);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_dead_socket_is_removed_and_the_folder_with_the_last() {
         drop(UnixDatagram::bind(ground.sockets_folder().join(name)).unwrap());
     }
     assert_eq!(ground.sockets().len(), 3);
-    ground.wake_ups().ring("a", 1);
+    ground.wake_ups().wake("a", 1);
     assert!(!ground.sockets_folder().exists());
 }
 
@@ -86,9 +86,9 @@ fn odd_files_are_left_alone_and_not_followed() {
     let before = ground.sockets();
 
     let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
-    assert_rings(&wake_ups, &other);
+    assert_wakes(&wake_ups, &other);
     other.close();
-    wake_ups.ring("a", 1);
+    wake_ups.wake("a", 1);
     assert_eq!(ground.sockets(), before);
     assert!(outside.recv(&mut [0; 64]).is_err());
     assert!(stream.accept().is_err());
@@ -103,7 +103,7 @@ fn a_folder_that_is_a_link_is_not_used() {
     drop(UnixDatagram::bind(elsewhere.path().join("dead")).unwrap());
     // Without a socket it looks every 50 ms.
     let (wake_ups, other) = (ground.usual_wake_ups(), ground.wake_ups());
-    assert_rings(&other, &wake_ups);
+    assert_wakes(&other, &wake_ups);
     assert_eq!(names(elsewhere.path()), ["dead"]);
 }
 
@@ -119,12 +119,12 @@ fn paths_may_be_long() {
     fs::copy(ground.database(), &database).unwrap();
     let wake_ups = || WakeUps::with_pace(&database, None, ground.now_ms(), NO_LOOKS);
     let (wake_ups, other) = (wake_ups(), wake_ups());
-    assert_rings(&wake_ups, &other);
+    assert_wakes(&wake_ups, &other);
     if cfg!(target_os = "linux") {
-        assert_eq!(names(&folder.join("app.db-bells")).len(), 1);
+        assert_eq!(names(&folder.join("app.db-wakeups")).len(), 1);
     }
     other.close();
-    assert!(!folder.join("app.db-bells").exists());
+    assert!(!folder.join("app.db-wakeups").exists());
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_database_may_be_reached_by_a_link() {
     let link = ground.folder.path().join("link.db");
     symlink(ground.database(), &link).unwrap();
     let linked = WakeUps::with_pace(&link, None, ground.now_ms(), NO_LOOKS);
-    assert_rings(&linked, &ground.wake_ups());
+    assert_wakes(&linked, &ground.wake_ups());
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_folder_that_is_removed_is_made_again() {
     let before = ground.sockets();
     fs::remove_dir_all(ground.sockets_folder()).unwrap();
     until("there is another socket", || ground.sockets().len() == 1 && ground.sockets() != before);
-    assert_eq!(waiter.wait(None, patience()), Woken::Look, "what was rung meanwhile was lost");
+    assert_eq!(waiter.wait(None, patience()), Woken::Look, "a wake-up of this time was lost");
 
     // The socket is made again as well if the folder is only put away, and another one is there.
     let before = ground.sockets();
@@ -168,12 +168,12 @@ fn garbage_does_no_harm() {
     sender.set_nonblocking(true).unwrap();
     let long = vec![0xa5; 20_000];
     for bytes in [&b""[..], b"x", &long, &message("b", u32::MAX).to_bytes(), &long[..20]] {
-        // Slowly, so that the socket is never full: that would ring all queues.
+        // Slowly, so that the socket is never full: that would wake waiters of all queues.
         sender.send_to(bytes, &socket).unwrap();
         let heard = super::wakes(&other);
         until("it was heard", || super::wakes(&other) > heard || waiting.is_finished());
     }
-    wake_ups.ring("a", 1);
+    wake_ups.wake("a", 1);
     assert_eq!(waiting.join().unwrap(), Woken::Look);
 }
 
@@ -184,18 +184,18 @@ fn a_full_socket_says_so() {
     let socket = OwnSocket::open(&place).unwrap();
     let sender = Sender::new(Place::of(&ground.database()));
     let mut messages = Vec::new();
-    sender.ring(|| message("a", 2));
+    sender.send(|| message("a", 2));
     assert!(!socket.drain(&mut messages));
     assert_eq!(messages, [message("a", 2)]);
     messages.clear();
     for _ in 0..10_000 {
-        sender.ring(|| message("a", 1));
+        sender.send(|| message("a", 1));
     }
-    sender.ring(|| message("b", 1));
+    sender.send(|| message("b", 1));
     assert!(socket.drain(&mut messages));
     assert!(messages[0].jobs > 1);
     // It is the listener's room that was full, not the sender's.
-    sender.ring(|| message("b", 3));
+    sender.send(|| message("b", 3));
     messages.clear();
     assert!(!socket.drain(&mut messages));
     assert_eq!(messages, [message("b", 3)]);
@@ -203,7 +203,7 @@ fn a_full_socket_says_so() {
 
 /// A datagram that was lost may have been for any queue.
 #[test]
-fn who_could_not_be_rung_because_the_socket_was_full_is_woken() {
+fn who_got_no_datagram_because_the_socket_was_full_is_woken() {
     let ground = Ground::new();
     let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
     let waiting = wait_beside(other.waiter("b").unwrap(), None);
@@ -211,9 +211,9 @@ fn who_could_not_be_rung_because_the_socket_was_full_is_woken() {
         // Only the first datagrams are read meanwhile.
         let _held = lock(&other.shared.state);
         for _ in 0..10_000 {
-            wake_ups.ring("a", 1);
+            wake_ups.wake("a", 1);
         }
-        wake_ups.ring("b", 1);
+        wake_ups.wake("b", 1);
     }
     assert_eq!(waiting.join().unwrap(), Woken::Look);
 }
@@ -224,27 +224,27 @@ fn a_thread_that_has_stopped_listening_listens_again() {
     let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
     drop(other.waiter("a").unwrap());
     until("it does not listen", || {
-        wake_ups.ring("a", 1);
+        wake_ups.wake("a", 1);
         lock(&other.shared.state).listener.as_ref().is_none_or(|listener| listener.is_deaf)
     });
-    assert_rings(&wake_ups, &other);
+    assert_wakes(&wake_ups, &other);
 }
 
 #[test]
 fn the_folder_is_listed_only_when_it_has_changed() {
     let ground = Ground::new();
     let sender = Sender::new(Place::of(&ground.database()));
-    sender.ring(|| message("a", 1));
+    sender.send(|| message("a", 1));
     assert_eq!(sender.listings(), 0, "there is no waiter");
     let first = OwnSocket::open(&Place::of(&ground.database()).unwrap()).unwrap();
     settle(&sender);
     let settled = sender.listings();
     for _ in 0..1000 {
-        sender.ring(|| message("a", 1));
+        sender.send(|| message("a", 1));
     }
     assert_eq!(sender.listings(), settled);
     let second = OwnSocket::open(&Place::of(&ground.database()).unwrap()).unwrap();
-    sender.ring(|| message("b", 7));
+    sender.send(|| message("b", 7));
     assert!(sender.listings() > settled);
     let mut messages = Vec::new();
     second.drain(&mut messages);
@@ -254,17 +254,17 @@ fn the_folder_is_listed_only_when_it_has_changed() {
 }
 
 /// A socket that comes right after a listing, within one step of the file
-/// system's clock, is rung too.
+/// system's clock, gets wake-ups too.
 #[test]
-fn a_socket_is_rung_as_soon_as_it_is_there() {
+fn a_socket_gets_wake_ups_as_soon_as_it_is_there() {
     let ground = Ground::new();
     let place = Place::of(&ground.database()).unwrap();
     let sender = Sender::new(Place::of(&ground.database()));
     let _always = OwnSocket::open(&place).unwrap();
     for round in 0..300 {
-        sender.ring(|| message("a", 1));
+        sender.send(|| message("a", 1));
         let socket = OwnSocket::open(&place).unwrap();
-        sender.ring(|| message("b", round));
+        sender.send(|| message("b", round));
         let mut messages = Vec::new();
         socket.drain(&mut messages);
         assert_eq!(messages, [message("b", round)]);
@@ -272,7 +272,7 @@ fn a_socket_is_rung_as_soon_as_it_is_there() {
 }
 
 #[test]
-fn sockets_come_and_go_while_others_ring_and_tidy_up() {
+fn sockets_come_and_go_while_others_send_and_tidy_up() {
     let ground = Ground::new();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -280,8 +280,8 @@ fn sockets_come_and_go_while_others_ring_and_tidy_up() {
             scope.spawn(|| {
                 while !is_over.load(Ordering::SeqCst) {
                     let sender = Sender::new(Place::of(&ground.database()));
-                    sender.ring(|| message("a", 1));
-                    sender.ring(|| message("a", 1));
+                    sender.send(|| message("a", 1));
+                    sender.send(|| message("a", 1));
                 }
             });
         }
@@ -301,7 +301,7 @@ fn sockets_come_and_go_while_others_ring_and_tidy_up() {
         assert!(opened.iter().all(Result::is_ok), "{opened:?}");
     });
     until("the folder is gone", || {
-        Sender::new(Place::of(&ground.database())).ring(|| message("a", 1));
+        Sender::new(Place::of(&ground.database())).send(|| message("a", 1));
         !ground.sockets_folder().exists()
     });
 }

@@ -57,8 +57,8 @@ fn consume_one(wake_ups: &Arc<WakeUps>, store: &Store, queue: usize, turn: usize
     }
 }
 
-/// Producers ring `rung`, consumers wait at one of `heard`.
-fn hammer(rung: &Arc<WakeUps>, heard: &[Arc<WakeUps>]) {
+/// Producers send through `sending`, consumers wait at one of `waiting`.
+fn hammer(sending: &Arc<WakeUps>, waiting: &[Arc<WakeUps>]) {
     let store = Store::default();
     let total = PRODUCERS as u64 * u64::from(JOBS_EACH);
     std::thread::scope(|scope| {
@@ -70,7 +70,7 @@ fn hammer(rung: &Arc<WakeUps>, heard: &[Arc<WakeUps>]) {
                     let jobs = (left % 4 + 1).min(left);
                     let queue = (producer + left as usize) % QUEUES.len();
                     store.jobs[queue].fetch_add(jobs, Ordering::SeqCst);
-                    rung.ring(QUEUES[queue], jobs);
+                    sending.wake(QUEUES[queue], jobs);
                     left -= jobs;
                     if left % 64 < 4 {
                         // So that consumers fall asleep now and then.
@@ -80,7 +80,7 @@ fn hammer(rung: &Arc<WakeUps>, heard: &[Arc<WakeUps>]) {
             });
         }
         for consumer in 0..CONSUMERS_EACH * QUEUES.len() {
-            let (store, wake_ups) = (&store, &heard[consumer % heard.len()]);
+            let (store, wake_ups) = (&store, &waiting[consumer % waiting.len()]);
             scope.spawn(move || {
                 let mut turn = consumer;
                 while !store.is_over.load(Ordering::SeqCst) {
@@ -89,7 +89,7 @@ fn hammer(rung: &Arc<WakeUps>, heard: &[Arc<WakeUps>]) {
                     let consumed = store.consumed.fetch_add(u64::from(found), Ordering::SeqCst);
                     if found && consumed + 1 == total {
                         store.is_over.store(true, Ordering::SeqCst);
-                        for wake_ups in heard {
+                        for wake_ups in waiting {
                             wake_ups.close();
                         }
                     }

@@ -76,7 +76,7 @@ impl Ground {
     }
 
     fn sockets_folder(&self) -> PathBuf {
-        self.folder.path().join("app.db-bells")
+        self.folder.path().join("app.db-wakeups")
     }
 }
 
@@ -115,12 +115,12 @@ fn wait_beside(mut waiter: Waiter, due_ms: Option<i64>) -> std::thread::JoinHand
     })
 }
 
-/// Rings until what is known of the folder is trusted.
+/// Sends until what is known of the folder is trusted.
 #[cfg(unix)]
 fn settle(sender: &super::socket::Sender) {
     until("the listing is trusted", || {
         let before = sender.listings();
-        sender.ring(|| super::Message { queue_hash: 0, jobs: 1 });
+        sender.send(|| super::Message { queue_hash: 0, jobs: 1 });
         sender.listings() == before
     });
 }

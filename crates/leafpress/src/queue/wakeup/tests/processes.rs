@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::super::{WakeUps, Woken};
 use super::{Ground, NO_LOOKS, settle, until};
 
-const DATABASE: &str = "LEAFPRESS_BELL_TEST_DATABASE";
+const DATABASE: &str = "LEAFPRESS_WAKE_UP_TEST_DATABASE";
 const QUEUE: &str = "Warteschlange \u{1f514}\0\n";
 
 /// A consumer in a process of its own, killed when dropped.
@@ -96,38 +96,38 @@ fn another_process_is_woken_for_each_job() {
     let mut consumer = Consumer::start(&ground);
     for id in 1..=200 {
         push(&connection, id);
-        wake_ups.ring(QUEUE, 1);
+        wake_ups.wake(QUEUE, 1);
         assert_eq!(consumer.says(), id.to_string());
     }
 }
 
 #[test]
-fn a_killed_process_leaves_a_socket_that_the_next_ring_removes() {
+fn a_killed_process_leaves_a_socket_that_the_next_wake_up_removes() {
     let ground = Ground::new();
     let connection = Connection::open(ground.database()).unwrap();
     let wake_ups = ground.wake_ups();
     let mut first = Consumer::start(&ground);
     push(&connection, 1);
-    wake_ups.ring(QUEUE, 1);
+    wake_ups.wake(QUEUE, 1);
     assert_eq!(first.says(), "1");
     // Both are known to the sender when the first one dies.
     let mut second = Consumer::start(&ground);
-    wake_ups.ring(QUEUE, 1);
+    wake_ups.wake(QUEUE, 1);
     assert_eq!(ground.sockets().len(), 2);
     settle(&wake_ups.sender);
     drop(first);
     assert_eq!(ground.sockets().len(), 2, "no process has noticed");
     push(&connection, 2);
-    wake_ups.ring(QUEUE, 1);
+    wake_ups.wake(QUEUE, 1);
     assert_eq!(second.says(), "2");
     until("its socket is gone", || {
-        wake_ups.ring(QUEUE, 1);
+        wake_ups.wake(QUEUE, 1);
         ground.sockets().len() == 1
     });
     settle(&wake_ups.sender);
     drop(second);
     until("the folder is gone", || {
-        wake_ups.ring(QUEUE, 1);
+        wake_ups.wake(QUEUE, 1);
         !ground.sockets_folder().exists()
     });
 }

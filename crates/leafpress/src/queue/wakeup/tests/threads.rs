@@ -14,7 +14,7 @@ fn a_wake_up_between_look_and_wait_is_heard() {
     let ground = Ground::new();
     let wake_ups = ground.wake_ups();
     let mut waiter = wake_ups.waiter("a").unwrap();
-    wake_ups.ring("a", 1);
+    wake_ups.wake("a", 1);
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
 }
 
@@ -24,8 +24,8 @@ fn only_as_many_wake_as_there_are_jobs() {
     let wake_ups = ground.wake_ups();
     let waiting: Vec<_> =
         (0..8).map(|_| wait_beside(wake_ups.waiter("a").unwrap(), None)).collect();
-    wake_ups.ring("a", 3);
-    wake_ups.ring("b", 3);
+    wake_ups.wake("a", 3);
+    wake_ups.wake("b", 3);
     until("three have looked", || waiting.iter().filter(|it| it.is_finished()).count() == 3);
     wake_ups.close();
     let woken: Vec<Woken> = waiting.into_iter().map(|it| it.join().unwrap()).collect();
@@ -42,7 +42,7 @@ fn a_deadline_ends_a_wait_but_not_before_a_permit() {
     let soon = Instant::now() + Duration::from_millis(5);
     assert_eq!(waiter.wait(Some(i64::MAX), Some(soon)), Woken::TimedOut);
     assert!(Instant::now() >= soon);
-    wake_ups.ring("a", 1);
+    wake_ups.wake("a", 1);
     assert_eq!(waiter.wait(None, Some(Instant::now())), Woken::Look);
 }
 
@@ -51,7 +51,7 @@ fn who_is_woken_and_goes_sends_the_next() {
     let ground = Ground::new();
     let wake_ups = ground.wake_ups();
     let mut first = wake_ups.waiter("a").unwrap();
-    wake_ups.ring("a", 1);
+    wake_ups.wake("a", 1);
     assert_eq!(first.wait(None, patience()), Woken::Look);
     let second = wait_beside(wake_ups.waiter("a").unwrap(), None);
     // Its look failed, say: the database was locked.
@@ -64,7 +64,7 @@ fn a_thread_that_found_a_job_wakes_no_other() {
     let ground = Ground::new();
     let wake_ups = ground.wake_ups();
     let mut first = wake_ups.waiter("a").unwrap();
-    wake_ups.ring("a", 1);
+    wake_ups.wake("a", 1);
     assert_eq!(first.wait(None, patience()), Woken::Look);
     let mut second = wake_ups.waiter("a").unwrap();
     first.found();
@@ -171,7 +171,7 @@ fn closing_ends_all_waits_and_leaves_nothing() {
     assert!(!has_thread(&wake_ups));
     assert!(!ground.sockets_folder().exists());
     let mut late = wake_ups.waiter("a").unwrap();
-    wake_ups.ring("a", 1);
+    wake_ups.wake("a", 1);
     assert_eq!(late.wait(Some(1), None), Woken::Closed);
     assert!(!has_thread(&wake_ups));
     wake_ups.close();
@@ -244,6 +244,6 @@ fn a_database_that_cannot_be_read_is_looked_at_all_the_same() {
     let mut waiter = wake_ups.waiter("a").unwrap();
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
-    wake_ups.ring("a", 1);
+    wake_ups.wake("a", 1);
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
 }

@@ -24,27 +24,27 @@ fn taken(by_queue: &mut Waiters) -> Vec<Permit> {
 #[test]
 fn as_many_may_look_as_there_are_jobs_or_waiters() {
     let mut by_queue = with_waiters(3);
-    by_queue.ring(QUEUE, 2);
+    by_queue.wake(QUEUE, 2);
     assert_eq!(taken(&mut by_queue), [Permit::Job; 2]);
-    by_queue.ring(QUEUE, 2);
-    by_queue.ring(QUEUE, u32::MAX);
+    by_queue.wake(QUEUE, 2);
+    by_queue.wake(QUEUE, u32::MAX);
     assert_eq!(taken(&mut by_queue), [Permit::Job; 3]);
-    by_queue.ring("parcels", 1);
+    by_queue.wake("parcels", 1);
     assert_eq!(taken(&mut by_queue), []);
 }
 
 #[test]
-fn another_process_rings_by_the_hash() {
+fn another_process_wakes_by_the_hash() {
     let mut by_queue = with_waiters(2);
-    by_queue.ring_hash(message::hash("parcels"), 1);
-    by_queue.ring_hash(message::hash(QUEUE), 1);
+    by_queue.wake_by_hash(message::hash("parcels"), 1);
+    by_queue.wake_by_hash(message::hash(QUEUE), 1);
     assert_eq!(taken(&mut by_queue), [Permit::Job]);
 }
 
 #[test]
 fn a_permit_that_is_not_used_goes_to_the_next() {
     let mut by_queue = with_waiters(2);
-    by_queue.ring(QUEUE, 1);
+    by_queue.wake(QUEUE, 1);
     let permit = by_queue.take(QUEUE);
     by_queue.leave(QUEUE, None, permit);
     assert_eq!(by_queue.take(QUEUE), Some(Permit::Job));
@@ -55,7 +55,7 @@ fn a_permit_that_is_not_used_goes_to_the_next() {
 #[test]
 fn who_leaves_takes_no_permit_along() {
     let mut by_queue = with_waiters(3);
-    by_queue.ring(QUEUE, 1);
+    by_queue.wake(QUEUE, 1);
     by_queue.leave(QUEUE, None, None);
     by_queue.leave(QUEUE, None, None);
     assert_eq!(by_queue.take(QUEUE), Some(Permit::Job));
@@ -70,7 +70,7 @@ fn a_task_that_leaves_is_not_woken_and_the_next_one_is() {
     }
     assert!(by_queue.leave(QUEUE, Some(tasks[1]), None).is_some());
     assert_eq!(by_queue.take_awake().len(), 0);
-    by_queue.ring(QUEUE, 1);
+    by_queue.wake(QUEUE, 1);
     assert_eq!(by_queue.take_awake().len(), 1);
 }
 
@@ -91,7 +91,7 @@ fn a_search_goes_on_until_nothing_is_found() {
 #[test]
 fn a_search_is_not_lost_among_jobs() {
     let mut by_queue = with_waiters(2);
-    by_queue.ring(QUEUE, 2);
+    by_queue.wake(QUEUE, 2);
     by_queue.search_all();
     assert_eq!(taken(&mut by_queue), [Permit::Search, Permit::Job]);
 }
@@ -114,7 +114,7 @@ fn what_is_due_sends_one() {
 enum Step {
     Enter,
     Leave(Option<Permit>),
-    Ring(u32),
+    Wake(u32),
     Search,
     SearchBeside,
     Take,
@@ -127,7 +127,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => Just(Step::Enter),
         2 => permit.prop_map(Step::Leave),
-        2 => (0_u32..4).prop_map(Step::Ring),
+        2 => (0_u32..4).prop_map(Step::Wake),
         1 => Just(Step::Search),
         1 => Just(Step::SearchBeside),
         3 => Just(Step::Take),
@@ -155,8 +155,8 @@ proptest! {
                     permits = permits.min(waiters) + u32::from(unused.is_some());
                     due_ms = due_ms.filter(|_| waiters > 0);
                 }
-                Step::Ring(jobs) => {
-                    by_queue.ring(QUEUE, jobs);
+                Step::Wake(jobs) => {
+                    by_queue.wake(QUEUE, jobs);
                     permits += jobs;
                 }
                 Step::Search => {
