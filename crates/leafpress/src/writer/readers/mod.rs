@@ -72,7 +72,7 @@ struct Shared {
     limits: ReaderLimits,
     on_connect: OnConnect,
     state: Mutex<State>,
-    /// Rung when a reader comes back or the pool is closed.
+    /// Notified when a reader comes back or the pool is closed.
     returned: Condvar,
     /// The functions of a connection before its holder adds to them.
     functions: OnceLock<Arc<activity::Functions>>,
