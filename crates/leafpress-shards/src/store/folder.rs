@@ -90,8 +90,7 @@ impl Folder {
             if is_there {
                 break;
             }
-            let is_here = above.as_os_str().is_empty();
-            let above = if is_here { Path::new(".") } else { above };
+            let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
             is_there = above.is_dir();
             changed.push(above.to_owned());
         }
@@ -316,6 +315,7 @@ mod tests {
         static SYNCED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "it stands in for a sync")]
     fn note_sync(folder: &Path) -> io::Result<()> {
         assert!(folder.is_dir());
         SYNCED.with_borrow_mut(|synced| synced.push(folder.to_owned()));

@@ -96,12 +96,11 @@ impl TypeRule {
             Self::Integer | Self::Boolean | Self::Rowid | Self::Affinity(Affinity::Integer) => {
                 "INTEGER"
             }
-            Self::Real | Self::Affinity(Affinity::Real) => "REAL",
+            Self::Real | Self::GivenReal | Self::Affinity(Affinity::Real) => "REAL",
             Self::Number | Self::Affinity(Affinity::Numeric) => "NUMERIC",
             Self::Text | Self::Empty | Self::Affinity(Affinity::Text) => "TEXT",
             Self::Blob | Self::Hex => "BLOB",
             Self::Given(column_type) => column_type.name(),
-            Self::GivenReal => "REAL",
             Self::Timestamp(form) => form.column_type().name(),
             Self::Affinity(Affinity::Blob) if strict => "ANY",
             Self::Affinity(Affinity::Blob) => "",
