@@ -130,7 +130,9 @@ fn rows_with_wrong_keys_are_rejected_with_their_places() {
         for row in [",c", "1,d", "x,f"] {
             assert!(rejects.lines().any(|line| line == row), "{rejects}");
         }
-        fs::remove_file(folder.path().join("rejects.csv")).unwrap();
+        for name in ["rejects.csv", "rejects.csv.log"] {
+            fs::remove_file(folder.path().join(name)).unwrap();
+        }
         let object = run(folder.path(), &[&skipping[..], &["--json"]].concat());
         let object = object.expect_status(1).json();
         assert_eq!((&object["rows"], &object["rows_rejected"]), (&3.into(), &3.into()));
@@ -139,7 +141,9 @@ fn rows_with_wrong_keys_are_rejected_with_their_places() {
         lines.sort_unstable();
         assert_eq!(lines, [4, 5, 7]);
         assert_eq!(object["reject_reasons"].as_array().unwrap().len(), 3, "{object}");
-        fs::remove_file(folder.path().join("rejects.csv")).unwrap();
+        for name in ["rejects.csv", "rejects.csv.log"] {
+            fs::remove_file(folder.path().join(name)).unwrap();
+        }
         // A row without a key has its place without that, too.
         let stopped = run(folder.path(), &[&arguments[..], &keys].concat()).expect_status(3).stderr;
         assert!(stopped.contains("a.csv:4:1: "), "{stopped}");

@@ -50,7 +50,7 @@ fn csv(random: &mut Random) -> String {
 
 /// One load of some kind, the first of which makes the table `t`.
 fn load(path: &Path, first: bool, random: &mut Random) {
-    let loader = Loader::new(path).page_size(random.choose(&[512, 1024, 4096])).analyze(false);
+    let loader = Loader::new(path).analyze(false);
     let (into, on_conflict) = random.choose(&[
         (IntoTable::Append, OnConflict::Ignore),
         (IntoTable::Append, OnConflict::Replace),

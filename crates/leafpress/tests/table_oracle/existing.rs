@@ -114,7 +114,8 @@ pub fn check_new((case, host): &(Case, Host)) {
     let twins = Twins::create(*host, |_| {});
     // ANALYZE of an empty table only makes an empty sqlite_stat1.
     let analyze = case.analyze && !case.rows.is_empty();
-    let case = Case { skip: false, analyze, ..case.clone() };
+    let page_bytes = host.page_bytes;
+    let case = Case { skip: false, analyze, page_bytes, ..case.clone() };
     let input = twins.input(&case.table, &case.rows);
     let outcome = case.loader(&twins.path(), Path::new("")).load_file(input);
     if case.table.declares_others() {

@@ -474,8 +474,8 @@ Examples:
   leafpress queue purge jobs.db emails --state ready,delayed --yes
 
 Exit status: 0 done, 2 the command line makes no sense, or jobs that are not
-done need --yes, as without a terminal and with --json nobody is asked, 3 failed,
-or the answer was no: nothing changed.")]
+done need --yes (without a terminal and with --json, no question is asked), 3
+failed, or the answer was no: nothing changed.")]
 pub struct QueuePurgeFlags {
     /// The queue.
     #[command(flatten)]
