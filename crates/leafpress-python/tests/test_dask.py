@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import leafpress as lp
+from stock import query
 
 pytest.importorskip("dask.dataframe", reason="Dask is not installed: its writer is not tested")
 import dask  # noqa: E402
@@ -17,14 +17,6 @@ import pandas  # noqa: E402
 from leafpress.dask import to_sqlite  # noqa: E402
 
 ROWS = 4_000
-
-
-def query(database: Path, sql: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(database)
-    try:
-        return connection.execute(sql).fetchall()
-    finally:
-        connection.close()
 
 
 def frame(partitions: int = 20) -> Any:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import leafpress as lp
 from leafpress._parts import Parts
+from stock import query
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed: parts are not tested")
-
-
-def query(database: Path, sql: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(database)
-    try:
-        return connection.execute(sql).fetchall()
-    finally:
-        connection.close()
 
 
 @pytest.mark.parametrize("another_runs", [True, False])

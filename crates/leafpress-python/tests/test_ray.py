@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 import leafpress as lp
+from stock import query
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: its Datasink is not tested")
 pytest.importorskip("pyarrow")
@@ -31,14 +31,6 @@ def cluster() -> Iterator[None]:
     ray.data.DataContext.get_current().enable_progress_bars = False
     yield
     ray.shutdown()
-
-
-def query(database: Path, sql: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(database)
-    try:
-        return connection.execute(sql).fetchall()
-    finally:
-        connection.close()
 
 
 def dataset() -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -20,6 +19,7 @@ from leafpress._command import run_json
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 from engines import ENGINES  # noqa: E402
+from stock import query  # noqa: E402
 
 ROWS = 3_000
 
@@ -46,14 +46,6 @@ def people(rows: int = ROWS) -> Any:
 
 def expected(rows: int = ROWS) -> list[tuple[Any, ...]]:
     return [(id, f"person {id}", id / 7, None if id < rows // 2 else f"n{id}") for id in range(rows)]
-
-
-def query(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(path)
-    try:
-        return connection.execute(sql).fetchall()
-    finally:
-        connection.close()
 
 
 def parts_of(report: lp.ShardReport, sql: str = "SELECT * FROM people") -> list[list[tuple[Any, ...]]]:

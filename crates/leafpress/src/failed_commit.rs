@@ -1,4 +1,4 @@
-//! The meaning of a COMMIT that failed: nothing is committed, or nobody knows.
+//! The meaning of a COMMIT that failed: nothing is committed, or the outcome is unknown.
 //!
 //! In WAL mode SQLite writes all pages of a transaction to the log, the last one with the mark of a
 //! commit, and then syncs the log. If the sync fails, COMMIT fails, and the connection forgets the
@@ -11,7 +11,7 @@
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, ffi};
 
-/// What a COMMIT that failed has left behind.
+/// Outcome of a COMMIT that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailedCommit {
     /// Nothing is committed: another connection holds the database.

@@ -203,7 +203,7 @@ fn page_sizes_of_databases_that_are_there() {
     assert_all(PAGE_SIZES);
 }
 
-/// What only reads leaves a database alone that another program left in the middle of a transaction.
+/// A command that only reads leaves a database alone that another program left in mid-transaction.
 #[test]
 fn a_hot_journal_stays() {
     let folder = tempfile::tempdir().unwrap();

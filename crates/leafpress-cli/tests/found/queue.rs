@@ -139,7 +139,7 @@ const CASES: &[Found] = &[
         ..Found::NONE
     },
     Found {
-        finding: "the statuses of retry and purge where there is nothing to do or nobody to ask",
+        finding: "the statuses of retry and purge where there is nothing to do or no terminal to ask at",
         run: "leafpress queue push j.db q a && leafpress queue retry j.db q --all-dead && \
               leafpress queue retry --help && leafpress queue purge --help && \
               leafpress queue purge j.db q --state ready",

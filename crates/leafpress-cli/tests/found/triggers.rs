@@ -10,11 +10,20 @@ const HOLDS: &[(&str, &str, &str)] = &[
     ("t.db", "PRAGMA integrity_check", "'ok'"),
 ];
 
+/// A load whose second row is refused, so that the others and their effects stay.
+const fn refused(
+    finding: &'static str,
+    files: &'static [(&'static str, &'static [u8])],
+    says: &'static [&'static str],
+) -> Found {
+    Found { finding, files, run: LOAD, status: 1, says, holds: HOLDS, ..Found::NONE }
+}
+
 /// A row that is refused had effects, which stayed with the row.
 const REFUSED: &[Found] = &[
-    Found {
-        finding: "RAISE(ABORT) in a new table",
-        files: &[
+    refused(
+        "RAISE(ABORT) in a new table",
+        &[
             INPUT,
             (
                 "s.sql",
@@ -23,15 +32,11 @@ const REFUSED: &[Found] = &[
           SELECT RAISE(ABORT, 'no') WHERE new.id = 2; END",
             ),
         ],
-        run: LOAD,
-        status: 1,
-        says: &["t.csv:3:1: no"],
-        holds: HOLDS,
-        ..Found::NONE
-    },
-    Found {
-        finding: "RAISE(FAIL) in a new table",
-        files: &[
+        &["t.csv:3:1: no"],
+    ),
+    refused(
+        "RAISE(FAIL) in a new table",
+        &[
             INPUT,
             (
                 "s.sql",
@@ -40,15 +45,11 @@ const REFUSED: &[Found] = &[
           SELECT RAISE(FAIL, 'no') WHERE new.id = 2; END",
             ),
         ],
-        run: LOAD,
-        status: 1,
-        says: &["t.csv:3:1: no"],
-        holds: HOLDS,
-        ..Found::NONE
-    },
-    Found {
-        finding: "a trigger whose own INSERT breaks a rule",
-        files: &[
+        &["t.csv:3:1: no"],
+    ),
+    refused(
+        "a trigger whose own INSERT breaks a rule",
+        &[
             INPUT,
             (
                 "s.sql",
@@ -57,15 +58,11 @@ const REFUSED: &[Found] = &[
           INSERT INTO log SELECT 1 WHERE new.id = 2; END",
             ),
         ],
-        run: LOAD,
-        status: 1,
-        says: &["t.csv:3:1: UNIQUE constraint failed: log.n"],
-        holds: HOLDS,
-        ..Found::NONE
-    },
-    Found {
-        finding: "a trigger whose expression fails",
-        files: &[
+        &["t.csv:3:1: UNIQUE constraint failed: log.n"],
+    ),
+    refused(
+        "a trigger whose expression fails",
+        &[
             INPUT,
             (
                 "s.sql",
@@ -74,12 +71,8 @@ const REFUSED: &[Found] = &[
           SELECT abs(-9223372036854775807 - 1) WHERE new.id = 2; END",
             ),
         ],
-        run: LOAD,
-        status: 1,
-        says: &["t.csv:3:1: integer overflow"],
-        holds: HOLDS,
-        ..Found::NONE
-    },
+        &["t.csv:3:1: integer overflow"],
+    ),
     Found {
         finding: "RAISE(ROLLBACK) in a new table",
         files: &[

@@ -260,7 +260,7 @@ def write(
     try:
         run.remove_scattered()
     except Error as error:
-        # The run is current, whatever happens to files that nobody needs any more.
+        # The run is current, whatever happens to files that no task needs any more.
         _LOG.warning("run %s is published, and its scattered rows in %s were not all removed: %s",
                      run.name, plan.scratch, error)  # fmt: skip
     return _report(plan, by, built, began)

@@ -56,8 +56,8 @@ class Parts:
 
         That is 0 for a part that is in already. After an exception nothing of the part is in.
 
-        Raises `OperationalError` if the write has ended: then nobody knows any more which parts are
-        in, and the task is a late copy of one that has counted.
+        Raises `OperationalError` if the write has ended: then it is not known any more which parts
+        are in, and the task is a late copy of one that has counted.
         """
         given = list(frames)
         count = 0

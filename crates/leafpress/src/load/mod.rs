@@ -37,6 +37,7 @@ mod passes;
 mod preset;
 mod refused;
 mod report;
+mod row_savepoint;
 mod rows;
 mod target;
 mod tree;

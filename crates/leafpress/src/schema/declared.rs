@@ -193,6 +193,11 @@ impl DeclaredTable {
         self.indexes.iter().filter(|it| it.unique).count() + usize::from(self.rowid_alias.is_some())
     }
 
+    /// Returns true if the stored values may depend on the order in which rows are inserted.
+    pub fn shows_order(&self) -> bool {
+        self.is_order_declared || !self.triggers.is_empty()
+    }
+
     /// Returns true if the table's rows may refer to one another.
     pub fn refers_to_itself(&self) -> bool {
         self.referring.iter().any(|(child, _)| child.eq_ignore_ascii_case(&self.name))

@@ -292,7 +292,7 @@ impl End {
         let end = Arc::clone(self);
         let run = move || {
             end.shut_down_rest();
-            // Nobody may wait any more.
+            // The caller may have gone on at the deadline.
             let _ = done.send(());
         };
         match Builder::new().name("leafpress-closing".to_owned()).spawn(run) {

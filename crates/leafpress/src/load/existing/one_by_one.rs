@@ -35,6 +35,7 @@ use super::rows::{shown, values};
 use super::staged::open;
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, Result};
+use crate::load::row_savepoint::insert_whole;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
 
@@ -294,27 +295,17 @@ impl<'o> OneByOne<'o> {
         number: u64,
         pass: &mut Pass,
     ) -> rusqlite::Result<()> {
-        let transaction = self.insert.transaction;
-        if self.has_triggers {
-            transaction.prepare_cached("SAVEPOINT leafpress_row")?.execute([])?;
-        }
-        let values = params_from_iter(values(row, self.insert.columns.len())?);
-        let changed = pass.changed;
-        let mut inserted = if self.references.is_some() {
-            pass.insert_known(statement, values, number)
-        } else {
-            statement.execute(values).map(|rows| pass.changed += rows as u64)
-        };
-        if inserted.is_ok() && pass.changed == changed {
-            inserted = self.judge(row);
-        }
-        if self.has_triggers && !transaction.is_autocommit() {
-            if inserted.is_err() {
-                transaction.prepare_cached("ROLLBACK TO leafpress_row")?.execute([])?;
+        let mut insert = || {
+            let values = params_from_iter(values(row, self.insert.columns.len())?);
+            let changed = pass.changed;
+            if self.references.is_some() {
+                pass.insert_known(statement, values, number)?;
+            } else {
+                pass.changed += statement.execute(values)? as u64;
             }
-            transaction.prepare_cached("RELEASE leafpress_row")?.execute([])?;
-        }
-        inserted
+            if pass.changed == changed { self.judge(row) } else { Ok(()) }
+        };
+        if self.has_triggers { insert_whole(self.insert.transaction, insert) } else { insert() }
     }
 
     /// The refusal of a row that the statement passed over, if one of its keys is taken.

@@ -59,7 +59,7 @@ pub(super) fn order_of(
         // If two rows share one key, but not the other, the first of the input stays.
         return BestOrder::Any;
     }
-    if declared.is_order_declared || !declared.triggers.is_empty() {
+    if declared.shows_order() {
         return BestOrder::Any;
     }
     let is_given = |name: &str| columns.iter().any(|it| it.eq_ignore_ascii_case(name));

@@ -18,6 +18,7 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::file::pages::FileSize;
 use crate::load::options::OnConflict;
+use crate::load::row_savepoint::insert_whole;
 use crate::new_file::disk;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
@@ -108,23 +109,7 @@ impl SqlTable {
     }
 
     fn insert_row(&mut self, rowid: i64, record: &[u8]) -> rusqlite::Result<usize> {
-        if !self.has_triggers {
-            return self.execute(rowid, record);
-        }
-        self.connection.prepare_cached("SAVEPOINT leafpress_row")?.execute([])?;
-        let inserted = self.execute(rowid, record);
-        if !self.connection.is_autocommit() {
-            if inserted.is_err() {
-                self.connection.prepare_cached("ROLLBACK TO leafpress_row")?.execute([])?;
-            }
-            self.connection.prepare_cached("RELEASE leafpress_row")?.execute([])?;
-        }
-        inserted
-    }
-
-    fn execute(&mut self, rowid: i64, record: &[u8]) -> rusqlite::Result<usize> {
         self.record.parse(record);
-        let mut statement = self.connection.prepare_cached(&self.sql)?;
         let values = self.columns.iter().map(|&column| {
             if self.rowid_column == Some(column) {
                 Bound(Value::Integer(rowid))
@@ -132,7 +117,11 @@ impl SqlTable {
                 Bound(self.record.value(record, column))
             }
         });
-        statement.execute(rusqlite::params_from_iter(values))
+        let insert = || {
+            let mut statement = self.connection.prepare_cached(&self.sql)?;
+            statement.execute(rusqlite::params_from_iter(values))
+        };
+        if self.has_triggers { insert_whole(&self.connection, insert) } else { insert() }
     }
 
     fn rolled_back(&self, sequence: u64, reason: String) -> Error {

@@ -45,16 +45,16 @@ impl From<GivenType> for FieldRule {
 impl FieldRule {
     /// The rule for fields of a declared column whose type the caller gave, too.
     pub fn of_given_in(given: GivenType, column: &ShapeColumn) -> Self {
-        match given {
-            GivenType::Type(ColumnType::Real) if column.affinity != Affinity::Real => {
-                Self::GivenReal
-            }
-            given => given.into(),
-        }
+        if given.keeps_reals_in(column) { Self::GivenReal } else { given.into() }
     }
 }
 
 impl GivenType {
+    /// Returns true for REAL in a column that would hold an integer as one.
+    fn keeps_reals_in(self, column: &ShapeColumn) -> bool {
+        self == Self::Type(ColumnType::Real) && column.affinity != Affinity::Real
+    }
+
     /// Refuses a type with which a column of this declaration would hold values that SQLite would
     /// not store there.
     pub fn refuse_unless_fits(
@@ -119,12 +119,10 @@ impl TypeRule {
 
     /// The rule for typed values of a declared column whose type the caller gave, too.
     pub fn of_given_in(given: GivenType, column: &ShapeColumn, has_blobs: bool) -> Self {
-        match given {
-            GivenType::Type(ColumnType::Real) if column.affinity != Affinity::Real => {
-                Self::GivenReal
-            }
-            given => Self::of_given(given, has_blobs),
+        if given.keeps_reals_in(column) {
+            return Self::GivenReal;
         }
+        Self::of_given(given, has_blobs)
     }
 
     /// The rule for typed values of a column with this declaration, in a table that is STRICT or

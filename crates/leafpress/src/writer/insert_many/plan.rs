@@ -119,12 +119,8 @@ impl Plan {
     fn new(connection: &Connection, schema: (i64, i64), request: &InsertMany) -> Result<Self> {
         let declared = read_declaration(connection, &request.table)?;
         check_columns(&declared, &request.columns)?;
-        let refers_to_itself =
-            declared.referring.iter().any(|(from, _)| from.eq_ignore_ascii_case(&declared.name));
-        let keeps_order = declared.is_virtual
-            || declared.is_order_declared
-            || !declared.triggers.is_empty()
-            || refers_to_itself;
+        let keeps_order =
+            declared.is_virtual || declared.shows_order() || declared.refers_to_itself();
         let rows_at_once = rows_at_once(&declared, request.columns.len());
         Ok(Self {
             asked: (request.table.clone(), request.columns.clone()),
