@@ -1,10 +1,11 @@
-//! The meaning of an answer of rqlite to a group.
+//! The meaning of an answer of rqlite: the fate of a group, the rows of queries, errors as callers see them.
 //!
 //! Errors of statements come as HTTP 200, with `error` in the result of the statement or beside
 //! the results. A node without a leader answers 500 or 503, and may have handed the group on.
 //!
 //! Must never: call a group rejected that may still be applied.
 
+use leafpress::{Error, rusqlite};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -87,6 +88,50 @@ fn of_body(body: &str, statements: usize) -> Fate {
     }
 }
 
+/// The rows of each result, if there is no error.
+pub fn results(body: &str) -> Option<Vec<Vec<Value>>> {
+    let mut body: Value = serde_json::from_str(body).ok()?;
+    if body.get("error").is_some() {
+        return None;
+    }
+    let Value::Array(results) = body.get_mut("results")?.take() else { return None };
+    let rows = |mut result: Value| {
+        if !result.is_object() || result.get("error").is_some() {
+            return None;
+        }
+        match result.get_mut("values").map(Value::take) {
+            Some(Value::Array(rows)) => Some(rows),
+            _ => Some(Vec::new()),
+        }
+    };
+    results.into_iter().map(rows).collect()
+}
+
+/// The error of the first query that has one.
+pub fn error_of_query(body: &str) -> Option<String> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    let mut results = body.get("results")?.as_array()?.iter();
+    results.find_map(|it| it.get("error")?.as_str()).map(str::to_owned)
+}
+
+/// The error of a statement, in SQLite's words.
+pub fn of_sqlite(reason: &str) -> Error {
+    if reason.contains("constraint failed") {
+        return Error::constraint(reason);
+    }
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR);
+    let source = rusqlite::Error::SqliteFailure(code, Some(reason.to_owned()));
+    Error::sqlite("carry out the statement", source).on_disk("nothing of this call")
+}
+
+/// The error of a request that reached no node.
+pub fn not_taken(reason: &str) -> Error {
+    let source = std::io::Error::other(reason.to_owned());
+    Error::io("reach", std::path::Path::new("the cluster of rqlite"), source)
+        .on_disk("nothing of this call")
+        .to_do("see that the nodes run and that the URL names them and the credentials")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,5 +157,15 @@ mod tests {
             assert!(matches!(fate(status, body, 3), Fate::Unknown(_)), "{status} {body}");
         }
         assert!(matches!(fate(401, "", 1), Fate::Denied(_)));
+    }
+
+    #[test]
+    fn rows_are_read_and_errors_found() {
+        let body =
+            r#"{"results":[{"rows_affected":1},{"columns":["a"],"values":[[1]]},{"columns":[]}]}"#;
+        assert_eq!(results(body), Some(vec![vec![], vec![serde_json::json!([1])], vec![]]));
+        for body in ["", "{}", r#"{"results":[{"error":"x"}]}"#, r#"{"results":[],"error":"x"}"#] {
+            assert_eq!(results(body), None, "{body}");
+        }
     }
 }

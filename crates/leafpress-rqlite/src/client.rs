@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 use crate::address::Address;
-use crate::answer::{Fate, fate};
+use crate::answer::{Fate, error_of_query, fate, results};
 
 /// The longest time for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -17,6 +17,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Two nodes that call each other the leader must not send a request back and forth for ever.
 const REDIRECTS_MAX: usize = 4;
+/// An answer that is larger is none: that of a claim has the payloads of its jobs.
+const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
 /// A client of one cluster.
 pub struct Client {
@@ -26,13 +28,36 @@ pub struct Client {
     node: usize,
 }
 
-/// The reason why a query gave no rows.
+/// The level of a read.
+#[derive(Debug, Clone, Copy)]
+pub enum Level {
+    /// It sees all that was committed before it.
+    Strong,
+    /// By the leader alone, which may have been replaced a moment ago.
+    Weak,
+}
+
+/// The reason why queries gave no rows.
 #[derive(Debug)]
 pub enum Unread {
-    /// SQLite refuses it.
+    /// SQLite refuses one of them.
     Refused(String),
-    /// No node answers it now.
+    /// The cluster refuses the request; asking again is of no use.
+    Denied(String),
+    /// No node answers now.
     Unanswered(String),
+}
+
+impl Unread {
+    /// Returns true if asking again is of no use.
+    pub fn is_final(&self) -> bool {
+        !matches!(self, Self::Unanswered(_))
+    }
+
+    pub fn reason(self) -> String {
+        let (Self::Refused(reason) | Self::Denied(reason) | Self::Unanswered(reason)) = self;
+        reason
+    }
 }
 
 impl Client {
@@ -67,24 +92,45 @@ impl Client {
         fate
     }
 
-    /// The rows of a query that sees all that was committed before it, or the reason why there are none.
+    /// The rows of each query. `limit`: the longest time for the answer.
+    ///
+    /// # Errors
+    /// The reason why there are none; after no answer the next request goes to another node.
+    pub fn read(
+        &mut self,
+        level: Level,
+        queries: &[Value],
+        limit: Duration,
+    ) -> Result<Vec<Vec<Value>>, Unread> {
+        let path = match level {
+            Level::Strong => "/db/query?level=strong",
+            Level::Weak => "/db/query?level=weak",
+        };
+        let read = match self.post(path, &json!(queries).to_string(), limit) {
+            Ok((status, body)) => rows(status, &body),
+            Err(fate) => Err(Unread::Unanswered(fate.reason())),
+        };
+        if matches!(read, Err(Unread::Unanswered(_))) {
+            self.turn();
+        }
+        read
+    }
+
+    /// The rows of one query that sees all that was committed before it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
     pub fn rows(
         &mut self,
         sql: &str,
         parameters: &[&str],
         limit: Duration,
     ) -> Result<Vec<Value>, Unread> {
-        let mut statement = vec![json!(sql)];
-        statement.extend(parameters.iter().map(|it| json!(it)));
-        let body = json!([statement]).to_string();
-        let rows = match self.post("/db/query?level=strong", &body, limit) {
-            Ok((status, body)) => rows(status, &body),
-            Err(fate) => Err(Unread::Unanswered(fate.reason())),
-        };
-        if matches!(rows, Err(Unread::Unanswered(_))) {
-            self.turn();
-        }
-        rows
+        let mut query = vec![json!(sql)];
+        query.extend(parameters.iter().map(|it| json!(it)));
+        let rows = self.read(Level::Strong, &[json!(query)], limit)?;
+        let none = || Unread::Unanswered("the answer has no result".to_owned());
+        rows.into_iter().next().ok_or_else(none)
     }
 
     /// The next request goes to another node.
@@ -109,7 +155,8 @@ impl Client {
             let mut response = request.send(body).map_err(|error| of_error(&error))?;
             let status = response.status().as_u16();
             if !(300..400).contains(&status) {
-                let body = response.body_mut().read_to_string();
+                let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+                let body = body.read_to_string();
                 self.node = node;
                 return Ok((status, body.map_err(|error| Fate::Unknown(error.to_string()))?));
             }
@@ -126,23 +173,21 @@ impl Client {
     }
 }
 
-/// The rows of an answer to one query.
-fn rows(status: u16, body: &str) -> Result<Vec<Value>, Unread> {
-    let unanswered = |reason: String| Err(Unread::Unanswered(reason));
-    if status != 200 {
-        return unanswered(format!("HTTP status {status}: {}", body.trim()));
+/// The rows of an answer to queries.
+fn rows(status: u16, body: &str) -> Result<Vec<Vec<Value>>, Unread> {
+    if status == 200
+        && let Some(rows) = results(body)
+    {
+        return Ok(rows);
     }
-    let Ok(body) = serde_json::from_str::<Value>(body) else {
-        return unanswered("the answer is not rqlite's".to_owned());
-    };
-    let result = body.pointer("/results/0");
-    if let Some(error) = result.and_then(|it| it.get("error")).and_then(Value::as_str) {
-        return Err(Unread::Refused(error.to_owned()));
+    if let Some(error) = error_of_query(body) {
+        return Err(Unread::Refused(error));
     }
-    match result.filter(|it| it.get("columns").is_some()) {
-        Some(it) => Ok(it.get("values").and_then(Value::as_array).cloned().unwrap_or_default()),
-        None => unanswered(format!("the answer has no rows: {body}")),
-    }
+    let reason = format!("HTTP status {status}: {}", body.trim());
+    Err(match status {
+        400 | 401 | 403 => Unread::Denied(reason),
+        _ => Unread::Unanswered(reason),
+    })
 }
 
 /// The fate of a request that was not answered.

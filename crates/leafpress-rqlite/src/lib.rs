@@ -16,6 +16,7 @@
 //! | `client` | requests over HTTP, to one node after the other |
 //! | `answer` | the meaning of an answer |
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
+//! | `clock` | the leader's clock |
 //! | `limits` | limits of what is sent |
 //! | `declared` | a table that is on the cluster |
 //! | `runs` | calls of one INSERT as one statement, with the counts of each |
@@ -38,6 +39,7 @@ mod address;
 mod answer;
 mod boot;
 mod client;
+mod clock;
 mod declared;
 mod limits;
 pub mod load;

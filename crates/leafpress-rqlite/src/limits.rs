@@ -10,3 +10,6 @@ pub const PARAMETERS_MAX: usize = 30_000;
 pub const ROWS_MAX: usize = 500;
 /// Rows of old groups stay so long: no request can arrive later than that.
 pub const KEPT: Duration = Duration::from_secs(15 * 60);
+/// One group of so many deletes rows of old groups, at most [`DELETED_MAX`]: more than are made meanwhile.
+pub const DELETE_EVERY: u64 = 64;
+pub const DELETED_MAX: u64 = 1_000;

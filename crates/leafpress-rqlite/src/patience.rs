@@ -6,6 +6,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// The time for which a cluster may be without a leader: an election takes less.
+pub const ELECTION_MAX: Duration = Duration::from_secs(10);
 /// Time for the answer to the first attempt.
 pub const ANSWER_MIN: Duration = Duration::from_millis(2_500);
 const ANSWER_MAX: Duration = Duration::from_secs(20);

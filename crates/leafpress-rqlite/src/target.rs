@@ -12,7 +12,7 @@
 //! Must never: send a call under a second number while a request with the first may be applied.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use leafpress::rusqlite;
 use leafpress::writer::{
@@ -22,22 +22,18 @@ use leafpress::{Error, Result, quote_identifier};
 use serde_json::{Value, json};
 
 use crate::address::Address;
-use crate::answer::{Counts, Fate};
+use crate::answer::{Counts, Fate, not_taken, of_sqlite};
 use crate::client::{Client, Unread};
-use crate::limits::{CALL_BYTES_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX};
-use crate::patience::Patience;
+use crate::clock::LeaderClock;
+use crate::limits::{
+    CALL_BYTES_MAX, DELETE_EVERY, DELETED_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX,
+};
+use crate::patience::{ELECTION_MAX, Patience};
 use crate::runs::{Plain, Plan, Tables};
 use crate::statement::{Prepared, prepare};
 
-/// Each such group deletes old rows, at most [`DELETED_MAX`]: more than are made meanwhile.
-const DELETE_EVERY: u64 = 64;
-const DELETED_MAX: u32 = 1_000;
-
 /// Time for the answer to a query, which may read all of a table.
 const QUERY_MAX: Duration = Duration::from_secs(20);
-
-/// An election takes less.
-const ELECTION_MAX: Duration = Duration::from_secs(10);
 
 /// The error of a group whose tables are declared in another way than they were known.
 const GUARD_FAILED: &str = "NOT NULL constraint failed: _leafpress_applied.attempt";
@@ -56,6 +52,7 @@ const INDEX: &str = "CREATE INDEX IF NOT EXISTS _leafpress_applied_at ON _leafpr
 /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown).
 pub struct RqliteTarget {
     client: Client,
+    clock: LeaderClock,
     session: String,
     number: u64,
     has_table: bool,
@@ -120,6 +117,7 @@ impl RqliteTarget {
         let time_limit = Duration::from_secs(30);
         Self {
             client: Client::new(address),
+            clock: LeaderClock::default(),
             session,
             number: 0,
             has_table: false,
@@ -185,10 +183,10 @@ impl RqliteTarget {
             match self.client.rows(sql, parameters, QUERY_MAX) {
                 Ok(rows) => return Ok(rows),
                 Err(Unread::Refused(reason)) => return Err(of_sqlite(&reason)),
-                Err(Unread::Unanswered(reason)) if Instant::now() > end => {
-                    return Err(not_taken(&reason));
+                Err(unread) if unread.is_final() || Instant::now() > end => {
+                    return Err(not_taken(&unread.reason()));
                 }
-                Err(Unread::Unanswered(_)) => sleep(Duration::from_millis(100)),
+                Err(_) => sleep(Duration::from_millis(100)),
             }
         }
     }
@@ -237,10 +235,14 @@ impl RqliteTarget {
     /// Sends the calls until their fate is known or the time is over.
     fn run(&mut self, members: &[Member], slot: &mut Slot) -> End {
         let begun = Instant::now();
+        let now_s = match self.now_s() {
+            Ok(now_s) => now_s,
+            Err(reason) => return End::NotTaken(reason),
+        };
         let mut list: Vec<usize> = fitting(members);
         loop {
             slot.attempts.push(list.clone());
-            let (statements, owners) = self.request(members, slot);
+            let (statements, owners) = self.request(members, slot, now_s);
             let is_run = |at: usize| owners.get(at).is_some_and(|it| it.0.is_none() && it.1);
             match self.send(&statements, begun, slot) {
                 Ok(Fate::Applied(counts)) => {
@@ -285,6 +287,24 @@ impl RqliteTarget {
         }
     }
 
+    /// The leader's time, in seconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// No node answers.
+    fn now_s(&mut self) -> Result<i64, String> {
+        let limit = self.time_limit.min(ELECTION_MAX);
+        let mut patience = Patience::new();
+        loop {
+            match self.clock.now(&mut self.client, patience.answer_max()) {
+                Ok(now_ms) => return Ok(now_ms / 1_000),
+                Err(unread) if unread.is_final() || patience.elapsed() >= limit => {
+                    return Err(unread.reason());
+                }
+                Err(_) => patience.pause(),
+            }
+        }
+    }
+
     /// Sends one request again and again, unchanged, until an answer is certain.
     ///
     /// # Errors
@@ -324,7 +344,12 @@ impl RqliteTarget {
     }
 
     /// The statements of the last attempt; for each its call, and whether its counts are of use.
-    fn request(&self, members: &[Member], slot: &mut Slot) -> (Vec<String>, Vec<Owner>) {
+    fn request(
+        &self,
+        members: &[Member],
+        slot: &mut Slot,
+        now_s: i64,
+    ) -> (Vec<String>, Vec<Owner>) {
         let (session, number) = (&self.session, self.number);
         let mut records = Records {
             record: format!(
@@ -353,7 +378,7 @@ impl RqliteTarget {
         records.end_run();
         let (mut statements, mut owners) = (Vec::new(), Vec::new());
         if self.has_dedupe {
-            statements = self.first_statements(slot.attempts.len() - 1, &records.plan);
+            statements = self.first_statements(slot.attempts.len() - 1, &records.plan, now_s);
             owners.resize(statements.len(), (None, false));
         }
         statements.append(&mut records.statements);
@@ -363,15 +388,14 @@ impl RqliteTarget {
     }
 
     /// The statements that let a group be applied once, and tidy up.
-    fn first_statements(&self, attempt: usize, plan: &Plan) -> Vec<String> {
+    fn first_statements(&self, attempt: usize, plan: &Plan, now_s: i64) -> Vec<String> {
         let (session, number) = (&self.session, self.number);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (guard, parameters) = plan.guard().unwrap_or(("true".to_owned(), Vec::new()));
         let insert =
             format!("INSERT INTO _leafpress_applied SELECT ?,?,CASE WHEN {guard} THEN ? END,?,''");
         let mut first = vec![json!(insert), json!(session), json!(number)];
         first.extend(parameters.into_iter().map(|it| json!(it)));
-        first.extend([json!(attempt), json!(now)]);
+        first.extend([json!(attempt), json!(now_s)]);
         let clear = "UPDATE _leafpress_applied SET counts='' WHERE session=? AND number=?";
         let mut statements =
             vec![json!(first).to_string(), json!([clear, session, number - 1]).to_string()];
@@ -380,7 +404,7 @@ impl RqliteTarget {
                 "DELETE FROM _leafpress_applied WHERE (session, number) IN (SELECT session, \
                  number FROM _leafpress_applied WHERE at < ? ORDER BY at LIMIT {DELETED_MAX})"
             );
-            statements.push(json!([delete, now.saturating_sub(KEPT.as_secs())]).to_string());
+            statements.push(json!([delete, now_s - KEPT.as_secs().cast_signed()]).to_string());
         }
         statements
     }
@@ -584,21 +608,4 @@ fn answer(member: &Member, counts: &mut impl Iterator<Item = Counts>) -> Answer 
         }
         Kind::InsertMany => Answer::Inserted(own.map(|it| it.rows_affected).sum()),
     }
-}
-
-/// The error of a statement, in SQLite's words.
-pub fn of_sqlite(reason: &str) -> Error {
-    if reason.contains("constraint failed") {
-        return Error::constraint(reason);
-    }
-    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR);
-    let source = rusqlite::Error::SqliteFailure(code, Some(reason.to_owned()));
-    Error::sqlite("carry out the statement", source).on_disk("nothing of this call")
-}
-
-pub fn not_taken(reason: &str) -> Error {
-    let source = std::io::Error::other(reason.to_owned());
-    Error::io("reach", std::path::Path::new("the cluster of rqlite"), source)
-        .on_disk("nothing of this call")
-        .to_do("see that the nodes run and that the URL names them and the credentials")
 }

@@ -18,24 +18,25 @@
 mod rows;
 
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use leafpress::rusqlite::{self, Connection, OpenFlags};
 use leafpress::{Error, Result, quote_identifier};
 use serde_json::Value;
 
 use crate::address::Address;
+use crate::answer::not_taken;
 use crate::boot::TABLES;
 pub use crate::declared::Mode;
 use crate::declared::{Declared, REFERRING, SCHEMA};
 use crate::limits::KEPT;
 use crate::node::{Node, Peer};
 use crate::statement::{Prepared, check_declaration};
-use crate::target::{RqliteTarget, not_taken};
+use crate::target::RqliteTarget;
 
 /// The beginning of the name of a staging table; the session of the load follows.
 const STAGE: &str = "_leafpress_load_";
-/// Nodes carry the last transaction out for longer than a group: they build the table's indexes in it.
+/// Nodes need longer for an index, and for the last transaction, than for a group of rows.
 const LAST_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Progress of a load: rows sent, and all rows.
@@ -215,16 +216,16 @@ fn open(pressed: &Path) -> Result<Connection> {
 
 /// Drops staging tables whose loads have sent no group for [`KEPT`].
 fn drop_left_over(target: &mut RqliteTarget) -> Result<u64> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let since = now.saturating_sub(KEPT).as_secs();
     let has_groups = "SELECT 1 FROM sqlite_schema WHERE name = '_leafpress_applied'";
     let alive = if target.read(has_groups, &[])?.is_empty() {
         String::new()
     } else {
+        // The clock is the leader's, as that of the rows.
         format!(
             " AND NOT EXISTS (SELECT 1 FROM _leafpress_applied WHERE \
-             session = substr(name, {}) AND at > {since})",
-            STAGE.len() + 1
+             session = substr(name, {}) AND at > unixepoch('subsec') - {})",
+            STAGE.len() + 1,
+            KEPT.as_secs()
         )
     };
     let sql = format!(
@@ -366,6 +367,7 @@ impl Load<'_> {
         if sent.rows != self.source.rows {
             return Err(Error::bug("the number of rows of the pressed table changed"));
         }
+        self.target.set_time_limit(LAST_MAX);
         for sql in &self.source.indexes {
             self.target.apply_once(vec![own(sql)])?;
             on_progress(sent.rows, self.source.rows)?;
@@ -397,7 +399,6 @@ impl Load<'_> {
         let own = statements
             .iter()
             .map(|sql| Prepared { is_counted: into.is_some() && own(sql).is_counted, ..own(sql) });
-        self.target.set_time_limit(LAST_MAX);
         let mut counts = self.target.apply_once(own.collect())?.into_iter();
         let mut last = Last::default();
         if let Some((_, mode)) = into {

@@ -11,24 +11,19 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use leafpress::times::in_milliseconds;
 use leafpress::{Error, Result};
 use serde_json::{Value, json};
 
-use super::clock::LeaderClock;
 use super::group::{Answer, Call, Group, Step, Submitted, steps};
-use super::request::{Level, Reply, read, transact};
+use super::request::{Reply, transact};
 use super::sql;
-use crate::answer::Fate;
-use crate::client::Client;
-use crate::patience::{ANSWER_MIN, Patience};
+use crate::answer::{Fate, not_taken};
+use crate::client::{Client, Level};
+use crate::clock::{CLOCK, LeaderClock};
+use crate::limits::{DELETE_EVERY, DELETED_MAX, KEPT};
+use crate::patience::{ANSWER_MIN, ELECTION_MAX, Patience};
 
-/// Rows of groups stay so long: no request can arrive later than that.
-const KEPT_MS: i64 = 15 * 60 * 1_000;
-/// The first group and each further one of so many delete old rows.
-const DELETE_EVERY: u64 = 64;
-const DELETED_MAX: u64 = 1_000;
-/// An election takes less.
-const NO_NODE_MAX: Duration = Duration::from_secs(10);
 /// The time for which a group waits for as many calls as the one before had: their callers have just
 /// been answered.
 const GATHER_MAX: Duration = Duration::from_millis(1);
@@ -152,21 +147,24 @@ impl Engine {
     }
 
     fn no_node_max(&self) -> Duration {
-        self.time_limit.min(NO_NODE_MAX)
+        self.time_limit.min(ELECTION_MAX)
     }
 
     /// Sends the group once. `limit`: the longest time for the answer.
     fn send(&mut self, group: &Group, limit: Duration) -> Reply {
-        let now_ms = match self.now_ms() {
+        let now_ms = match self.clock.now(&mut self.client, ANSWER_MIN) {
             Ok(now_ms) => now_ms,
-            Err(reply) => return reply,
+            Err(unread) => {
+                let is_final = unread.is_final();
+                return Reply::NotTaken { reason: unread.reason(), is_final };
+            }
         };
         let mut writes = vec![json!([sql::BEGUN, self.session, self.number, now_ms])];
         if self.number > 1 {
             writes.push(json!([sql::FORGET_ANSWER, self.session, self.number - 1]));
         }
         if self.number % DELETE_EVERY == 1 {
-            writes.push(json!([sql::FORGET_GROUPS, now_ms - KEPT_MS, DELETED_MAX]));
+            writes.push(json!([sql::FORGET_GROUPS, now_ms - in_milliseconds(KEPT), DELETED_MAX]));
         }
         let measures_anew = self.clock.went_back();
         if measures_anew {
@@ -186,7 +184,7 @@ impl Engine {
     /// Rows that are read at the end of the group's transaction, or after it.
     fn queries(&self, group: &Group) -> Vec<Value> {
         let of_group = |sql| json!([sql, self.session, self.number]);
-        let mut queries = vec![of_group(sql::READ_ANSWER), json!([sql::CLOCK])];
+        let mut queries = vec![of_group(sql::READ_ANSWER), json!([CLOCK])];
         if group.has_claims() {
             queries.push(of_group(sql::READ_CLAIMED));
         }
@@ -205,36 +203,19 @@ impl Engine {
     fn recover(&mut self, group: &Group, mut patience: Patience, reason: &str) -> End {
         let queries = self.queries(group);
         loop {
-            match read(&mut self.client, Level::Strong, &queries, patience.answer_max()) {
+            match self.client.read(Level::Strong, &queries, patience.answer_max()) {
                 Ok(rows) => {
                     return match self.applied(rows) {
                         Some((steps, claimed)) => End::Applied(steps, claimed),
                         None => End::Unknown(reason.to_owned()),
                     };
                 }
-                Err(error) if error.is_final || patience.elapsed() >= self.time_limit => {
-                    return End::Unknown(error.reason);
+                Err(error) if error.is_final() || patience.elapsed() >= self.time_limit => {
+                    return End::Unknown(error.reason());
                 }
                 Err(_) => patience.pause(),
             }
         }
-    }
-
-    /// The leader's time; it is asked for if the last reading is old.
-    fn now_ms(&mut self) -> Result<i64, Reply> {
-        if !self.clock.is_fresh() {
-            let not_taken = |reason, is_final| Reply::NotTaken { reason, is_final };
-            match read(&mut self.client, Level::Weak, &[json!([sql::CLOCK])], ANSWER_MIN) {
-                Ok(rows) => {
-                    let now_ms = rows.first().and_then(|rows| rows.first()?.get(0)?.as_i64());
-                    self.clock.set(now_ms.ok_or_else(|| {
-                        not_taken("the node does not tell the time".to_owned(), true)
-                    })?);
-                }
-                Err(error) => return Err(not_taken(error.reason, error.is_final)),
-            }
-        }
-        Ok(self.clock.now_ms().unwrap_or_default())
     }
 
     /// Makes the tables if they are missing.
@@ -269,10 +250,10 @@ impl Engine {
     fn read_until_done(&mut self, queries: &[Value]) -> Result<Vec<Vec<Value>>, String> {
         let mut patience = Patience::new();
         loop {
-            match read(&mut self.client, Level::Weak, queries, patience.answer_max()) {
+            match self.client.read(Level::Weak, queries, patience.answer_max()) {
                 Ok(rows) => return Ok(rows),
-                Err(error) if error.is_final || patience.elapsed() >= self.no_node_max() => {
-                    return Err(error.reason);
+                Err(error) if error.is_final() || patience.elapsed() >= self.no_node_max() => {
+                    return Err(error.reason());
                 }
                 Err(_) => patience.pause(),
             }
@@ -333,11 +314,4 @@ fn rejected(reason: &str) -> Error {
 
 fn not_read(reason: &str) -> Error {
     not_taken(reason).on_disk("nothing was changed")
-}
-
-fn not_taken(reason: &str) -> Error {
-    let source = std::io::Error::other(reason.to_owned());
-    Error::io("reach", std::path::Path::new("the cluster of rqlite"), source)
-        .on_disk("nothing of this call")
-        .to_do("see that the nodes run and that the URL names them and the credentials")
 }

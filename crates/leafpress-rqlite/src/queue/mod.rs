@@ -19,7 +19,6 @@
 //! Must never: claim jobs of a queue that has settings which are not kept here.
 
 mod admin;
-mod clock;
 mod engine;
 mod group;
 mod inspect;

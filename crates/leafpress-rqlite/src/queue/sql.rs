@@ -437,9 +437,6 @@ pub const ANSWER: [&str; 2] = [
     "DELETE FROM _leafpress_queue_step WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL",
 ];
 
-/// The clock of the node that carries it out: of the leader, for the answer is the leader's. rqlite leaves
-/// a `subsec` without `now` alone, in all versions.
-pub const CLOCK: &str = "SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
 /// ?1 session, ?2 number.
 pub const READ_ANSWER: &str =
     "SELECT answer FROM _leafpress_queue_group WHERE session = ?1 AND number = ?2";

@@ -12,7 +12,8 @@ use leafpress::{Error, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{RqliteQueue, confused, sql};
+use super::{RqliteQueue, confused};
+use crate::clock::CLOCK;
 
 /// ?1 the queue.
 const STATS: &str = "SELECT is_paused, concurrency, group_concurrency,
@@ -77,7 +78,7 @@ impl RqliteQueue {
     /// # Errors
     /// If the cluster cannot be read.
     pub fn stats(&self) -> Result<RqliteQueueStats> {
-        let rows = self.queues.read(vec![json!([STATS, self.id]), json!([sql::CLOCK])])?;
+        let rows = self.queues.read(vec![json!([STATS, self.id]), json!([CLOCK])])?;
         let row = rows.first().and_then(|rows| rows.first()).ok_or_else(|| {
             Error::changed("the queue was dropped meanwhile").to_do("open it again")
         })?;

@@ -190,6 +190,31 @@ fn counts_are_true_after_another_program_changed_the_table() {
     }
 }
 
+/// The clock of the server is years behind that of this machine.
+#[test]
+fn rows_of_groups_are_deleted_by_the_clock_of_the_leader() {
+    let server = Server::start(0, 6);
+    let writer = writer_of(target(&server));
+    let now_s = server.clock_ms.load(Ordering::Relaxed) / 1_000;
+    let put = "INSERT INTO _leafpress_applied VALUES (?1, 1, 0, ?2, '')";
+    for (session, ago_s) in [("of another writer", 60), ("of a writer that is gone", 16 * 60)] {
+        let database = server.database.lock().unwrap();
+        database.execute(put, (session, now_s - ago_s)).unwrap();
+    }
+    // One group of 64 deletes.
+    for key in 0..70 {
+        writer.execute("INSERT INTO t VALUES (?1, 1)", [key]).unwrap();
+    }
+    let database = server.database.lock().unwrap();
+    let others = "SELECT group_concat(session) FROM _leafpress_applied WHERE session LIKE 'of%'";
+    let others: Option<String> = database.query_row(others, [], |row| row.get(0)).unwrap();
+    assert_eq!(others.as_deref(), Some("of another writer"));
+    let own = "SELECT min(at), max(at) FROM _leafpress_applied WHERE session NOT LIKE 'of%'";
+    let own: (i64, i64) =
+        database.query_row(own, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert!(own.0 >= now_s && own.1 < now_s + 100, "{own:?}");
+}
+
 #[test]
 fn a_deferred_foreign_key_fails_one_call_alone() {
     let server = Server::start(0, 1);
