@@ -98,6 +98,65 @@ struct Slot {
     may_be_applied: bool,
 }
 
+impl Slot {
+    /// Takes the call that was refused out of `list`, or half of the calls if it is not known. Returns
+    /// the end of the number if nothing is left to be sent.
+    fn take_out(
+        &mut self,
+        culprit: Option<usize>,
+        reason: String,
+        list: &mut Vec<usize>,
+    ) -> Option<End> {
+        match culprit.or((list.len() == 1).then(|| list[0])) {
+            Some(at) => {
+                self.refused.push((at, reason));
+                list.retain(|it| *it != at);
+            }
+            None if list.is_empty() => return Some(End::Unknown(reason)),
+            None => list.truncate(list.len() / 2),
+        }
+        // A request without calls takes the number, if an earlier one may still arrive.
+        (list.is_empty() && !self.may_be_applied).then_some(End::Empty)
+    }
+
+    fn not_taken(&self, reason: String) -> End {
+        let is_unknown = self.may_be_applied || !self.refused.is_empty();
+        if is_unknown { End::Unknown(reason) } else { End::NotTaken(reason) }
+    }
+}
+
+/// The meaning of a request's refusal.
+enum Refusal {
+    /// An earlier request under this number was applied.
+    WasApplied,
+    /// Tables are declared in another way than they were known.
+    TablesChanged,
+    /// A run was refused, by one of its calls.
+    Run,
+    /// The table of Leafpress is gone: the database was replaced by another one.
+    NoTable,
+    /// A call was, by its place in `members` if it is known.
+    Call(Option<usize>),
+}
+
+impl Refusal {
+    /// `at`: the statement that was refused, if it is known.
+    fn of(at: Option<usize>, reason: &str, owners: &[Owner]) -> Self {
+        let owner = at.and_then(|at| owners.get(at));
+        if at == Some(0) && reason.contains(GUARD_FAILED) {
+            Self::TablesChanged
+        } else if matches!(owner, Some((None, true))) {
+            Self::Run
+        } else if at == Some(0) && reason.contains("_leafpress_applied.") {
+            Self::WasApplied
+        } else if at == Some(0) && reason.contains("no such table: _leafpress_applied") {
+            Self::NoTable
+        } else {
+            Self::Call(owner.and_then(|it| it.0))
+        }
+    }
+}
+
 /// The end of a number.
 enum End {
     /// The request with this index was applied, with these counts of its counted statements.
@@ -232,7 +291,8 @@ impl RqliteTarget {
         members
     }
 
-    /// Sends the calls until their fate is known or the time is over.
+    /// Sends the calls until their fate is known or the time is over. A call that is refused is taken
+    /// out, and the others are sent again under the same number.
     fn run(&mut self, members: &[Member], slot: &mut Slot) -> End {
         let begun = Instant::now();
         let now_s = match self.now_s() {
@@ -243,45 +303,31 @@ impl RqliteTarget {
         loop {
             slot.attempts.push(list.clone());
             let (statements, owners) = self.request(members, slot, now_s);
-            let is_run = |at: usize| owners.get(at).is_some_and(|it| it.0.is_none() && it.1);
-            match self.send(&statements, begun, slot) {
+            let (at, reason) = match self.send(&statements, begun, slot) {
                 Ok(Fate::Applied(counts)) => {
                     let own = counts.into_iter().zip(&owners).filter(|(_, it)| it.1);
                     let own: Vec<Counts> = own.map(|(it, _)| it).collect();
                     return of_applied(slot, slot.attempts.len() - 1, &own);
                 }
-                Ok(Fate::Rejected(Some(0), reason)) if reason.contains(GUARD_FAILED) => {
-                    self.tables.forget();
-                }
-                Ok(Fate::Rejected(Some(at), _)) if is_run(at) => slot.is_split = true,
-                Ok(Fate::Rejected(at, reason)) => {
-                    if at == Some(0) && reason.contains("_leafpress_applied.") {
-                        return self.applied(begun, slot, reason);
-                    }
-                    if at == Some(0) && reason.contains("no such table: _leafpress_applied") {
-                        // The database was replaced by another one.
-                        self.has_table = false;
-                        slot.attempts.pop();
-                        slot.plans.pop();
-                        continue;
-                    }
-                    let culprit = at.and_then(|at| owners.get(at)?.0);
-                    match culprit.or((list.len() == 1).then(|| list[0])) {
-                        Some(at) => {
-                            slot.refused.push((at, reason));
-                            list.retain(|it| *it != at);
-                        }
-                        None if list.is_empty() => return End::Unknown(reason),
-                        None => list.truncate(list.len() / 2),
-                    }
-                    if list.is_empty() && !slot.may_be_applied {
-                        return End::Empty;
-                    }
-                }
+                Ok(Fate::Rejected(at, reason)) => (at, reason),
                 Ok(Fate::Unknown(reason)) => return End::Unknown(reason),
                 Ok(Fate::NotTaken(reason) | Fate::Denied(reason)) | Err(reason) => {
-                    let is_unknown = slot.may_be_applied || !slot.refused.is_empty();
-                    return if is_unknown { End::Unknown(reason) } else { End::NotTaken(reason) };
+                    return slot.not_taken(reason);
+                }
+            };
+            match Refusal::of(at, &reason, &owners) {
+                Refusal::WasApplied => return self.applied(begun, slot, reason),
+                Refusal::TablesChanged => self.tables.forget(),
+                Refusal::Run => slot.is_split = true,
+                Refusal::NoTable => {
+                    self.has_table = false;
+                    slot.attempts.pop();
+                    slot.plans.pop();
+                }
+                Refusal::Call(culprit) => {
+                    if let Some(end) = slot.take_out(culprit, reason, &mut list) {
+                        return end;
+                    }
                 }
             }
         }
