@@ -31,9 +31,10 @@ impl FailedCommit {
                 ErrorCode::DiskFull
                 | ErrorCode::ConstraintViolation
                 | ErrorCode::OperationInterrupted
-                | ErrorCode::OutOfMemory
                 | ErrorCode::TooBig,
             ) => Self::Nothing,
+            // Also memory that is short: SQLite enters the frames into its index of the log, which takes
+            // memory, after it has written them.
             _ => Self::Unknown,
         }
     }
@@ -48,4 +49,20 @@ pub(crate) fn is_failed_sync(error: &rusqlite::Error) -> bool {
 /// Closing the connection copies nothing, also if it is the last one.
 pub(crate) fn leave_wal_as_it_is(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_may_come_after_the_write_is_unknown() {
+        let of =
+            |code| FailedCommit::of(&rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+        assert_eq!(of(ffi::SQLITE_BUSY), FailedCommit::Locked);
+        assert_eq!(of(ffi::SQLITE_FULL), FailedCommit::Nothing);
+        for code in [ffi::SQLITE_NOMEM, ffi::SQLITE_IOERR_NOMEM, ffi::SQLITE_IOERR_FSYNC] {
+            assert_eq!(of(code), FailedCommit::Unknown);
+        }
+    }
 }
