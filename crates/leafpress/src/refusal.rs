@@ -24,6 +24,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leafpress_format::header;
 use rusqlite::ErrorCode;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -231,15 +232,14 @@ fn why_no_journal(folder: &Path) -> Option<String> {
 fn newer_to_write(file: &Path) -> Option<String> {
     use std::io::Read as _;
 
-    const WRITE_VERSION_AT: usize = 18;
-    const NEWEST: u8 = 2;
-    let mut header = [0; WRITE_VERSION_AT + 1];
-    FileHandle::open(file).and_then(|mut file| file.read_exact(&mut header)).ok()?;
-    let version = header[WRITE_VERSION_AT];
-    (version > NEWEST).then(|| {
+    let mut start = [0; header::WRITE_VERSION + 1];
+    FileHandle::open(file).and_then(|mut file| file.read_exact(&mut start)).ok()?;
+    let version = start[header::WRITE_VERSION];
+    (version > header::VERSION_WAL).then(|| {
         format!(
-            "its write version is {version}, and SQLite {} writes up to {NEWEST}",
-            rusqlite::version()
+            "its write version is {version}, and SQLite {} writes up to {}",
+            rusqlite::version(),
+            header::VERSION_WAL
         )
     })
 }

@@ -29,6 +29,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use leafpress_format::DATABASE_HEADER_BYTES;
+use leafpress_format::header::{self, number_in};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
@@ -40,15 +42,6 @@ use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes of a database's header, as far as they are looked at here.
-const HEADER_BYTES: usize = 100;
-/// Offset of the version that a reader of the database must know: 2 is WAL.
-const READ_VERSION_OFFSET: usize = 19;
-const READ_VERSION_WAL: u8 = 2;
-/// Offsets of the version of the schema table, and the newest version that is known.
-const SCHEMA_FORMAT: std::ops::Range<usize> = 44..48;
-const SCHEMA_FORMAT_MAX: u32 = 4;
-const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
 /// A sample large enough to tell encrypted bytes from any structured file.
 const SAMPLE_BYTES: usize = 4096;
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
@@ -343,16 +336,16 @@ fn choose_access(named: &Path, path: &Path, file_bytes: u64) -> Result<Access> {
 
 fn header_says_wal(named: &Path, path: &Path, length_bytes: u64) -> Result<bool> {
     let sample = read_sample(path).map_err(|source| not_readable(named, source))?;
-    if !sample.starts_with(DATABASE_MAGIC) {
+    if !sample.starts_with(header::MAGIC) {
         return Err(not_a_database(named, what_else(&sample, length_bytes)));
     }
-    if sample.len() < HEADER_BYTES {
+    if sample.len() < DATABASE_HEADER_BYTES {
         return Err(not_checkable(named, "is cut short: it ends inside a database's header"));
     }
     if let Some(newer) = newer_format(&sample) {
         return Err(not_a_database(named, newer));
     }
-    Ok(sample[READ_VERSION_OFFSET] == READ_VERSION_WAL)
+    Ok(sample[header::READ_VERSION] == header::VERSION_WAL)
 }
 
 /// The size of a file that need not exist.
@@ -392,7 +385,7 @@ fn what_else(sample: &[u8], length_bytes: u64) -> String {
 pub(crate) fn what_a_file_is(path: &Path) -> Option<String> {
     let sample = read_sample(path).ok()?;
     let length_bytes = length_bytes(path)?;
-    if sample.starts_with(DATABASE_MAGIC) {
+    if sample.starts_with(header::MAGIC) {
         newer_format(&sample)
     } else {
         Some(what_else(&sample, length_bytes))
@@ -401,10 +394,10 @@ pub(crate) fn what_a_file_is(path: &Path) -> Option<String> {
 
 /// Describes a database whose format this SQLite does not know; `None` if the format is known.
 fn newer_format(sample: &[u8]) -> Option<String> {
-    let schema_format = sample.get(SCHEMA_FORMAT)?.try_into().map(u32::from_be_bytes).ok()?;
-    let newer = if sample[READ_VERSION_OFFSET] > READ_VERSION_WAL {
-        format!("its read version is {}", sample[READ_VERSION_OFFSET])
-    } else if schema_format > SCHEMA_FORMAT_MAX {
+    let schema_format = number_in(sample, header::SCHEMA_FORMAT)?;
+    let newer = if sample[header::READ_VERSION] > header::VERSION_WAL {
+        format!("its read version is {}", sample[header::READ_VERSION])
+    } else if schema_format > header::SCHEMA_FORMAT_NEWEST {
         format!("its schema format is {schema_format}")
     } else {
         return None;

@@ -20,19 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use leafpress::vfs::sync::lock;
 use leafpress::vfs::{Access, FileKind, FileLayer, OpenFlags, Opened, Vfs, VfsFile, VfsResult};
-use leafpress_format::page_bytes_in;
+use leafpress_format::DATABASE_HEADER_BYTES;
+use leafpress_format::header::{CHANGE_COUNTER, LAST_WRITER, MAGIC, page_bytes_in};
 
 /// Bytes of a log's header and of the header of each of its frames.
 const LOG_HEADER_BYTES: u64 = 32;
 const FRAME_HEADER_BYTES: usize = 24;
-/// The first bytes of page 1.
-const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Bytes of a database's header.
-const HEADER_BYTES: usize = 100;
-/// The counters in page 1 that a commit changes: the change counter, and the version of SQLite
-/// that wrote last.
-const CHANGE_COUNTER: std::ops::Range<usize> = 24..28;
-const VERSION_VALID_FOR: std::ops::Range<usize> = 92..100;
 /// Number of pages of a change that are kept; the others are only counted.
 const PAGES_KEPT_MAX: usize = 256;
 
@@ -55,7 +48,7 @@ pub(super) enum PageKind {
 
 impl PageKind {
     fn of(page: &[u8], number: u32) -> Self {
-        let at = if number == 1 { HEADER_BYTES } else { 0 };
+        let at = if number == 1 { DATABASE_HEADER_BYTES } else { 0 };
         match page.get(at) {
             Some(5 | 13) => Self::Table,
             Some(2 | 10) => Self::Index,
@@ -75,7 +68,7 @@ pub(super) struct Header {
 
 impl Header {
     fn of(page: &[u8]) -> Option<Self> {
-        let page = page.get(..HEADER_BYTES)?;
+        let page = page.get(..DATABASE_HEADER_BYTES)?;
         let number =
             |at: usize| u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
         Some(Self {
@@ -181,7 +174,7 @@ impl Database {
 }
 
 fn differs_in_counters_only(one: &[u8], other: &[u8]) -> bool {
-    let is_counter = |at: &usize| CHANGE_COUNTER.contains(at) || VERSION_VALID_FOR.contains(at);
+    let is_counter = |at: &usize| CHANGE_COUNTER.contains(at) || LAST_WRITER.contains(at);
     one.len() == other.len()
         && one.iter().zip(other).enumerate().all(|(at, (a, b))| a == b || is_counter(&at))
 }

@@ -9,7 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use leafpress::{Error, Result};
-use leafpress_format::{PageLayout, chain_pages, page_bytes_in};
+use leafpress_format::header::{self, MAGIC};
+use leafpress_format::{PageLayout, chain_pages};
 
 use super::object::Object;
 use crate::manifest::{PageRun, PartRecord};
@@ -30,9 +31,6 @@ const CHAIN_BYTES_MAX: u64 = 16 << 20;
 const SCANS_MAX: usize = 8;
 /// First byte of interior pages.
 const INTERIOR_KINDS: [u8; 2] = [2, 5];
-const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Offset of the two bytes that tell the journal mode.
-const JOURNAL_MODE_AT: Range<usize> = 18..20;
 
 /// The pages of one object.
 #[derive(Debug)]
@@ -101,7 +99,7 @@ impl RemotePages {
         }
         front.truncate(front.len() / layout.page_bytes() * layout.page_bytes());
         // A published file is whole, so there is no log to look for.
-        front[JOURNAL_MODE_AT].fill(1);
+        front[header::VERSIONS].fill(header::VERSION_ROLLBACK);
         let cached_pages_max = (cache_bytes / layout.page_bytes()).max(16);
         let page_count = size / page_bytes;
         let (state, arrived, fault) = (Mutex::default(), Condvar::new(), Mutex::new(None));
@@ -309,9 +307,7 @@ fn extend(front: &mut Vec<u8>, object: &Object, page_bytes: u64) -> Result<()> {
 }
 
 fn layout_of(front: &[u8]) -> Option<PageLayout> {
-    let reserved = *front.get(20)?;
-    let page_bytes = page_bytes_in(front).filter(|_| front.starts_with(MAGIC))?;
-    PageLayout::with_reserved(page_bytes, reserved).ok()
+    header::layout_in(front).ok().filter(|_| front.starts_with(MAGIC))
 }
 
 fn not_a_database(object: &Object) -> Error {

@@ -13,7 +13,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use leafpress_format::page_bytes_in;
+use leafpress_format::header::page_bytes_in;
 
 use super::{
     AtomicDisk, AtomicState, AtomicUnits, FileStamp, NoAtomicWrites, Safeguard, Stamp, WhyJournal,

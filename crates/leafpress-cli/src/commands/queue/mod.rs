@@ -26,6 +26,7 @@ use leafpress::queue::{Queue, names};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::writer::{Writer, WriterBuilder};
 use leafpress::{Error, ErrorKind, Profile, Result};
+use leafpress_format::header;
 
 use crate::cluster::name_of;
 use crate::exit::Status;
@@ -247,12 +248,10 @@ fn note_if_it_does_not_share(path: &Path, writer: &Writer) {
 /// The profile that changes nothing about a database that is there: its header
 /// tells whether it is in WAL mode. One that cannot be read is refused later.
 fn usual_profile(path: &Path) -> Profile {
-    const READ_VERSION_AT: usize = 19;
-    const WAL: u8 = 2;
-    let mut header = [0; READ_VERSION_AT + 1];
-    let read = FileHandle::open(path).and_then(|mut file| file.read_exact(&mut header));
+    let mut start = [0; header::READ_VERSION + 1];
+    let read = FileHandle::open(path).and_then(|mut file| file.read_exact(&mut start));
     match read {
-        Ok(()) if header[READ_VERSION_AT] != WAL => Profile::Rollback,
+        Ok(()) if start[header::READ_VERSION] != header::VERSION_WAL => Profile::Rollback,
         _ => Profile::Durable,
     }
 }

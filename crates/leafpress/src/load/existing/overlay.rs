@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use leafpress_format::header;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -40,8 +41,6 @@ use crate::vfs::{
 
 /// Name under which SQLite opens the overlay.
 const NAME: &str = "leafpress-overlay";
-/// Bytes of page 1 that say whether the database has a log; an overlay has none.
-const FORMAT_VERSIONS: std::ops::Range<usize> = 18..20;
 
 /// Number of the next overlay, for a unique name.
 static OVERLAYS: AtomicU64 = AtomicU64::new(0);
@@ -145,7 +144,8 @@ impl Pages {
         };
         read().map_err(|_| VfsError::IO_READ)?;
         if index == 0 {
-            page[FORMAT_VERSIONS].fill(1);
+            // An overlay has no log.
+            page[header::VERSIONS].fill(header::VERSION_ROLLBACK);
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 
 use std::io::Read as _;
 
-use leafpress_format::{PageLayout, page_bytes_in};
+use leafpress_format::header::{self, layout_in, number_in};
+use leafpress_format::{DATABASE_HEADER_BYTES, PageLayout};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::carry::damaged;
@@ -189,15 +190,17 @@ struct StagedHeader {
 /// Reads the file's header without SQLite.
 fn read_header(staged: &Staged<'_>) -> Result<StagedHeader> {
     let failed = |source| Error::io("read", staged.file, source);
-    let mut header = [0; 100];
+    let mut header = [0; DATABASE_HEADER_BYTES];
     FileHandle::open(staged.file)
         .and_then(|mut file| file.read_exact(&mut header))
         .map_err(failed)?;
-    let be32 = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|index| header[at + index]));
-    let page_bytes = page_bytes_in(&header).unwrap_or_default();
-    let layout = PageLayout::with_reserved(page_bytes, header[20])
-        .map_err(|error| not_staged(staged, &error.to_string()))?;
-    Ok(StagedHeader { layout, page_count: be32(28), first_free_trunk: be32(32) })
+    let layout = layout_in(&header).map_err(|error| not_staged(staged, &error.to_string()))?;
+    let number = |place| number_in(&header, place).unwrap_or_default();
+    Ok(StagedHeader {
+        layout,
+        page_count: number(header::PAGES),
+        first_free_trunk: number(header::FIRST_FREE_TRUNK),
+    })
 }
 
 fn not_staged(staged: &Staged<'_>, reason: &str) -> Error {

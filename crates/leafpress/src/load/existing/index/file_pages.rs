@@ -19,7 +19,7 @@
 //! Must never: open the file but through the table of descriptors ([`crate::vfs::locks`]), as
 //! closing it could drop SQLite's locks; write to it.
 
-use leafpress_format::PageLayout;
+use leafpress_format::{PageLayout, header};
 use rusqlite::{Connection, Transaction};
 
 use super::maker::{Halt, ReadPage};
@@ -34,10 +34,6 @@ use crate::vfs::locks::FileHandle;
 /// Name of the VFS whose files hold the pages as they are, from byte 0 on. Windows has none: a lock
 /// there keeps other handles of the same process from reading, too.
 const PLATFORM_VFS: &str = "unix";
-/// Offset of the byte in page 1 that says by which journal the database is written, and its value
-/// for a WAL (file format, section 1.3.3).
-const WRITE_VERSION_AT: usize = 18;
-const WRITE_VERSION_WAL: u8 = 2;
 
 /// State of the write-ahead log before the transaction.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +114,7 @@ impl<'t> FilePages<'t> {
         }
         let read = Self { target, file, layout, pages };
         let first = read_page(transaction, 1).map_err(unknown)?;
-        let says_log = first.get(WRITE_VERSION_AT) == Some(&WRITE_VERSION_WAL);
+        let says_log = first.get(header::WRITE_VERSION) == Some(&header::VERSION_WAL);
         if says_log != has_log || !read.holds(1, &first) {
             return Err("the first page in the file is not the one that SQLite has");
         }
