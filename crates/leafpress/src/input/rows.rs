@@ -96,6 +96,15 @@ pub trait RowSource {
     /// Fails if the input cannot be opened (again) or has changed in between.
     fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(Self::Reader, Self::Decoder)>;
 
+    /// Checks, after all of it was read, that it is as it was when it was opened. A source whose
+    /// reader checks that at its end need not.
+    ///
+    /// # Errors
+    /// It has changed meanwhile.
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Reads all of the input to find columns that its beginning did not show.
     /// Called when a decoder met one ([`DecodeHalt::NewColumn`]).
     ///

@@ -54,8 +54,10 @@ impl Fingerprint {
 
     /// The error of a file that has changed.
     pub(super) fn changed(name: &str) -> Error {
-        Error::changed(format!("{name}: has changed while it was read"))
-            .to_do("load it again once nothing writes to it any more")
+        Error::changed(format!("{name}: has changed while it was read")).to_do(
+            "load it again once nothing writes to it any more; a log that grows can be piped in, \
+                 with - as the input",
+        )
     }
 }
 
@@ -221,7 +223,12 @@ fn open_file<'a>(
     if seen.get_or_insert_with(|| now.clone()) != &now {
         return Err(Fingerprint::changed(name));
     }
-    Ok((Box::new(file), Some(bytes)))
+    // The system gives some files, as those of /proc, no size, and a new time at each look.
+    let raw: Raw<'a> = match bytes {
+        0 => Box::new(file),
+        _ => Box::new(Unchanged { file, seen: now, bytes_read: 0 }),
+    };
+    Ok((raw, Some(bytes)))
 }
 
 fn open_stream<'a>(
@@ -265,6 +272,34 @@ fn read_first(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     }
     Ok(first)
 }
+
+/// A reader of a regular file. At the file's end it fails if the file is not as it was when it was
+/// opened: then what was read may be half of it, or of two versions.
+struct Unchanged {
+    file: FileHandle,
+    seen: Fingerprint,
+    bytes_read: u64,
+}
+
+impl Read for Unchanged {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = (&*self.file).read(buffer)?;
+        self.bytes_read += count as u64;
+        let is_at_end = count == 0 && !buffer.is_empty();
+        if is_at_end
+            && (self.bytes_read != self.seen.bytes
+                || Fingerprint::of(&self.file.metadata()?) != self.seen)
+        {
+            return Err(io::Error::other(Changed));
+        }
+        Ok(count)
+    }
+}
+
+/// A file that changed while it was read, passed on through [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("has changed while it was read")]
+struct Changed;
 
 /// A reader that copies what is read to a file.
 struct Tee<'a> {
@@ -410,6 +445,9 @@ impl<'a> Opened<'a> {
 
     /// Makes an error of a failed read, with its cause: the system, or damaged data.
     pub(super) fn describe(&self, error: io::Error) -> Error {
+        if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Changed>) {
+            return Fingerprint::changed(&self.name);
+        }
         let at = self.bytes_read.load(Ordering::Relaxed);
         let packing = match self.format {
             Format::Gzip => "gzip",

@@ -79,7 +79,7 @@ impl Stored {
         }
     }
 
-    /// Checks, before another pass, that the file is unchanged.
+    /// Checks, before and after each pass, that the file is unchanged.
     ///
     /// # Errors
     /// Fails if the file is not what it was at first.

@@ -2,11 +2,12 @@
 //! in as a file or a stream comes out as whole lines, or as an error that says
 //! what is wrong.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -232,6 +233,39 @@ fn a_file_is_read_twice_if_it_stays_the_same() {
     let changed = read_all(&mut source, &options(10)).unwrap_err();
     assert!(changed.to_string().contains("people.csv: has changed while it was read"));
     assert!(changed.advice().is_some());
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_no_whole_one() {
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 4] = [
+        ("nothing", |_| {}),
+        ("cut", |path| File::options().write(true).open(path).unwrap().set_len(400).unwrap()),
+        ("longer", |path| {
+            File::options().append(true).open(path).unwrap().write_all(b"9\n").unwrap();
+        }),
+        ("written anew", |path| {
+            let file = File::options().write(true).open(path).unwrap();
+            (&file).write_all(b"no").unwrap();
+            let before = file.metadata().unwrap().modified().unwrap();
+            file.set_modified(before + Duration::from_millis(1)).unwrap();
+        }),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("people.csv");
+    for (what, change) in changes {
+        fs::write(&path, format!("id\n{}", "1\n".repeat(1_000))).unwrap();
+        let mut source = Source::file(&path, None).unwrap();
+        let mut opened = source.open(&Arc::default()).unwrap();
+        opened.read_exact(&mut [0; 20]).unwrap();
+        change(&path);
+        let read = opened.read_to_end(&mut Vec::new());
+        let error = read.map_err(|error| opened.describe(error).to_string());
+        match what {
+            "nothing" => assert_eq!(error, Ok(2_003 - 20)),
+            _ => assert!(error.unwrap_err().contains("has changed while it was read"), "{what}"),
+        }
+    }
 }
 
 #[test]

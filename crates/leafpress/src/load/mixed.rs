@@ -131,6 +131,10 @@ impl<'l> RowSource for MixedSource<'l> {
         })
     }
 
+    fn check_unchanged(&self) -> Result<()> {
+        each!(Self, self, |source| source.check_unchanged())
+    }
+
     fn discover_columns(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<()> {
         each!(Self, self, |source| source.discover_columns(bytes_read))
     }

@@ -212,6 +212,15 @@ impl<'a> RowSource for ArrowSource<'a> {
         }
     }
 
+    fn check_unchanged(&self) -> Result<()> {
+        match &self.origin {
+            #[cfg(feature = "parquet")]
+            Origin::Parquet(file) => file.file().check_unchanged(),
+            Origin::File(file) => file.file().check_unchanged(),
+            _ => Ok(()),
+        }
+    }
+
     /// All columns are known from the schema.
     fn discover_columns(&mut self, _bytes_read: &Arc<AtomicU64>) -> Result<()> {
         Ok(())

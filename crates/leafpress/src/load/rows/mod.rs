@@ -350,7 +350,9 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         let source = &self.inputs[input].source;
         let pieces = TypedBatches::<S> { file: source.name(), rules, decoder, screen };
         let reader = (reader, source.is_stream());
-        Ok(self.state.pass(&pieces, reader, work, rejects)?.0)
+        let joined = self.state.pass(&pieces, reader, work, rejects)?.0;
+        source.check_unchanged()?;
+        Ok(joined)
     }
 }
 
