@@ -3,9 +3,10 @@
 //! Must never: name a keyword that `load` does not have.
 
 /// Options of the library whose keyword is not their name, or needs a value.
-const KEYWORDS: [(&str, &str); 21] = [
+const KEYWORDS: [(&str, &str); 22] = [
     ("all_text", "all_text=True"),
     ("append", "if_exists=\"append\""),
+    ("busy_limit", "busy_timeout"),
     ("declaration", "create"),
     ("declaration_file", "create, read from a file"),
     ("dry_run", "dry_run=True"),
