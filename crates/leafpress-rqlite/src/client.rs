@@ -77,8 +77,11 @@ impl Client {
     pub fn execute_texts<T: AsRef<str>>(&mut self, statements: &[T], limit: Duration) -> Fate {
         let bytes: usize = statements.iter().map(|it| it.as_ref().len() + 1).sum();
         let mut body = String::with_capacity(bytes + 2);
-        for statement in statements {
-            body.push(if body.is_empty() { '[' } else { ',' });
+        body.push('[');
+        for (at, statement) in statements.iter().enumerate() {
+            if at > 0 {
+                body.push(',');
+            }
             body.push_str(statement.as_ref());
         }
         body.push(']');
