@@ -24,6 +24,7 @@ const BACK_MS: i64 = 1_000;
 #[derive(Debug, Default)]
 pub struct LeaderClock {
     reading: Option<(Instant, i64)>,
+    is_doubtful: bool,
     went_back: bool,
 }
 
@@ -35,7 +36,7 @@ impl LeaderClock {
     /// No node answers, or the node does not tell the time.
     pub fn now(&mut self, client: &mut Client, limit: Duration) -> Result<i64, Unread> {
         let is_fresh = self.reading.is_some_and(|(at, _)| at.elapsed() < FRESH);
-        if let Some(now_ms) = self.now_ms().filter(|_| is_fresh) {
+        if let Some(now_ms) = self.now_ms().filter(|_| is_fresh && !self.is_doubtful) {
             return Ok(now_ms);
         }
         let rows = client.read(Level::Weak, &[json!([CLOCK])], limit)?;
@@ -50,6 +51,12 @@ impl LeaderClock {
     pub fn set(&mut self, now_ms: i64) {
         self.went_back |= self.now_ms().is_some_and(|before| now_ms < before - BACK_MS);
         self.reading = Some((Instant::now(), now_ms));
+        self.is_doubtful = false;
+    }
+
+    /// Has the leader asked for the next time: this machine may have slept, which its steady clock need not count.
+    pub fn doubt(&mut self) {
+        self.is_doubtful = true;
     }
 
     /// Returns true if the clock has gone back, until [`measured_anew`](Self::measured_anew).

@@ -18,6 +18,7 @@
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
 //! | `clock` | the leader's clock |
 //! | `limits` | limits of what is sent |
+//! | `floor` | groups that are sent again after their rows were deleted |
 //! | `declared` | a table that is on the cluster |
 //! | `runs` | calls of one INSERT as one statement, with the counts of each |
 //! | `target` | groups, each applied once |
@@ -41,6 +42,7 @@ mod boot;
 mod client;
 mod clock;
 mod declared;
+mod floor;
 mod limits;
 pub mod load;
 mod node;

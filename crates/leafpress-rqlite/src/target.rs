@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Every request of a group inserts the same key `(session, number)` into `_leafpress_applied`
-//!    first, so at most one request of all that were sent under a number is ever applied.
+//!    first, and fails if the row of another one may have been deleted (`floor`). So at most one request
+//!    of all that were sent under a number is ever applied.
 //! 2. What is answered with an error, other than an unknown outcome, is not and will not be
 //!    applied: if an earlier request under that number may still arrive, another one, without the
 //!    call, has taken the number.
@@ -25,8 +26,10 @@ use crate::address::Address;
 use crate::answer::{Counts, Fate, not_taken, of_sqlite};
 use crate::client::{Client, Unread};
 use crate::clock::LeaderClock;
+use crate::floor::{self, TOO_LATE};
 use crate::limits::{
     CALL_BYTES_MAX, DELETE_EVERY, DELETED_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX,
+    TIME_LIMIT_MAX,
 };
 use crate::patience::{ELECTION_MAX, Patience};
 use crate::runs::{Plain, Plan, Tables};
@@ -37,6 +40,8 @@ const QUERY_MAX: Duration = Duration::from_secs(20);
 
 /// The error of a group whose tables are declared in another way than they were known.
 const GUARD_FAILED: &str = "NOT NULL constraint failed: _leafpress_applied.attempt";
+/// The error of a group whose time is below the floor.
+const FLOOR_FAILED: &str = "NOT NULL constraint failed: _leafpress_applied.at";
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS _leafpress_applied(session TEXT, number INTEGER, \
      attempt INTEGER NOT NULL, at INTEGER NOT NULL, counts TEXT NOT NULL, \
@@ -56,6 +61,8 @@ pub struct RqliteTarget {
     session: String,
     number: u64,
     has_table: bool,
+    /// The floor, when it was above the leader's clock; in seconds.
+    at_min: i64,
     time_limit: Duration,
     has_dedupe: bool,
     tables: Tables,
@@ -119,6 +126,12 @@ impl Slot {
         (list.is_empty() && !self.may_be_applied).then_some(End::Empty)
     }
 
+    /// Forgets the last request, of which nothing is or will be applied.
+    fn was_not_sent(&mut self) {
+        self.attempts.pop();
+        self.plans.pop();
+    }
+
     fn not_taken(&self, reason: String) -> End {
         let is_unknown = self.may_be_applied || !self.refused.is_empty();
         if is_unknown { End::Unknown(reason) } else { End::NotTaken(reason) }
@@ -129,6 +142,8 @@ impl Slot {
 enum Refusal {
     /// An earlier request under this number was applied.
     WasApplied,
+    /// The row of an earlier request under this number may have been deleted.
+    BelowFloor,
     /// Tables are declared in another way than they were known.
     TablesChanged,
     /// A run was refused, by one of its calls.
@@ -145,11 +160,13 @@ impl Refusal {
         let owner = at.and_then(|at| owners.get(at));
         if at == Some(0) && reason.contains(GUARD_FAILED) {
             Self::TablesChanged
+        } else if at == Some(0) && reason.contains(FLOOR_FAILED) {
+            Self::BelowFloor
         } else if matches!(owner, Some((None, true))) {
             Self::Run
         } else if at == Some(0) && reason.contains("_leafpress_applied.") {
             Self::WasApplied
-        } else if at == Some(0) && reason.contains("no such table: _leafpress_applied") {
+        } else if at == Some(0) && reason.contains("no such table: _leafpress_") {
             Self::NoTable
         } else {
             Self::Call(owner.and_then(|it| it.0))
@@ -180,16 +197,17 @@ impl RqliteTarget {
             session,
             number: 0,
             has_table: false,
+            at_min: 0,
             time_limit,
             has_dedupe: true,
             tables: Tables::default(),
         }
     }
 
-    /// The longest time for which a group whose outcome is unknown is sent again (30 s).
+    /// The longest time for which a group whose outcome is unknown is sent again (30 s; at most 10 minutes).
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.time_limit = limit;
+        self.time_limit = limit.min(TIME_LIMIT_MAX);
         self
     }
 
@@ -295,34 +313,46 @@ impl RqliteTarget {
     /// out, and the others are sent again under the same number.
     fn run(&mut self, members: &[Member], slot: &mut Slot) -> End {
         let begun = Instant::now();
-        let now_s = match self.now_s() {
+        let mut at = match self.now_s() {
             Ok(now_s) => now_s,
             Err(reason) => return End::NotTaken(reason),
         };
         let mut list: Vec<usize> = fitting(members);
         loop {
             slot.attempts.push(list.clone());
-            let (statements, owners) = self.request(members, slot, now_s);
-            let (at, reason) = match self.send(&statements, begun, slot) {
+            let (statements, owners) = self.request(members, slot, at);
+            let (refused, reason) = match self.send(&statements, begun, slot) {
                 Ok(Fate::Applied(counts)) => {
                     let own = counts.into_iter().zip(&owners).filter(|(_, it)| it.1);
                     let own: Vec<Counts> = own.map(|(it, _)| it).collect();
                     return of_applied(slot, slot.attempts.len() - 1, &own);
                 }
-                Ok(Fate::Rejected(at, reason)) => (at, reason),
+                Ok(Fate::Rejected(refused, reason)) => (refused, reason),
                 Ok(Fate::Unknown(reason)) => return End::Unknown(reason),
                 Ok(Fate::NotTaken(reason) | Fate::Denied(reason)) | Err(reason) => {
                     return slot.not_taken(reason);
                 }
             };
-            match Refusal::of(at, &reason, &owners) {
+            match Refusal::of(refused, &reason, &owners) {
                 Refusal::WasApplied => return self.applied(begun, slot, reason),
+                Refusal::BelowFloor if slot.may_be_applied => {
+                    return self.applied(begun, slot, TOO_LATE.to_owned());
+                }
+                Refusal::BelowFloor if begun.elapsed() > self.time_limit => {
+                    return slot.not_taken(reason);
+                }
+                Refusal::BelowFloor => match self.above_floor() {
+                    Ok(later) => {
+                        at = later;
+                        slot.was_not_sent();
+                    }
+                    Err(reason) => return slot.not_taken(reason),
+                },
                 Refusal::TablesChanged => self.tables.forget(),
                 Refusal::Run => slot.is_split = true,
                 Refusal::NoTable => {
                     self.has_table = false;
-                    slot.attempts.pop();
-                    slot.plans.pop();
+                    slot.was_not_sent();
                 }
                 Refusal::Call(culprit) => {
                     if let Some(end) = slot.take_out(culprit, reason, &mut list) {
@@ -333,7 +363,19 @@ impl RqliteTarget {
         }
     }
 
-    /// The leader's time, in seconds since the Unix epoch.
+    /// A time that is not below the floor, for a group of which no request may be applied.
+    ///
+    /// # Errors
+    /// No node answers.
+    fn above_floor(&mut self) -> Result<i64, String> {
+        self.clock.doubt();
+        let rows = self.read(&floor::OF_WRITERS.query(), &[]).map_err(|it| it.to_string())?;
+        let at = rows.first().and_then(|row| row.get(0)?.as_i64());
+        self.at_min = at.unwrap_or_default();
+        self.now_s()
+    }
+
+    /// The leader's time, in seconds since the Unix epoch, or the floor if that is later.
     ///
     /// # Errors
     /// No node answers.
@@ -342,7 +384,7 @@ impl RqliteTarget {
         let mut patience = Patience::new();
         loop {
             match self.clock.now(&mut self.client, patience.answer_max()) {
-                Ok(now_ms) => return Ok(now_ms / 1_000),
+                Ok(now_ms) => return Ok(self.at_min.max(now_ms / 1_000)),
                 Err(unread) if unread.is_final() || patience.elapsed() >= limit => {
                     return Err(unread.reason());
                 }
@@ -366,7 +408,8 @@ impl RqliteTarget {
             let fate = if self.has_table {
                 self.client.execute_texts(statements, patience.answer_max())
             } else {
-                match self.client.execute(&[json!(TABLE), json!(INDEX)], patience.answer_max()) {
+                let make = [TABLE, INDEX, floor::TABLE].map(|sql| json!(sql));
+                match self.client.execute(&make, patience.answer_max()) {
                     Fate::Applied(_) => {
                         self.has_table = true;
                         continue;
@@ -390,12 +433,7 @@ impl RqliteTarget {
     }
 
     /// The statements of the last attempt; for each its call, and whether its counts are of use.
-    fn request(
-        &self,
-        members: &[Member],
-        slot: &mut Slot,
-        now_s: i64,
-    ) -> (Vec<String>, Vec<Owner>) {
+    fn request(&self, members: &[Member], slot: &mut Slot, at: i64) -> (Vec<String>, Vec<Owner>) {
         let (session, number) = (&self.session, self.number);
         let mut records = Records {
             record: format!(
@@ -424,7 +462,7 @@ impl RqliteTarget {
         records.end_run();
         let (mut statements, mut owners) = (Vec::new(), Vec::new());
         if self.has_dedupe {
-            statements = self.first_statements(slot.attempts.len() - 1, &records.plan, now_s);
+            statements = self.first_statements(slot.attempts.len() - 1, &records.plan, at);
             owners.resize(statements.len(), (None, false));
         }
         statements.append(&mut records.statements);
@@ -434,14 +472,16 @@ impl RqliteTarget {
     }
 
     /// The statements that let a group be applied once, and tidy up.
-    fn first_statements(&self, attempt: usize, plan: &Plan, now_s: i64) -> Vec<String> {
+    fn first_statements(&self, attempt: usize, plan: &Plan, at: i64) -> Vec<String> {
         let (session, number) = (&self.session, self.number);
         let (guard, parameters) = plan.guard().unwrap_or(("true".to_owned(), Vec::new()));
-        let insert =
-            format!("INSERT INTO _leafpress_applied SELECT ?,?,CASE WHEN {guard} THEN ? END,?,''");
+        let checked = floor::OF_WRITERS.checked(&format!("?{}", parameters.len() + 4));
+        let insert = format!(
+            "INSERT INTO _leafpress_applied SELECT ?,?,CASE WHEN {guard} THEN ? END,{checked},''"
+        );
         let mut first = vec![json!(insert), json!(session), json!(number)];
         first.extend(parameters.into_iter().map(|it| json!(it)));
-        first.extend([json!(attempt), json!(now_s)]);
+        first.extend([json!(attempt), json!(at)]);
         let clear = "UPDATE _leafpress_applied SET counts='' WHERE session=? AND number=?";
         let mut statements =
             vec![json!(first).to_string(), json!([clear, session, number - 1]).to_string()];
@@ -450,7 +490,9 @@ impl RqliteTarget {
                 "DELETE FROM _leafpress_applied WHERE (session, number) IN (SELECT session, \
                  number FROM _leafpress_applied WHERE at < ? ORDER BY at LIMIT {DELETED_MAX})"
             );
-            statements.push(json!([delete, now_s - KEPT.as_secs().cast_signed()]).to_string());
+            let before = at - KEPT.as_secs().cast_signed();
+            statements.push(floor::OF_WRITERS.raise(before).to_string());
+            statements.push(json!([delete, before]).to_string());
         }
         statements
     }

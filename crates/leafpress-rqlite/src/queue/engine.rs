@@ -1,7 +1,7 @@
 //! The engine: one thread that sends the calls of all callers of a session, group by group.
 //!
-//! 1. Each request of a group inserts the same key `(session, number)` first, so at most one of them is
-//!    applied.
+//! 1. Each request of a group inserts the same key `(session, number)` first, and fails if the row of another
+//!    one may have been deleted (`floor`). So at most one of them is applied.
 //! 2. A call is answered by what stands in the row of its group, so a lost answer is found there.
 //! 3. What is answered with an error, other than an unknown outcome, is not and will not be applied.
 //!
@@ -21,6 +21,7 @@ use super::sql;
 use crate::answer::{Fate, not_taken};
 use crate::client::{Client, Level};
 use crate::clock::{CLOCK, LeaderClock};
+use crate::floor::{self, TOO_LATE};
 use crate::limits::{DELETE_EVERY, DELETED_MAX, KEPT};
 use crate::patience::{ANSWER_MIN, ELECTION_MAX, Patience};
 
@@ -34,9 +35,14 @@ pub struct Engine {
     session: String,
     number: u64,
     clock: LeaderClock,
+    /// The floor, when it was above the leader's clock.
+    at_min_ms: i64,
     time_limit: Duration,
     has_dedupe: bool,
 }
+
+/// The error of a group whose time is below the floor.
+const FLOOR_FAILED: &str = "NOT NULL constraint failed: _leafpress_queue_group.at_ms";
 
 /// The end of a group's requests.
 enum End {
@@ -52,7 +58,7 @@ impl Engine {
     pub fn new(client: Client, time_limit: Duration, has_dedupe: bool) -> Self {
         let session = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
         let clock = LeaderClock::default();
-        Self { client, session, number: 0, clock, time_limit, has_dedupe }
+        Self { client, session, number: 0, clock, at_min_ms: 0, time_limit, has_dedupe }
     }
 
     /// Sends calls until all callers are gone.
@@ -107,13 +113,23 @@ impl Engine {
     fn end_of(&mut self, group: &Group) -> End {
         let mut patience = Patience::new();
         let mut may_be_applied = false;
+        // The time of all requests of this number.
+        let mut at_ms = None;
         self.number += 1;
         loop {
-            let reason = match self.send(group, patience.answer_max()) {
+            let reason = match self.send(group, &mut at_ms, patience.answer_max()) {
                 Reply::Done(rows) => match self.applied(rows) {
                     Some((steps, claimed)) => return End::Applied(steps, claimed),
                     None => return self.recover(group, patience, "the answer cannot be read"),
                 },
+                Reply::Rejected(Some(0), reason) if reason.contains(FLOOR_FAILED) => {
+                    if may_be_applied {
+                        return self.recover(group, patience, TOO_LATE);
+                    }
+                    at_ms = None;
+                    self.read_floor(patience.answer_max());
+                    reason
+                }
                 Reply::Rejected(Some(0), reason) if reason.contains("_leafpress_queue_group.") => {
                     return self.recover(group, patience, &reason);
                 }
@@ -150,8 +166,17 @@ impl Engine {
         self.time_limit.min(ELECTION_MAX)
     }
 
-    /// Sends the group once. `limit`: the longest time for the answer.
-    fn send(&mut self, group: &Group, limit: Duration) -> Reply {
+    /// Reads the floor, and has the time read anew, for a group of which no request may be applied.
+    fn read_floor(&mut self, limit: Duration) {
+        self.clock.doubt();
+        if let Ok(rows) = self.client.rows(&floor::OF_QUEUES.query(), &[], limit) {
+            let at = rows.first().and_then(|row| row.get(0)?.as_i64());
+            self.at_min_ms = at.unwrap_or_default();
+        }
+    }
+
+    /// Sends the group once. `at_ms`: the time of the first request; `limit`: the longest time for the answer.
+    fn send(&mut self, group: &Group, at_ms: &mut Option<i64>, limit: Duration) -> Reply {
         let now_ms = match self.clock.now(&mut self.client, ANSWER_MIN) {
             Ok(now_ms) => now_ms,
             Err(unread) => {
@@ -159,12 +184,15 @@ impl Engine {
                 return Reply::NotTaken { reason: unread.reason(), is_final };
             }
         };
-        let mut writes = vec![json!([sql::BEGUN, self.session, self.number, now_ms])];
+        let at_ms = *at_ms.get_or_insert(now_ms.max(self.at_min_ms));
+        let mut writes = vec![json!([sql::begun(), self.session, self.number, at_ms])];
         if self.number > 1 {
             writes.push(json!([sql::FORGET_ANSWER, self.session, self.number - 1]));
         }
         if self.number % DELETE_EVERY == 1 {
-            writes.push(json!([sql::FORGET_GROUPS, now_ms - in_milliseconds(KEPT), DELETED_MAX]));
+            let before_ms = at_ms - in_milliseconds(KEPT);
+            writes.push(floor::OF_QUEUES.raise(before_ms));
+            writes.push(json!([sql::FORGET_GROUPS, before_ms, DELETED_MAX]));
         }
         let measures_anew = self.clock.went_back();
         if measures_anew {

@@ -5,7 +5,7 @@
 //! calls of all threads go in one request.
 //!
 //! ```text
-//! caller ─ submit ─► engine's thread ─ group ─► one request: sql::BEGUN … sql::ANSWER
+//! caller ─ submit ─► engine's thread ─ group ─► one request: sql::begun … sql::ANSWER
 //!        ◄──────────── answers ◄───────────────── rows of the answer, or read later if it was lost
 //! ```
 //!
@@ -48,6 +48,7 @@ use self::engine::Engine;
 use self::group::{Answer, Call, ClaimCall, Push, Settle, Settled, Submitted, payload_text};
 use crate::address::Address;
 use crate::client::Client;
+use crate::limits::TIME_LIMIT_MAX;
 
 /// A request of 256 MB stopped a cluster of three nodes.
 const CALL_BYTES_MAX: usize = 16 << 20;
@@ -80,9 +81,9 @@ pub struct RqliteQueuesBuilder {
 }
 
 impl RqliteQueuesBuilder {
-    /// The longest time for which calls whose outcome is unknown are sent again (30 s).
+    /// The longest time for which calls whose outcome is unknown are sent again (30 s; at most 10 minutes).
     pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.time_limit = limit;
+        self.time_limit = limit.min(TIME_LIMIT_MAX);
         self
     }
 

@@ -16,10 +16,11 @@ use super::{RqliteQueue, RqliteQueues, confused, milliseconds, sql};
 /// Number of the tables of every queue, and of those of queues on a cluster, that are there.
 const TABLES_THERE: &str = "SELECT
          count(*) FILTER (WHERE name IN ('leafpress_schema', 'leafpress_job', 'leafpress_jobs')),
-         count(*) FILTER (WHERE name IN ('_leafpress_queue_group', '_leafpress_queue_step'))
+         count(*) FILTER (WHERE name IN ('_leafpress_queue_group', '_leafpress_queue_step',
+             '_leafpress_floor'))
      FROM sqlite_schema";
 const TABLES: i64 = 3;
-const CLUSTER_TABLES: i64 = 2;
+const CLUSTER_TABLES: i64 = 3;
 const VERSION: &str = "SELECT version FROM leafpress_schema WHERE part = 'queue'";
 const QUEUE: &str = "SELECT id, rate_jobs IS NOT NULL OR group_rate_jobs IS NOT NULL,
          EXISTS (SELECT 1 FROM leafpress_schedule WHERE queue = leafpress_queue.id)

@@ -5,7 +5,7 @@
 //! and what becomes of it. It is empty between transactions.
 //!
 //! ```text
-//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES (steps) ─► APPLY (attempts, jobs, keys)
+//! begun ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES (steps) ─► APPLY (attempts, jobs, keys)
 //!       ─► PUSH (steps, jobs, keys) ─► FILL (groups) ─► CLAIM (steps, keys, jobs) ─► ANSWER
 //! ```
 //!
@@ -17,6 +17,8 @@
 
 use leafpress::queue::elsewhere;
 use serde_json::{Value, json};
+
+use crate::floor;
 
 /// Kinds of steps, as numbers in the table and in answers.
 pub const SETTLE_STEP: i64 = 1;
@@ -30,7 +32,8 @@ pub fn make_tables() -> Vec<Value> {
 }
 
 /// Tables that only a queue on rqlite has.
-const TABLES: [&str; 3] = [
+const TABLES: [&str; 4] = [
+    floor::TABLE,
     "CREATE TABLE IF NOT EXISTS _leafpress_queue_group(session TEXT, number INTEGER, at_ms INTEGER \
      NOT NULL, answer TEXT NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS _leafpress_queue_group_at ON _leafpress_queue_group(at_ms)",
@@ -41,8 +44,11 @@ const TABLES: [&str; 3] = [
      WITHOUT ROWID",
 ];
 
-/// ?1 session, ?2 number, ?3 time. Fails if a request of this number was applied.
-pub const BEGUN: &str = "INSERT INTO _leafpress_queue_group VALUES(?1, ?2, ?3, '')";
+/// ?1 session, ?2 number, ?3 time. Fails if a request of this number was applied, or if its row may have been deleted.
+pub fn begun() -> String {
+    let at = floor::OF_QUEUES.checked("?3");
+    format!("INSERT INTO _leafpress_queue_group VALUES(?1, ?2, {at}, '')")
+}
 pub const FORGET_ANSWER: &str =
     "UPDATE _leafpress_queue_group SET answer = '' WHERE session = ?1 AND number = ?2";
 /// ?1 the time before which rows go, ?2 how many.

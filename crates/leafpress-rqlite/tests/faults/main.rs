@@ -1,6 +1,7 @@
 //! Groups over a connection that loses requests and answers: each call that is answered with success is applied
 //! once, each that is answered with an error not at all.
 
+mod floor;
 mod model;
 mod queue;
 mod server;
