@@ -231,7 +231,7 @@ def killed_loads(cluster, tables, folder, kills):
     (folder / "small.csv").write_text("a\n1\n")
     loaded(cluster, folder / "small.csv", "--table", "small")
     assert len(tables.stages()) == stayed
-    tables.execute("CREATE TABLE _leafpress_load_00(a)", "UPDATE _leafpress_applied SET at = at - 1000")
+    tables.execute("CREATE TABLE _leafpress_load_00(a)", "UPDATE _leafpress_applied SET at = at - 3000")
     done = loaded(cluster, folder / "small.csv", "--table", "small2")
     assert tables.stages() == [], tables.stages()
     assert any("cut off" in it for it in done["notes"]), done

@@ -16,8 +16,8 @@ pub const TABLE: &str = "CREATE TABLE IF NOT EXISTS _leafpress_floor(kind TEXT P
      at INTEGER NOT NULL) WITHOUT ROWID";
 
 /// The reason for a group whose row is gone, or was never there.
-pub const TOO_LATE: &str = "the group was sent again after 15 minutes and more, as after a machine has \
-     slept, and its row, which tells if it was applied, may have been deleted";
+pub const TOO_LATE: &str = "the group was not answered for so long, as when a machine sleeps, that its row, \
+     which tells if it was applied, may have been deleted";
 
 /// The floor of one table of rows.
 #[derive(Clone, Copy)]

@@ -241,6 +241,7 @@ impl RqliteTarget {
         }
     }
 
+    /// Sets the time limit of the groups that follow, whose rows stay for longer than that.
     pub(crate) fn set_time_limit(&mut self, limit: Duration) {
         self.time_limit = limit;
     }
@@ -313,14 +314,14 @@ impl RqliteTarget {
     /// out, and the others are sent again under the same number.
     fn run(&mut self, members: &[Member], slot: &mut Slot) -> End {
         let begun = Instant::now();
-        let mut at = match self.now_s() {
+        let mut now_s = match self.now_s() {
             Ok(now_s) => now_s,
             Err(reason) => return End::NotTaken(reason),
         };
         let mut list: Vec<usize> = fitting(members);
         loop {
             slot.attempts.push(list.clone());
-            let (statements, owners) = self.request(members, slot, at);
+            let (statements, owners) = self.request(members, slot, now_s);
             let (refused, reason) = match self.send(&statements, begun, slot) {
                 Ok(Fate::Applied(counts)) => {
                     let own = counts.into_iter().zip(&owners).filter(|(_, it)| it.1);
@@ -343,7 +344,7 @@ impl RqliteTarget {
                 }
                 Refusal::BelowFloor => match self.above_floor() {
                     Ok(later) => {
-                        at = later;
+                        now_s = later;
                         slot.was_not_sent();
                     }
                     Err(reason) => return slot.not_taken(reason),
@@ -433,7 +434,12 @@ impl RqliteTarget {
     }
 
     /// The statements of the last attempt; for each its call, and whether its counts are of use.
-    fn request(&self, members: &[Member], slot: &mut Slot, at: i64) -> (Vec<String>, Vec<Owner>) {
+    fn request(
+        &self,
+        members: &[Member],
+        slot: &mut Slot,
+        now_s: i64,
+    ) -> (Vec<String>, Vec<Owner>) {
         let (session, number) = (&self.session, self.number);
         let mut records = Records {
             record: format!(
@@ -462,7 +468,7 @@ impl RqliteTarget {
         records.end_run();
         let (mut statements, mut owners) = (Vec::new(), Vec::new());
         if self.has_dedupe {
-            statements = self.first_statements(slot.attempts.len() - 1, &records.plan, at);
+            statements = self.first_statements(slot.attempts.len() - 1, &records.plan, now_s);
             owners.resize(statements.len(), (None, false));
         }
         statements.append(&mut records.statements);
@@ -472,9 +478,11 @@ impl RqliteTarget {
     }
 
     /// The statements that let a group be applied once, and tidy up.
-    fn first_statements(&self, attempt: usize, plan: &Plan, at: i64) -> Vec<String> {
+    fn first_statements(&self, attempt: usize, plan: &Plan, now_s: i64) -> Vec<String> {
         let (session, number) = (&self.session, self.number);
         let (guard, parameters) = plan.guard().unwrap_or(("true".to_owned(), Vec::new()));
+        // A row stays for as long as its group may be sent again.
+        let at = now_s + self.time_limit.saturating_sub(TIME_LIMIT_MAX).as_secs().cast_signed();
         let checked = floor::OF_WRITERS.checked(&format!("?{}", parameters.len() + 4));
         let insert = format!(
             "INSERT INTO _leafpress_applied SELECT ?,?,CASE WHEN {guard} THEN ? END,{checked},''"
@@ -490,7 +498,7 @@ impl RqliteTarget {
                 "DELETE FROM _leafpress_applied WHERE (session, number) IN (SELECT session, \
                  number FROM _leafpress_applied WHERE at < ? ORDER BY at LIMIT {DELETED_MAX})"
             );
-            let before = at - KEPT.as_secs().cast_signed();
+            let before = now_s - KEPT.as_secs().cast_signed();
             statements.push(floor::OF_WRITERS.raise(before).to_string());
             statements.push(json!([delete, before]).to_string());
         }

@@ -11,7 +11,7 @@
 //! 1. Until the last transaction only the staging table has changed: after an error, a kill or a
 //!    lost connection the tables of the user are as they were.
 //! 2. A staging table is dropped by its own load after an error, or by a later load once its load has
-//!    sent nothing for 15 minutes (`KEPT`).
+//!    sent nothing for 15 minutes (`KEPT`), or 35 after it began with an index or the last transaction.
 //!
 //! Must never: drop a staging table whose load may be going on, or change a value on its way.
 
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leafpress::rusqlite::{self, Connection, OpenFlags};
-use leafpress::{Error, Result, quote_identifier};
+use leafpress::{Error, ErrorKind, Result, quote_identifier};
 use serde_json::Value;
 
 use crate::address::Address;
@@ -36,7 +36,8 @@ use crate::target::RqliteTarget;
 
 /// The beginning of the name of a staging table; the session of the load follows.
 const STAGE: &str = "_leafpress_load_";
-/// Nodes need longer for an index, and for the last transaction, than for a group of rows.
+/// Nodes need longer for an index, and for the last transaction, than for a group of rows. The rows of
+/// such groups stay longer too.
 const LAST_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Progress of a load: rows sent, and all rows.
@@ -171,11 +172,14 @@ impl Destination {
         let mut load = Load { target, stage, source: &source, table };
         let sent = match load.send(pressed, on_progress) {
             Ok(sent) => sent,
-            // A group that may arrive later finds no table.
-            Err(error) if error.is_outcome_unknown() => {
-                return Err(load.give_up(not_taken(&error.to_string())));
+            Err(error) => {
+                // A group that may arrive later finds no table.
+                let error = match error.kind() {
+                    ErrorKind::OutcomeUnknown { reason, .. } => not_taken(reason),
+                    _ => error,
+                };
+                return Err(load.give_up(error));
             }
-            Err(error) => return Err(load.give_up(error)),
         };
         let into = self.declared.as_ref().zip(self.mode);
         let (last, counts) =
@@ -369,10 +373,17 @@ impl Load<'_> {
         }
         self.target.set_time_limit(LAST_MAX);
         for sql in &self.source.indexes {
+            self.show_life()?;
             self.target.apply_once(vec![own(sql)])?;
             on_progress(sent.rows, self.source.rows)?;
         }
+        self.show_life()?;
         Ok(sent)
+    }
+
+    /// Applies a group without calls, whose row tells other loads for [`LAST_MAX`] and more that this one goes on.
+    fn show_life(&mut self) -> Result<()> {
+        self.target.apply_once(Vec::new()).map(drop)
     }
 
     /// The last transaction: the staging table becomes the table, or its rows go into it.
@@ -429,17 +440,19 @@ impl Load<'_> {
         let drop = format!("DROP TABLE IF EXISTS {}", quote_identifier(&self.stage));
         self.target.set_time_limit(Duration::from_secs(10));
         let is_dropped = self.target.apply_once(vec![own(&drop)]).is_ok();
-        if error.is_outcome_unknown() {
-            return error.to_do(format!(
-                "look whether the rows are in {}: all of them are, or none; then load again if need be",
-                self.table
-            ));
+        if let ErrorKind::OutcomeUnknown { reason, .. } = error.kind() {
+            let table = self.table;
+            return Error::uncertain(reason)
+                .on_disk(format!("all rows of this load are in {table}, or none of them"))
+                .to_do(format!(
+                    "look whether the rows are in {table}, and load again if they are not"
+                ));
         }
         error.on_disk(if is_dropped {
             "the tables of the cluster are as they were"
         } else {
             "the tables of the cluster are as they were; a table beside them, whose name begins with \
-             _leafpress_load_, could not be dropped: a load 15 minutes later does that"
+             _leafpress_load_, could not be dropped: a load 35 minutes later does that"
         })
     }
 }

@@ -14,11 +14,11 @@ use leafpress_rqlite::{RqliteQueue, RqliteTarget};
 use super::server::Server;
 use super::{queue, target, writer_of};
 
-const MINUTE_MS: i64 = 60_000;
+pub const MINUTE_MS: i64 = 60_000;
 /// Groups after which one of them has deleted old rows.
 const GROUPS: i64 = 70;
 
-fn count(server: &Server, sql: &str) -> i64 {
+pub fn count(server: &Server, sql: &str) -> i64 {
     server.database.lock().unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
@@ -43,8 +43,8 @@ fn with_a_deleted_row<T: Send>(
     })
 }
 
-fn write_groups(server: &Server) {
-    let other = Writer::with_target(target(server), 64).unwrap();
+pub fn write_groups(server: &Server) {
+    let other = writer_of(target(server));
     for key in 0..GROUPS {
         other.execute("INSERT INTO t VALUES (?1, 2)", [key]).unwrap();
     }

@@ -2,6 +2,7 @@
 //! once, each that is answered with an error not at all.
 
 mod floor;
+mod load;
 mod model;
 mod queue;
 mod server;

@@ -19,6 +19,8 @@ pub struct Server {
     pub faults_in_100: Arc<AtomicU8>,
     /// Number of the next requests that are applied and never answered, on connections that stay.
     pub silent: Arc<AtomicU8>,
+    /// Faults of the next requests that hold these texts.
+    planned: Planned,
     /// The clock of both nodes, which is far from that of the clients.
     pub clock_ms: Arc<AtomicI64>,
     /// True once a statement that writes has asked for the time: nodes would differ then.
@@ -30,9 +32,11 @@ thread_local! {
     static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 
+type Planned = Arc<Mutex<Vec<(&'static str, Fault)>>>;
+
 /// A fault of one request.
 #[derive(Clone, Copy, PartialEq)]
-enum Fault {
+pub enum Fault {
     None,
     LostBefore,
     LostAfter,
@@ -40,7 +44,10 @@ enum Fault {
     Late,
     NoLeader,
     ErrorAfter,
+    /// It is applied and never answered.
     Silent,
+    /// It is neither applied nor answered.
+    Held,
 }
 
 /// Longer than a caller waits.
@@ -51,6 +58,7 @@ impl Server {
         let faults_in_100 = Arc::new(AtomicU8::new(faults_in_100));
         let connection = Connection::open_in_memory().unwrap();
         let silent = Arc::new(AtomicU8::new(0));
+        let planned = Planned::default();
         let clock_ms = Arc::new(AtomicI64::new(1_000_000_000_000));
         let has_written_time = Arc::new(AtomicBool::new(false));
         set_clock(&connection, &clock_ms, &has_written_time);
@@ -61,6 +69,7 @@ impl Server {
         for (at, listener) in listeners.into_iter().enumerate() {
             let (database, random) = (Arc::clone(&database), Arc::clone(&random));
             let (faults, silent) = (Arc::clone(&faults_in_100), Arc::clone(&silent));
+            let planned = Arc::clone(&planned);
             std::thread::spawn(move || {
                 for stream in listener.incoming() {
                     let (fault, redirects) = {
@@ -85,13 +94,25 @@ impl Server {
                         (fault, random.bool())
                     };
                     let leader = (at == 1 && redirects).then_some(ports[0]);
-                    let database = Arc::clone(&database);
-                    std::thread::spawn(move || serve(stream.unwrap(), &database, fault, leader));
+                    let (database, planned) = (Arc::clone(&database), Arc::clone(&planned));
+                    std::thread::spawn(move || {
+                        serve(stream.unwrap(), &database, fault, leader, &planned);
+                    });
                 }
             });
         }
         let url = format!("rqlite://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
-        Self { url, database, faults_in_100, silent, clock_ms, has_written_time }
+        Self { url, database, faults_in_100, silent, planned, clock_ms, has_written_time }
+    }
+
+    /// Plans a fault of the next request that holds this text.
+    pub fn plan(&self, text: &'static str, fault: Fault) {
+        self.planned.lock().unwrap().push((text, fault));
+    }
+
+    /// Returns true if all faults that were planned have come about.
+    pub fn is_past_plans(&self) -> bool {
+        self.planned.lock().unwrap().is_empty()
     }
 }
 
@@ -108,7 +129,13 @@ fn set_clock(connection: &Connection, clock_ms: &Arc<AtomicI64>, written: &Arc<A
     connection.create_scalar_function("unixepoch", -1, flags, now).unwrap();
 }
 
-fn serve(mut stream: TcpStream, database: &Mutex<Connection>, fault: Fault, leader: Option<u16>) {
+fn serve(
+    mut stream: TcpStream,
+    database: &Mutex<Connection>,
+    fault: Fault,
+    leader: Option<u16>,
+    planned: &Planned,
+) {
     let Some((path, body)) = request(&stream) else { return };
     let mut answer = |status: &str, header: &str, body: &str| {
         let _ = write!(
@@ -120,6 +147,13 @@ fn serve(mut stream: TcpStream, database: &Mutex<Connection>, fault: Fault, lead
     if let Some(port) = leader {
         return answer("301 Moved", &format!("Location: http://127.0.0.1:{port}{path}\r\n"), "");
     }
+    if path.starts_with("/nodes") {
+        return answer("200 OK", "", r#"{"nodes":[{"leader":true},{}]}"#);
+    }
+    let mut plans = planned.lock().unwrap();
+    let plan = plans.iter().position(|(text, _)| body.contains(text));
+    let fault = plan.map_or(fault, |at| plans.remove(at).1);
+    drop(plans);
     let apply = || {
         let database = database.lock().unwrap();
         let statements: Vec<Value> = serde_json::from_str(&body).unwrap();
@@ -144,6 +178,7 @@ fn serve(mut stream: TcpStream, database: &Mutex<Connection>, fault: Fault, lead
             apply();
             std::thread::sleep(SILENCE);
         }
+        Fault::Held => std::thread::sleep(SILENCE),
         Fault::NoLeader => answer("503 Unavailable", "", "leader not found"),
         Fault::ErrorAfter => {
             apply();

@@ -1,0 +1,114 @@
+//! Loads whose indexes, or whose last transaction, take longer than rows of groups stay.
+//!
+//! 1. The row of such a group stays as long as its load waits for it.
+//! 2. If it is deleted all the same, the load says that the outcome is unknown.
+//! 3. No other load drops the staging table meanwhile.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use leafpress::Result;
+use leafpress_rqlite::load::{Destination, Sent};
+use rusqlite::Connection;
+
+use super::floor::{MINUTE_MS, count, write_groups};
+use super::server::{Fault, Server};
+
+const ROWS: i64 = 50;
+
+/// A file with a table of that name, as a load presses it.
+fn pressed(folder: &Path, table: &str) -> std::path::PathBuf {
+    let path = folder.join(table);
+    let file = Connection::open(&path).unwrap();
+    let make = format!(
+        "CREATE TABLE {table}(id INTEGER PRIMARY KEY, name TEXT);
+         CREATE INDEX {table}_name ON {table}(name);
+         WITH RECURSIVE row(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM row WHERE id < {ROWS})
+         INSERT INTO {table} SELECT id, 'name ' || id FROM row"
+    );
+    file.execute_batch(&make).unwrap();
+    path
+}
+
+fn load(server: &Server, folder: &Path, table: &str) -> Result<Sent> {
+    let address = server.url.parse().unwrap();
+    let destination = Destination::look(&address, Some(table), None, true)?;
+    let columns = ["id", "name"].map(str::to_owned);
+    destination.load(&pressed(folder, table), table, &columns, false, &mut |_, _| Ok(()))
+}
+
+/// Loads a table, and carries out `meanwhile` while the request that holds `text` is not answered.
+fn load_while(
+    server: &Server,
+    (text, fault): (&'static str, Fault),
+    meanwhile: impl FnOnce(&Path),
+) -> Result<Sent> {
+    let folder = tempfile::tempdir().unwrap();
+    server.plan(text, fault);
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| load(server, folder.path(), "people"));
+        let begun = Instant::now();
+        while !server.is_past_plans() {
+            assert!(begun.elapsed() < Duration::from_secs(5), "the load has not come so far");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // The server applies it in this time.
+        std::thread::sleep(Duration::from_millis(100));
+        meanwhile(folder.path());
+        load.join().unwrap()
+    })
+}
+
+const LAST: &str = "RENAME TO";
+const INDEX: &str = "CREATE INDEX people_name";
+const PEOPLE: &str = "SELECT count(*) FROM people";
+const STAGES: &str = "SELECT count(*) FROM sqlite_schema WHERE name LIKE '_leafpress_load_%'";
+
+fn time_passes(server: &Server, minutes: i64) {
+    server.clock_ms.fetch_add(minutes * MINUTE_MS, Ordering::Relaxed);
+    // Writers that go on delete old rows.
+    write_groups(server);
+}
+
+#[test]
+fn the_row_of_a_last_transaction_stays_as_long_as_the_load_waits() {
+    let server = Server::start(0, 1);
+    let sent = load_while(&server, (LAST, Fault::Silent), |_| time_passes(&server, 30)).unwrap();
+    assert_eq!((sent.rows as i64, count(&server, PEOPLE)), (ROWS, ROWS));
+}
+
+#[test]
+fn a_last_transaction_whose_row_was_deleted_has_an_unknown_outcome() {
+    let server = Server::start(0, 1);
+    let done = load_while(&server, (LAST, Fault::Silent), |_| time_passes(&server, 60));
+    let error = done.unwrap_err();
+    assert_eq!(count(&server, PEOPLE), ROWS);
+    assert!(error.is_outcome_unknown(), "{error}");
+    let says = error.to_string();
+    assert!(says.contains("look whether the rows are in people"), "{says}");
+    assert!(!says.contains("as they were"), "{says}");
+}
+
+#[test]
+fn no_other_load_drops_the_table_of_a_load_that_makes_an_index() {
+    for fault in [Fault::Silent, Fault::Held] {
+        let server = Server::start(0, 1);
+        let sent = load_while(&server, (INDEX, fault), |folder| {
+            server.clock_ms.fetch_add(30 * MINUTE_MS, Ordering::Relaxed);
+            assert_eq!(load(&server, folder, "other").unwrap().left_over, 0);
+        });
+        assert_eq!((sent.unwrap().rows as i64, count(&server, PEOPLE)), (ROWS, ROWS));
+        assert_eq!(count(&server, STAGES), 0);
+    }
+}
+
+#[test]
+fn the_table_of_a_load_that_was_killed_is_dropped_later() {
+    let server = Server::start(0, 1);
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(load(&server, folder.path(), "first").unwrap().left_over, 0);
+    let left = "CREATE TABLE _leafpress_load_00(a)";
+    server.database.lock().unwrap().execute_batch(left).unwrap();
+    assert_eq!(load(&server, folder.path(), "second").unwrap().left_over, 1);
+}
