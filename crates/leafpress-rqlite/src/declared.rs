@@ -45,6 +45,9 @@ pub struct Declared {
     primary_key: Vec<String>,
     /// Unique keys that hold for all rows: their columns; `None` if one is an expression.
     unique: Vec<Option<Vec<String>>>,
+    /// Terms of the order of the table's key: columns, and collations that may differ from those of the
+    /// staging table.
+    key_order: Vec<(String, String)>,
     /// Number of unique indexes that hold for some of the rows.
     partial: usize,
     has_triggers: bool,
@@ -149,6 +152,7 @@ impl Declared {
             without_rowid,
             primary_key,
             unique: Vec::new(),
+            key_order: Vec::new(),
             partial: 0,
             has_triggers,
         };
@@ -158,6 +162,7 @@ impl Declared {
         }
         if let Some(alias) = &declared.rowid_alias {
             declared.unique.push(Some(vec![alias.clone()]));
+            declared.key_order = vec![(alias.clone(), "BINARY".to_owned())];
         }
         Ok(declared)
     }
@@ -181,10 +186,20 @@ impl Declared {
                 self.partial += 1;
                 continue;
             }
-            let sql = "SELECT name FROM pragma_index_info(?1) ORDER BY seqno";
+            let sql = "SELECT name, coll FROM pragma_index_xinfo(?1) WHERE key ORDER BY seqno";
             let mut statement = memory.prepare(sql)?;
-            let names = statement.query_map([&index], |row| row.get::<_, Option<String>>(0))?;
-            self.unique.push(names.collect::<rusqlite::Result<Option<Vec<String>>>>()?);
+            let term = |row: &rusqlite::Row<'_>| {
+                let (name, collation): (Option<String>, String) = (row.get(0)?, row.get(1)?);
+                Ok(name.map(|name| (name, collation)))
+            };
+            let terms = statement.query_map([&index], term)?;
+            let terms = terms.collect::<rusqlite::Result<Option<Vec<_>>>>()?;
+            let names = |terms: &Vec<(String, _)>| terms.iter().map(|it| it.0.clone()).collect();
+            self.unique.push(terms.as_ref().map(names));
+            let is_first = self.primary_key.is_empty() && self.key_order.is_empty();
+            if let Some(terms) = terms.filter(|_| origin == "pk" || is_first) {
+                self.key_order = terms;
+            }
         }
         Ok(has_key_index)
     }
@@ -272,20 +287,20 @@ impl Declared {
         statements
     }
 
-    /// The order of the table's key, in which its pages are filled one after the other. Of rows that
-    /// share a key the order is that of the input.
+    /// The order of the table's key, in which its pages are filled one after the other, by the collations of
+    /// the key: of rows that share one the order is that of the input.
     fn order(&self, mode: Mode, columns: &[String]) -> String {
         let is_given = |name: &String| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
-        let key = if self.primary_key.is_empty() {
-            self.unique.iter().flatten().next().map_or(&[][..], Vec::as_slice)
-        } else {
-            &self.primary_key
-        };
-        // If two rows share one key, but not the other, the first of the input stays.
-        let several = mode == Mode::Ignore && self.unique.len() + self.partial > 1;
+        // If two rows share one key, but not the other, the order decides which stays, or if one is refused.
+        let merges = matches!(mode, Mode::Ignore | Mode::Upsert);
+        let several = merges && self.unique.len() + self.partial > 1;
         let mut terms: Vec<String> = Vec::new();
-        if key.iter().all(is_given) && !several {
-            terms.extend(key.iter().map(|it| quote_identifier(it)));
+        // Triggers see the order.
+        if self.key_order.iter().all(|it| is_given(&it.0)) && !several && !self.has_triggers {
+            let term = |(name, collation): &(String, String)| {
+                format!("{} COLLATE {}", quote_identifier(name), quote_identifier(collation))
+            };
+            terms.extend(self.key_order.iter().map(term));
         }
         let is_free =
             |name: &&str| !self.columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
@@ -335,4 +350,67 @@ fn staging_sql(name: &str, columns: &[Column], strict: bool) -> String {
 fn refused(table: &str, reason: &str) -> Error {
     Error::refused(format!("{table} cannot be loaded by groups: {reason}"))
         .on_disk("nothing was changed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of a table after `seed` and after `rows`, which go in one by one or by way of a staging table.
+    fn after(create: &[&str], mode: Mode, staged: bool) -> rusqlite::Result<Vec<[String; 3]>> {
+        let memory = Connection::open_in_memory()?;
+        memory.execute_batch(&create.join(";"))?;
+        memory.execute_batch("INSERT INTO t(k, u, v) VALUES ('B', 'seed', 0)")?;
+        let indexes: Vec<String> = create[1..].iter().map(|it| (*it).to_owned()).collect();
+        let has_triggers = create.iter().any(|it| it.contains("TRIGGER"));
+        let declared = Declared::of_sql("t".to_owned(), create[0], &indexes, has_triggers)?;
+        let columns = ["k", "u", "v"].map(str::to_owned);
+        let rows = "('a', 'x', 1), ('b', 'y', 2), ('A ', 'z', 3), ('A', 'y2', 4), ('B', 'x', 5), ('B ', 'y', 6)";
+        let stage = declared.staging_sql.replacen("\"t\"", "stage", 1);
+        memory.execute_batch(&format!("{stage}; INSERT INTO stage(k, u, v) VALUES {rows}"))?;
+        let statements = if staged {
+            declared.inserts(mode, "stage", &columns)
+        } else {
+            let on_conflict = declared.on_conflict(mode, &columns);
+            let insert = |row: i64| {
+                format!(
+                    "INSERT INTO t(k, u, v) SELECT k, u, v FROM stage WHERE rowid = {row}{on_conflict}"
+                )
+            };
+            (1..=6).map(insert).collect()
+        };
+        for sql in statements {
+            memory.execute_batch(&sql)?;
+        }
+        let sql = if has_triggers { "SELECT k, '', v FROM seen" } else { "SELECT k, u, v FROM t" };
+        let mut statement = memory.prepare(&format!("{sql} ORDER BY 1, 2, 3"))?;
+        let row = |row: &rusqlite::Row<'_>| {
+            let text = |at| row.get::<_, rusqlite::types::Value>(at).map(|it| format!("{it:?}"));
+            Ok([text(0)?, text(1)?, text(2)?])
+        };
+        statement.query_map([], row)?.collect()
+    }
+
+    /// The table is that of INSERTs in the order of the input, whatever rows its keys call the same.
+    #[test]
+    fn of_rows_that_share_a_key_the_order_is_that_of_the_input() {
+        let seen = "CREATE TABLE seen(k, v)";
+        let trigger = "CREATE TRIGGER i AFTER INSERT ON t BEGIN
+             INSERT INTO seen VALUES (new.k, (SELECT count(*) FROM seen)); END";
+        for create in [
+            &["CREATE TABLE t(k TEXT PRIMARY KEY COLLATE NOCASE, u, v)"][..],
+            &["CREATE TABLE t(k TEXT PRIMARY KEY COLLATE RTRIM, u, v) WITHOUT ROWID"],
+            &["CREATE TABLE t(k TEXT PRIMARY KEY, u, v)"],
+            &["CREATE TABLE t(k TEXT, u, v, PRIMARY KEY (k COLLATE NOCASE))"],
+            &["CREATE TABLE t(k, u, v)", "CREATE UNIQUE INDEX i ON t(k COLLATE NOCASE)"],
+            &["CREATE TABLE t(k COLLATE NOCASE, u, v)", "CREATE UNIQUE INDEX i ON t(k, u)"],
+            &["CREATE TABLE t(k COLLATE NOCASE PRIMARY KEY, u UNIQUE, v)"],
+            &["CREATE TABLE t(k TEXT PRIMARY KEY, u, v)", seen, trigger],
+        ] {
+            for mode in [Mode::Ignore, Mode::Upsert] {
+                let of = |staged| after(create, mode, staged).map_err(|error| error.to_string());
+                assert_eq!(of(true), of(false), "{mode:?} {create:?}");
+            }
+        }
+    }
 }
