@@ -74,7 +74,10 @@ impl FromStr for Address {
         };
         let scheme = if is_tls { "https" } else { "http" };
         let hosts = hosts.strip_suffix('/').unwrap_or(hosts).split(',');
-        let nodes = hosts.map(|host| node(scheme, host)).collect::<Result<_>>()?;
+        let nodes = hosts
+            .enumerate()
+            .map(|(at, host)| node(scheme, host).ok_or_else(|| wrong_host(at + 1)))
+            .collect::<Result<_>>()?;
         Ok(Self { nodes, authorization: user.map(authorization).transpose()?, tls })
     }
 }
@@ -107,7 +110,13 @@ impl Query {
                 ("key", file) if !file.is_empty() => read.key = Some(decoded(file)?),
                 // For readers of the same URL: the writer reads only at the strongest level.
                 ("level", "none" | "weak" | "linearizable" | "strong") => {}
-                _ => return Err(wrong(format!("{part:?} behind the question mark is unknown"))),
+                // It is not shown: it may be a part of a password with a question mark.
+                _ => {
+                    return Err(wrong(
+                        "what follows the question mark is none of ssl=, ca=, cert=, key= and level= with \
+                         a value that is known; a question mark in a password is written as %3F",
+                    ));
+                }
             }
         }
         Ok(read)
@@ -165,20 +174,27 @@ fn key_in(path: &Path) -> Result<PrivateKey<'static>> {
     })
 }
 
-fn node(scheme: &str, host: &str) -> Result<String> {
+/// The base URL of a node; `None` if that is no host with a port.
+fn node(scheme: &str, host: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
     if host.is_empty() || !host.chars().all(is_plain) {
-        return Err(wrong(format!("{host:?} is not a host with a port")));
+        return None;
     }
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, port),
         _ => (host, "4001"),
     };
     let is_name = !name.is_empty() && (!name.contains(':') || name.starts_with('['));
-    match port.parse::<u16>() {
-        Ok(1..) if is_name => Ok(format!("{scheme}://{name}:{port}")),
-        _ => Err(wrong(format!("{host:?} is not a host with a port"))),
-    }
+    let is_port = matches!(port.parse::<u16>(), Ok(1..));
+    (is_name && is_port).then(|| format!("{scheme}://{name}:{port}"))
+}
+
+/// The host is not shown: without an `@` it may be a user and a password.
+fn wrong_host(place: usize) -> Error {
+    wrong(format!(
+        "host {place} of its list is not a host with a port; user and password stand before an @, and a question \
+         mark in them is written as %3F"
+    ))
 }
 
 fn authorization(user: &str) -> Result<String> {
@@ -228,6 +244,23 @@ mod tests {
         let address = read("rqlite://ann:p%40ss@a").unwrap();
         assert_eq!(address.authorization.as_deref(), Some("Basic YW5uOnBAc3M="));
         assert!(!format!("{address:?}").contains("YW5u"));
+    }
+
+    #[test]
+    fn messages_show_no_part_of_a_password() {
+        for url in [
+            "rqlite://ann:sw0rdfish",
+            "rqlite://ann:sw0rdfish,db2:4001",
+            "rqlite://db1:4001,ann:sw0rdfish",
+            "rqlite://ann:pa?sw0rdfish@db1:4001",
+            "rqlite://ann:pa?level=sw0rdfish@db1:4001",
+            "rqlite://ann:pa?x&sw0rdfish=1@db1:4001",
+            "rqlite://ann:%4sw0rdfish@db1",
+            "rqlite:/ann:sw0rdfish@db1",
+        ] {
+            let error = read(url).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("sw0rdfish"), "{error}");
+        }
     }
 
     #[test]
