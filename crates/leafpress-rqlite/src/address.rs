@@ -1,6 +1,6 @@
 //! The URL of a cluster: nodes, credentials, TLS.
 //!
-//! Must never: show a password, in a message or by `Debug`.
+//! Must never: show a password, in a message or by `Debug`, or send anything through a proxy that the URL does not name.
 
 use std::fmt;
 use std::io::Read as _;
@@ -12,8 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, Result, path_text};
-use ureq::Agent;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Proxy};
 
 /// Environment variable of the password, for a URL that names a user alone.
 const PASSWORD: &str = "RQLITE_PASSWORD";
@@ -24,7 +24,9 @@ const PASSWORD: &str = "RQLITE_PASSWORD";
 /// `rqlites://`, or `?ssl=true`, stands for TLS. A password that the URL lacks is taken from the
 /// environment variable `RQLITE_PASSWORD`. A port that is left out is 4001. `?level=`, a level of reads,
 /// is checked and not used. `?ca=FILE` names the certificate authority of the nodes, `cert=FILE&key=FILE`
-/// the client's own certificate; the files are PEM, and are read as the URL is.
+/// the client's own certificate; the files are PEM, and are read as the URL is. Requests go straight to the
+/// nodes, also where the environment names a proxy for programs of the web, or through that of
+/// `?proxy=http://host:port`.
 #[derive(Clone)]
 pub struct Address {
     /// The base URL of each node, without a slash at its end.
@@ -33,6 +35,7 @@ pub struct Address {
     pub(crate) authorization: Option<String>,
     /// Certificates, for nodes that speak HTTPS.
     tls: TlsConfig,
+    proxy: Option<Proxy>,
 }
 
 impl Address {
@@ -44,7 +47,9 @@ impl Address {
             .max_redirects_will_error(false)
             .timeout_connect(Some(connect_max))
             .timeout_global(Some(request_max))
-            .tls_config(self.tls.clone());
+            .tls_config(self.tls.clone())
+            // Without this line it would be that of the environment.
+            .proxy(self.proxy.clone());
         config.build().into()
     }
 }
@@ -78,7 +83,12 @@ impl FromStr for Address {
             .enumerate()
             .map(|(at, host)| node(scheme, host).ok_or_else(|| wrong_host(at + 1)))
             .collect::<Result<_>>()?;
-        Ok(Self { nodes, authorization: user.map(authorization).transpose()?, tls })
+        Ok(Self {
+            nodes,
+            authorization: user.map(authorization).transpose()?,
+            tls,
+            proxy: query.proxy,
+        })
     }
 }
 
@@ -96,6 +106,7 @@ struct Query {
     /// The client's own certificate, and its key.
     certificate: Option<String>,
     key: Option<String>,
+    proxy: Option<Proxy>,
 }
 
 impl Query {
@@ -108,12 +119,13 @@ impl Query {
                 ("ca", file) if !file.is_empty() => read.authority = Some(decoded(file)?),
                 ("cert", file) if !file.is_empty() => read.certificate = Some(decoded(file)?),
                 ("key", file) if !file.is_empty() => read.key = Some(decoded(file)?),
+                ("proxy", url) => read.proxy = Some(proxy(&decoded(url)?)?),
                 // For readers of the same URL: the writer reads only at the strongest level.
                 ("level", "none" | "weak" | "linearizable" | "strong") => {}
                 // It is not shown: it may be a part of a password with a question mark.
                 _ => {
                     return Err(wrong(
-                        "what follows the question mark is none of ssl=, ca=, cert=, key= and level= with \
+                        "what follows the question mark is none of ssl=, ca=, cert=, key=, proxy= and level= with \
                          a value that is known; a question mark in a password is written as %3F",
                     ));
                 }
@@ -144,6 +156,12 @@ impl Query {
         }
         Ok(tls.build())
     }
+}
+
+fn proxy(url: &str) -> Result<Proxy> {
+    let is_http = url.starts_with("http://") || url.starts_with("https://");
+    let proxy = is_http.then(|| Proxy::new(url).ok()).flatten();
+    proxy.ok_or_else(|| wrong("proxy= names no proxy, such as http://host:port"))
 }
 
 fn read_pem(path: &Path) -> Result<Vec<u8>> {
@@ -244,6 +262,9 @@ mod tests {
         let address = read("rqlite://ann:p%40ss@a").unwrap();
         assert_eq!(address.authorization.as_deref(), Some("Basic YW5uOnBAc3M="));
         assert!(!format!("{address:?}").contains("YW5u"));
+        let address = read("rqlite://a?proxy=http://ann:p%2540ss@b:8080").unwrap();
+        assert_eq!(address.proxy.as_ref().and_then(Proxy::password), Some("p@ss"));
+        assert!(!format!("{address:?}").contains("ss@"));
     }
 
     #[test]
@@ -278,6 +299,8 @@ mod tests {
             "rqlites://a?ca=/nowhere",
             "rqlites://a?cert=/nowhere",
             "rqlite://::1",
+            "rqlite://a?proxy=",
+            "rqlite://a?proxy=socks5://b:1",
         ] {
             assert!(read(url).is_err(), "{url}");
         }

@@ -7,6 +7,7 @@ mod model;
 mod queue;
 mod server;
 
+use std::io::{BufRead as _, BufReader};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -268,4 +269,49 @@ fn an_outcome_that_stays_unknown_is_said_to_be() {
     // And the writer goes on.
     server.faults_in_100.store(0, Ordering::Relaxed);
     writer.execute("INSERT INTO t VALUES ('y', 1)", ()).unwrap();
+}
+
+/// The environment of a child process names a proxy, which must see neither SQL nor credentials.
+#[test]
+fn a_proxy_of_the_environment_is_not_asked() {
+    const CHILD: &str = "LEAFPRESS_TEST_BEHIND_A_PROXY";
+    if std::env::var_os(CHILD).is_some() {
+        let server = Server::start(0, 1);
+        let writer = writer_of(target(&server).time_limit(Duration::from_secs(2)));
+        writer.execute("INSERT INTO t VALUES ('x', 1)", ()).unwrap();
+        // A proxy that the URL names is asked.
+        let proxy = std::env::var("HTTP_PROXY").unwrap();
+        let through = format!("{}?proxy={proxy}", server.url).parse().unwrap();
+        let through = RqliteTarget::new(through).time_limit(Duration::from_secs(1));
+        let error = Writer::with_target(through, 8).unwrap().execute("SELECT 1", ()).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Io { .. }), "{error}");
+        return;
+    }
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let mut asked = String::new();
+        for stream in proxy.incoming() {
+            let stream = stream.unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            if line.is_empty() {
+                break;
+            }
+            asked += &line;
+        }
+        asked
+    });
+    let this = std::env::current_exe().unwrap();
+    let mut child = std::process::Command::new(this);
+    child.args(["--exact", "a_proxy_of_the_environment_is_not_asked"]).env(CHILD, "1");
+    for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"] {
+        child.env(name, &url);
+    }
+    let done = child.env_remove("NO_PROXY").env_remove("no_proxy").output().unwrap();
+    // An empty request ends the proxy.
+    drop(std::net::TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap());
+    let asked = asked.join().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    assert!(asked.starts_with("CONNECT 127.0.0.1:"), "{asked}");
 }
