@@ -133,6 +133,12 @@ fn check(tokens: &[Token], parameters: &Parameters) -> Result<()> {
     if CONTROL.contains(&first) {
         return refused(format!("{first} would touch the transaction or the connection of others"));
     }
+    if is_temporary(tokens) {
+        return refused(
+            "a temporary table is lost on a node that starts anew, and stays on the others"
+                .to_owned(),
+        );
+    }
     let has = |word: &str| tokens.iter().any(|it| it.word() == Some(word));
     if has("RETURNING") {
         return refused("rqlite gives rows for RETURNING, and no count of changed rows".to_owned());
@@ -161,6 +167,23 @@ fn check(tokens: &[Token], parameters: &Parameters) -> Result<()> {
         return differs(&name, "a time from the program as a parameter");
     }
     Ok(())
+}
+
+/// Returns true if a statement makes something temporary, or names the schema of what is.
+fn is_temporary(tokens: &[Token]) -> bool {
+    let mut words = tokens.iter().filter_map(Token::word);
+    let makes =
+        words.next() == Some("CREATE") && matches!(words.next(), Some("TEMP" | "TEMPORARY"));
+    let is_temp = |token: &Token| match token {
+        Token::Word(text) | Token::Quoted(text) => text.eq_ignore_ascii_case("temp"),
+        Token::Sign(_) => false,
+    };
+    let names = tokens.windows(2).enumerate().any(|(at, two)| {
+        let is_schema = is_temp(&two[0]) && two[1] == Token::Sign('.');
+        // In `main.temp.a` it is a table.
+        is_schema && (at == 0 || tokens[at - 1] != Token::Sign('.'))
+    });
+    makes || names
 }
 
 fn differs(name: &str, instead: &str) -> Result<()> {
@@ -283,6 +306,11 @@ mod tests {
             " -- x\n commit",
             "PRAGMA a",
             "ATTACH 'a' AS b",
+            "CREATE TEMP TABLE t(a)",
+            "create /* */ temporary view v AS SELECT 1",
+            "CREATE TABLE temp.t(a)",
+            "INSERT INTO \"Temp\" . t VALUES (1)",
+            "DELETE FROM 'temp'.t",
             "INSERT INTO t VALUES (1) RETURNING a",
             "DELETE FROM _leafpress_applied",
             "SELECT changes()",
@@ -298,6 +326,9 @@ mod tests {
             "SELECT date(a) FROM t",
             "SELECT 1 -- random()",
             "UPDATE t SET begin = 1;",
+            "INSERT INTO temp(temporary) VALUES (1)",
+            "CREATE TABLE temporary(temp)",
+            "UPDATE main.temp SET a = 1",
         ] {
             assert!(of(sql, vec![]).is_ok(), "{sql}");
         }
