@@ -161,12 +161,16 @@ fn check(tokens: &[Token], parameters: &Parameters) -> Result<()> {
     if let Some(name) = called(&OF_CONNECTION) {
         return refused(format!("{name}() would count the statements of other callers"));
     }
-    if let Some(name) = called(&CLOCK_FUNCTIONS)
-        && reads_clock(tokens, parameters)
+    let clock_calls = clock_calls(tokens);
+    if let Some((name, _)) = clock_calls.first()
+        && names_clock(tokens, parameters)
     {
-        return differs(&name, "a time from the program as a parameter");
+        return differs(name, "a time from the program as a parameter");
     }
-    Ok(())
+    match clock_calls.iter().find(|(name, arguments)| reads_clock(name, arguments)) {
+        Some((name, _)) => differs(name, "a time from the program as a parameter"),
+        None => Ok(()),
+    }
 }
 
 /// Returns true if a statement makes something temporary, or names the schema of what is.
@@ -175,7 +179,7 @@ fn is_temporary(tokens: &[Token]) -> bool {
     let makes =
         words.next() == Some("CREATE") && matches!(words.next(), Some("TEMP" | "TEMPORARY"));
     let is_temp = |token: &Token| match token {
-        Token::Word(text) | Token::Quoted(text) => text.eq_ignore_ascii_case("temp"),
+        Token::Word(text) | Token::Quoted(_, text) => text.eq_ignore_ascii_case("temp"),
         Token::Sign(_) => false,
     };
     let names = tokens.windows(2).enumerate().any(|(at, two)| {
@@ -192,8 +196,8 @@ fn differs(name: &str, instead: &str) -> Result<()> {
     Err(Error::refused(reason).to_do(format!("give {instead}")))
 }
 
-/// Returns true if a function of dates may ask for the time or the zone of the node.
-fn reads_clock(tokens: &[Token], parameters: &Parameters) -> bool {
+/// Returns true if a text or a value asks a function of dates for the time or the zone of the node.
+fn names_clock(tokens: &[Token], parameters: &Parameters) -> bool {
     let is_clock = |text: &str| {
         ["now", "localtime", "utc", "subsec", "subsecond"]
             .iter()
@@ -205,18 +209,70 @@ fn reads_clock(tokens: &[Token], parameters: &Parameters) -> bool {
         Parameters::Named(values) => values.iter().any(|(_, value)| is_clock_value(value)),
         _ => true,
     };
-    let in_text = tokens.iter().any(|it| matches!(it, Token::Quoted(text) if is_clock(text)));
-    // Without an argument, or with a format alone, they mean now.
-    let is_empty = tokens.windows(3).any(|three| {
-        let is_function = three[0].word().is_some_and(|word| CLOCK_FUNCTIONS.contains(&word));
-        is_function && three[1] == Token::Sign('(') && three[2] == Token::Sign(')')
+    in_parameters || tokens.iter().any(|it| matches!(it, Token::Quoted(_, text) if is_clock(text)))
+}
+
+/// The calls of functions of dates, each with its arguments.
+fn clock_calls(tokens: &[Token]) -> Vec<(&str, Vec<&[Token]>)> {
+    let call = |at: usize| {
+        let name = tokens[at].word().filter(|it| CLOCK_FUNCTIONS.contains(it))?;
+        // What follows these is a table of that name.
+        let is_table = at.checked_sub(1).is_some_and(|before| match &tokens[before] {
+            Token::Word(word) => ["TABLE", "EXISTS", "INTO", "REFERENCES"].contains(&&**word),
+            before => *before == Token::Sign('.'),
+        });
+        let is_call = tokens.get(at + 1) == Some(&Token::Sign('(')) && !is_table;
+        is_call.then(|| (name, arguments(tokens, at + 1)))
+    };
+    (0..tokens.len()).filter_map(call).collect()
+}
+
+/// The arguments of the call whose parenthesis opens at `open`.
+fn arguments(tokens: &[Token], open: usize) -> Vec<&[Token]> {
+    let (mut depth, mut begin, mut all) = (0, open + 1, Vec::new());
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match token {
+            Token::Sign('(') => depth += 1,
+            Token::Sign(')') => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 || depth == 1 && *token == Token::Sign(',') {
+            all.extend(tokens.get(begin..at).filter(|it| !it.is_empty()));
+            begin = at + 1;
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    all
+}
+
+/// Returns true if a function of dates has no time, which means now, or one that may be `now`. The texts and
+/// values that are just that are found by [`names_clock`].
+fn reads_clock(name: &str, arguments: &[&[Token]]) -> bool {
+    let times = match name {
+        "STRFTIME" => arguments.get(1..2),
+        "TIMEDIFF" => arguments.get(..2),
+        _ => arguments.get(..1),
+    };
+    times.is_none_or(|times| times.iter().any(|it| may_spell_now(it)))
+}
+
+/// Returns true if the texts of an expression have the letters of `now`, or if it makes letters of numbers.
+/// Columns and parameters, and what is computed of them alone, are taken for times.
+fn may_spell_now(expression: &[Token]) -> bool {
+    let makes_letters = expression.windows(2).any(|two| match two {
+        [Token::Word(word), Token::Quoted('\'', _)] => word == "X",
+        [Token::Word(word), Token::Sign('(')] => ["CHAR", "UNHEX"].contains(&&**word),
+        _ => false,
     });
-    let has_format_alone = tokens.windows(4).any(|four| {
-        four[0].word() == Some("STRFTIME")
-            && four[1] == Token::Sign('(')
-            && four[3] == Token::Sign(')')
+    let texts = expression.iter().filter_map(|it| match it {
+        Token::Quoted('\'', text) => Some(text.to_ascii_lowercase()),
+        _ => None,
     });
-    in_parameters || in_text || is_empty || has_format_alone
+    let letters: String = texts.collect();
+    let spells = |word: &str| word.chars().all(|it| letters.contains(it));
+    makes_letters || expression.len() > 1 && (spells("now") || spells("subsec"))
 }
 
 /// A token of SQL, as far as the checks need it.
@@ -224,8 +280,8 @@ fn reads_clock(tokens: &[Token], parameters: &Parameters) -> bool {
 enum Token {
     /// A word without quotes, in capitals.
     Word(String),
-    /// A text or a name in quotes, without them.
-    Quoted(String),
+    /// A text or a name in quotes: the first of them, and what is between them.
+    Quoted(char, String),
     Sign(char),
 }
 
@@ -236,7 +292,7 @@ impl Token {
     }
 
     fn is_own_table(&self) -> bool {
-        let (Self::Word(text) | Self::Quoted(text)) = self else { return false };
+        let (Self::Word(text) | Self::Quoted(_, text)) = self else { return false };
         text.get(..11).is_some_and(|start| start.eq_ignore_ascii_case("_leafpress_"))
     }
 }
@@ -255,7 +311,7 @@ fn tokens(sql: &str) -> Vec<Token> {
             if quote != '\'' && is_function(at, &upper) {
                 Token::Word(upper)
             } else {
-                Token::Quoted(text.to_owned())
+                Token::Quoted(quote, text.to_owned())
             }
         }
     };
@@ -292,6 +348,53 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_time_are_refused_if_they_may_ask_for_the_clock() {
+        for time in [
+            "strftime(:format)",
+            "strftime('%s' || '')",
+            "strftime(coalesce(a, '%s', '%d'))",
+            "strftime('%s', lower('NOW'))",
+            "timediff('2020-01-01', 'n' || 'ow')",
+            "datetime(lower(' NOW '))",
+            "datetime(trim('xnowx', 'x'))",
+            "datetime('no' || 'w', '+1 day')",
+            "unixepoch('sub' || 'sec')",
+            "date(char(110, 111, 119))",
+            "date(x'6e6f77')",
+            "date(CAST(x'6e6f77' AS TEXT))",
+            "date((('now')))",
+            "main.f(date( ))",
+            "\"date\"('n' || 'ow')",
+        ] {
+            assert!(of(&format!("SELECT {time}"), vec![]).is_err(), "{time}");
+        }
+        for time in [
+            "datetime(a, 'unixepoch')",
+            "date(\"known\")",
+            "date(t.at / 1000, 'unixepoch', '+' || days || ' days')",
+            "date(?1)",
+            "date(:day)",
+            "strftime('%Y-%m', at)",
+            "strftime(?1, ?2)",
+            "strftime('%d known', datetime(max(at), 'unixepoch'))",
+            "date(substr(replace(at, 'T', ' '), 1, 10))",
+            "date(doc->>'at')",
+            "julianday('2026-01-01') - julianday(at)",
+            "date(CAST(at AS TEXT))",
+            "'known' || date(at)",
+        ] {
+            assert!(of(&format!("SELECT {time}"), vec![]).is_ok(), "{time}");
+        }
+        for sql in [
+            "CREATE TABLE date(d TEXT CHECK (d <> 'unknown' || ''))",
+            "CREATE TABLE IF NOT EXISTS main.time(d CHECK (d <> 'unknown' || ''))",
+            "INSERT INTO date(at, name) VALUES (1, 'Now ' || 'known')",
+        ] {
+            assert!(of(sql, vec![]).is_ok(), "{sql}");
+        }
+    }
+
+    #[test]
     fn what_differs_between_nodes_is_refused() {
         for sql in [
             "SELECT random()",
@@ -320,6 +423,7 @@ mod tests {
             assert!(of(sql, vec![]).is_err(), "{sql}");
         }
         assert!(of("SELECT date(?)", vec![Value::Text("now".to_owned())]).is_err());
+        assert!(of("SELECT strftime(?1)", vec![Value::Text("%s".to_owned())]).is_err());
         for sql in [
             "SELECT 'random()'",
             "INSERT INTO random VALUES ('now')",
