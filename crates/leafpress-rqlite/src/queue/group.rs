@@ -37,9 +37,10 @@ pub enum Call {
     /// Of different jobs.
     Settle(Vec<Settle>),
     Claim(ClaimCall),
+    Change(Change),
     /// A read at the leader, which is no part of a transaction.
     Read(Vec<Value>),
-    /// Statements that may be carried out twice without harm.
+    /// Statements that may be carried out twice, and late, without harm.
     Repeatable(Vec<Value>),
 }
 
@@ -71,6 +72,14 @@ pub struct ClaimCall {
     pub worker: Option<String>,
 }
 
+/// A change of a queue's settings.
+#[derive(Debug, Clone)]
+pub struct Change {
+    pub statement: Value,
+    /// The queue, if its groups may have more places then.
+    pub fills: Option<i64>,
+}
+
 /// The answer to a call.
 #[derive(Debug)]
 pub enum Answer {
@@ -97,6 +106,7 @@ pub struct Group {
     keys: HashMap<(i64, String), usize>,
     settles: Vec<Value>,
     settled_jobs: HashSet<i64>,
+    changes: Vec<Change>,
     /// Numbers of jobs that are claimed, by queue.
     lanes: BTreeMap<i64, BTreeMap<Lane, usize>>,
     bytes: usize,
@@ -137,7 +147,7 @@ impl Group {
         let bytes = match &submitted.call {
             Call::Push(pushes) => pushes.iter().map(|it| it.bytes).sum(),
             Call::Settle(settles) => settles.iter().map(|it| it.bytes).sum(),
-            Call::Claim(_) => 0,
+            Call::Claim(_) | Call::Change(_) => 0,
             Call::Read(_) | Call::Repeatable(_) => return Err(submitted),
         };
         let is_full = self.bytes + bytes > GROUP_BYTES_MAX || self.len() >= CALLS_MAX;
@@ -161,6 +171,7 @@ impl Group {
                 let lanes = self.lanes.entry(claim.queue).or_default();
                 *lanes.entry(claim.into()).or_default() += claim.jobs_max;
             }
+            Call::Change(change) => self.changes.push(change.clone()),
             Call::Read(_) | Call::Repeatable(_) => {}
         }
         self.bytes += bytes;
@@ -184,6 +195,10 @@ impl Group {
     /// The statements that change the tables, without those of the session.
     pub fn writes(&self, now_ms: i64) -> Vec<Value> {
         let mut writes = Vec::new();
+        for change in &self.changes {
+            writes.push(change.statement.clone());
+            writes.extend(change.fills.map(|queue| json!([sql::FILL_ALL, now_ms, queue])));
+        }
         if !self.settles.is_empty() {
             writes.push(json!([sql::SETTLE, json!(self.settles).to_string(), now_ms]));
             if self.settles.iter().any(|settle| settle[0] == "retry") {
@@ -335,7 +350,7 @@ impl<'a> Answers<'a> {
                 claims.reverse();
                 Ok(Answer::Claimed(claims))
             }
-            Call::Read(_) | Call::Repeatable(_) => Ok(Answer::Rows(Vec::new())),
+            Call::Change(_) | Call::Read(_) | Call::Repeatable(_) => Ok(Answer::Rows(Vec::new())),
         }
     }
 

@@ -11,6 +11,7 @@ use leafpress::queue::{Backoff, Settings};
 use leafpress::{Error, Result};
 use serde_json::{Value, json};
 
+use super::group::{Call, Change};
 use super::{RqliteQueue, RqliteQueues, confused, milliseconds, sql};
 
 /// Number of the tables of every queue, and of those of queues on a cluster, that are there.
@@ -191,10 +192,7 @@ impl RqliteQueue {
             let mut configure = vec![json!(CONFIGURE), json!(self.id)];
             configure.extend(columns(&after));
             configure.extend(columns(&before));
-            // Any time of this group will do: only the order of jobs depends on it.
-            let now = self.stats()?.now.as_ms();
-            let fill = json!([sql::FILL_ALL, now, self.id]);
-            self.queues.repeatable(vec![Value::Array(configure), fill])?;
+            self.change_settings(Value::Array(configure), Some(self.id))?;
             if self.settings()? == after {
                 return Ok(after);
             }
@@ -207,17 +205,22 @@ impl RqliteQueue {
     /// Lets no jobs be claimed until [`resume`](Self::resume).
     ///
     /// # Errors
-    /// If the cluster does not answer.
+    /// Nothing is changed, but after [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown), when it is not known.
     pub fn pause(&self) -> Result<()> {
-        self.queues.repeatable(vec![json!([PAUSE, self.id, 1])])
+        self.change_settings(json!([PAUSE, self.id, 1]), None)
     }
 
     /// Lets jobs be claimed again.
     ///
     /// # Errors
-    /// If the cluster does not answer.
+    /// As [`pause`](Self::pause).
     pub fn resume(&self) -> Result<()> {
-        self.queues.repeatable(vec![json!([PAUSE, self.id, 0])])
+        self.change_settings(json!([PAUSE, self.id, 0]), None)
+    }
+
+    /// Carries out a statement in a group, so that it is applied once, and not after a later one.
+    fn change_settings(&self, statement: Value, fills: Option<i64>) -> Result<()> {
+        self.queues.call(Call::Change(Change { statement, fills })).map(drop)
     }
 }
 

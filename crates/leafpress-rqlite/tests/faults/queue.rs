@@ -14,7 +14,7 @@ use leafpress::queue::{ClaimOptions, Job, Outcome, Payload, Rate, Stop, UniqueFo
 use leafpress::{Error, ErrorKind};
 use leafpress_rqlite::{RqliteQueue, RqliteQueues, RqliteQueuesBuilder};
 
-use super::server::Server;
+use super::server::{Fault, Server};
 
 const CALLERS: usize = 8;
 const PUSHES: usize = 25;
@@ -312,4 +312,23 @@ fn an_outcome_that_stays_unknown_is_said_to_be_and_no_node_is_told_apart() {
     assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }), "{error}");
     server.faults_in_100.store(0, Ordering::Relaxed);
     queue.push("z").unwrap();
+}
+
+/// The request of a call comes once more, after a later call has been answered.
+#[test]
+fn a_late_request_of_an_operator_undoes_no_later_one() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let before = queue.settings().unwrap();
+    let late = Fault::Late(Duration::from_millis(500));
+    server.plan("SET is_paused", late);
+    server.plan("SET lease_ms", late);
+    queue.pause().unwrap();
+    queue.configure(|settings| settings.attempts_max = 100).unwrap();
+    queue.resume().unwrap();
+    queue.configure(|settings| *settings = before.clone()).unwrap();
+    assert!(server.is_past_plans());
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(number(&server, "SELECT is_paused FROM leafpress_queue"), 0);
+    assert_eq!(queue.settings().unwrap(), before);
 }

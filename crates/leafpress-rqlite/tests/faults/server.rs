@@ -40,8 +40,8 @@ pub enum Fault {
     None,
     LostBefore,
     LostAfter,
-    /// It is applied later, after the connection was lost.
-    Late,
+    /// It is applied that much later, after the connection was lost.
+    Late(Duration),
     NoLeader,
     ErrorAfter,
     /// It is applied and never answered.
@@ -77,7 +77,7 @@ impl Server {
                         let all = [
                             Fault::LostBefore,
                             Fault::LostAfter,
-                            Fault::Late,
+                            Fault::Late(Duration::from_millis(random.u64(1..40))),
                             Fault::NoLeader,
                             Fault::ErrorAfter,
                         ];
@@ -169,9 +169,9 @@ fn serve(
         Fault::None => answer("200 OK", "", &apply().to_string()),
         Fault::LostBefore => {}
         Fault::LostAfter => drop(apply()),
-        Fault::Late => {
+        Fault::Late(time) => {
             drop(stream);
-            std::thread::sleep(Duration::from_millis(fastrand::u64(1..40)));
+            std::thread::sleep(time);
             apply();
         }
         Fault::Silent => {
