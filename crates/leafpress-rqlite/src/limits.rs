@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// A request of 256 MB stopped a cluster of three nodes.
+/// A request of 256 MB stopped a cluster of three nodes. So several calls go in one request up to this size.
 pub const GROUP_BYTES_MAX: usize = 4 << 20;
+/// A call goes in a request of its own up to this size, which is far from that too.
 pub const CALL_BYTES_MAX: usize = 16 << 20;
 /// SQLite takes 32,766 parameters in a statement.
 pub const PARAMETERS_MAX: usize = 30_000;

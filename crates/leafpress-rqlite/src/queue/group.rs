@@ -17,9 +17,8 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::sql;
+use crate::limits::GROUP_BYTES_MAX;
 
-/// A request of 256 MB stopped a cluster of three nodes.
-const GROUP_BYTES_MAX: usize = 4 << 20;
 /// The most calls of a group.
 const CALLS_MAX: usize = 1_024;
 

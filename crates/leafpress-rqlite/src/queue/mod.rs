@@ -48,10 +48,7 @@ use self::engine::Engine;
 use self::group::{Answer, Call, ClaimCall, Push, Settle, Settled, Submitted, payload_text};
 use crate::address::Address;
 use crate::client::Client;
-use crate::limits::TIME_LIMIT_MAX;
-
-/// A request of 256 MB stopped a cluster of three nodes.
-const CALL_BYTES_MAX: usize = 16 << 20;
+use crate::limits::{CALL_BYTES_MAX, TIME_LIMIT_MAX};
 
 /// The queues of a cluster, and the thread that sends the calls of all threads of this process.
 ///
