@@ -21,6 +21,7 @@
 //! | `floor` | groups that are sent again after their rows were deleted |
 //! | `declared` | a table that is on the cluster |
 //! | `runs` | calls of one INSERT as one statement, with the counts of each |
+//! | `records` | the statements of one request |
 //! | `target` | groups, each applied once |
 //! | `patience` | times between attempts of one request |
 //! | `node` | questions to one node |
@@ -48,6 +49,7 @@ pub mod load;
 mod node;
 mod patience;
 mod queue;
+mod records;
 mod runs;
 mod statement;
 mod survey;

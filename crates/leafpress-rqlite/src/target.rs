@@ -32,7 +32,8 @@ use crate::limits::{
     TIME_LIMIT_MAX,
 };
 use crate::patience::{ELECTION_MAX, Patience};
-use crate::runs::{Plain, Plan, Tables};
+use crate::records::{Owner, Records};
+use crate::runs::{Plan, Tables};
 use crate::statement::{Prepared, prepare};
 
 /// Time for the answer to a query, which may read all of a table.
@@ -162,14 +163,14 @@ impl Refusal {
             Self::TablesChanged
         } else if at == Some(0) && reason.contains(FLOOR_FAILED) {
             Self::BelowFloor
-        } else if matches!(owner, Some((None, true))) {
+        } else if matches!(owner, Some(Owner::Run)) {
             Self::Run
         } else if at == Some(0) && reason.contains("_leafpress_applied.") {
             Self::WasApplied
         } else if at == Some(0) && reason.contains("no such table: _leafpress_") {
             Self::NoTable
         } else {
-            Self::Call(owner.and_then(|it| it.0))
+            Self::Call(owner.and_then(Owner::call))
         }
     }
 }
@@ -324,7 +325,7 @@ impl RqliteTarget {
             let (statements, owners) = self.request(members, slot, now_s);
             let (refused, reason) = match self.send(&statements, begun, slot) {
                 Ok(Fate::Applied(counts)) => {
-                    let own = counts.into_iter().zip(&owners).filter(|(_, it)| it.1);
+                    let own = counts.into_iter().zip(&owners).filter(|(_, it)| it.is_counted());
                     let own: Vec<Counts> = own.map(|(it, _)| it).collect();
                     return of_applied(slot, slot.attempts.len() - 1, &own);
                 }
@@ -433,7 +434,7 @@ impl RqliteTarget {
         }
     }
 
-    /// The statements of the last attempt; for each its call, and whether its counts are of use.
+    /// The statements of the last attempt, and the owner of each.
     fn request(
         &self,
         members: &[Member],
@@ -441,18 +442,11 @@ impl RqliteTarget {
         now_s: i64,
     ) -> (Vec<String>, Vec<Owner>) {
         let (session, number) = (&self.session, self.number);
-        let mut records = Records {
-            record: format!(
-                "UPDATE _leafpress_applied SET counts=counts||changes()||' '||last_insert_rowid()||' ' \
-                 WHERE session='{session}' AND number={number}"
-            ),
-            is_wanted: self.has_dedupe,
-            tables: &self.tables,
-            statements: Vec::new(),
-            owners: Vec::new(),
-            plan: Plan::default(),
-            run: None,
-        };
+        let record = format!(
+            "UPDATE _leafpress_applied SET counts=counts||changes()||' '||last_insert_rowid()||' ' \
+             WHERE session='{session}' AND number={number}"
+        );
+        let mut records = Records::new(self.has_dedupe.then_some(record), &self.tables);
         let list = &slot.attempts[slot.attempts.len() - 1];
         let parts =
             list.iter().flat_map(|&at| members[at].statements.iter().map(move |it| (at, it)));
@@ -465,11 +459,11 @@ impl RqliteTarget {
             let plain = plain.filter(|it| has_runs && is_recorded && self.tables.knows(it));
             records.add(at, prepared, is_recorded, plain);
         }
-        records.end_run();
+        let mut records = records.ended();
         let (mut statements, mut owners) = (Vec::new(), Vec::new());
         if self.has_dedupe {
             statements = self.first_statements(slot.attempts.len() - 1, &records.plan, now_s);
-            owners.resize(statements.len(), (None, false));
+            owners.resize(statements.len(), Owner::Leafpress);
         }
         statements.append(&mut records.statements);
         owners.append(&mut records.owners);
@@ -555,70 +549,6 @@ fn of_applied(slot: &Slot, attempt: usize, counts: &[Counts]) -> End {
         None => End::Unknown(
             "it was applied, once; its counts of rows are not those of its calls".to_owned(),
         ),
-    }
-}
-
-/// The call of a statement, if it is one's alone, and whether its counts are of use.
-type Owner = (Option<usize>, bool);
-
-/// The statements of the calls of a request, with those that record counts.
-struct Records<'t> {
-    /// Adds the counts of the statement before it to the row of the group.
-    record: String,
-    is_wanted: bool,
-    tables: &'t Tables,
-    statements: Vec<String>,
-    owners: Vec<Owner>,
-    plan: Plan,
-    /// The run that is open: its calls, and the statement of each.
-    run: Option<(Plain, Vec<usize>, Vec<String>)>,
-}
-
-impl Records<'_> {
-    /// Adds a statement of a call: to the run that is open, or to a new one, if it is `plain`.
-    fn add(&mut self, owner: usize, prepared: &Prepared, is_recorded: bool, plain: Option<&Plain>) {
-        let Some(plain) = plain else {
-            self.end_run();
-            self.push(prepared.text.clone(), (Some(owner), is_recorded));
-            if is_recorded {
-                self.plan.add_each();
-                self.record();
-            }
-            return;
-        };
-        let fits = |(open, calls, _): &(Plain, Vec<usize>, Vec<String>)| {
-            open == plain && calls.len() < plain.rows_max()
-        };
-        if !self.run.as_ref().is_some_and(fits) {
-            self.end_run();
-        }
-        let (_, owners, calls) =
-            self.run.get_or_insert_with(|| (plain.clone(), Vec::new(), Vec::new()));
-        owners.push(owner);
-        calls.push(prepared.text.clone());
-    }
-
-    fn end_run(&mut self) {
-        let Some((plain, owners, mut calls)) = self.run.take() else { return };
-        if let ([owner], Some(call)) = (owners.as_slice(), calls.pop_if(|_| owners.len() == 1)) {
-            self.push(call, (Some(*owner), true));
-            self.plan.add_each();
-        } else {
-            let text = self.plan.add_run(&plain, calls, self.tables);
-            self.push(text, (None, true));
-        }
-        self.record();
-    }
-
-    fn record(&mut self) {
-        if self.is_wanted {
-            self.push(json!([self.record]).to_string(), (None, false));
-        }
-    }
-
-    fn push(&mut self, statement: String, owner: Owner) {
-        self.statements.push(statement);
-        self.owners.push(owner);
     }
 }
 
