@@ -18,7 +18,7 @@
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
 //! | `clock` | the leader's clock |
 //! | `limits` | limits of what is sent |
-//! | `floor` | groups that are sent again after their rows were deleted |
+//! | `once` | what lets a group be applied once |
 //! | `declared` | a table that is on the cluster |
 //! | `runs` | calls of one INSERT as one statement, with the counts of each |
 //! | `records` | the statements of one request |
@@ -43,10 +43,10 @@ mod boot;
 mod client;
 mod clock;
 mod declared;
-mod floor;
 mod limits;
 pub mod load;
 mod node;
+mod once;
 mod patience;
 mod queue;
 mod records;

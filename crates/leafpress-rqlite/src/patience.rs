@@ -6,6 +6,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::client::Unread;
+
 /// The time for which a cluster may be without a leader: an election takes less.
 pub const ELECTION_MAX: Duration = Duration::from_secs(10);
 /// Time for the answer to the first attempt.
@@ -34,6 +36,24 @@ impl Patience {
     /// Time for the answer to the next attempt.
     pub fn answer_max(&self) -> Duration {
         self.answer
+    }
+
+    /// Asks until there is an answer, or asking again is of no use, or until this time is over. `ask` gets the
+    /// longest time for its answer.
+    ///
+    /// # Errors
+    /// The last one of `ask`.
+    pub fn ask<T>(
+        mut self,
+        limit: Duration,
+        mut ask: impl FnMut(Duration) -> Result<T, Unread>,
+    ) -> Result<T, Unread> {
+        loop {
+            match ask(self.answer) {
+                Err(unread) if !unread.is_final() && self.elapsed() < limit => self.pause(),
+                answer => return answer,
+            }
+        }
     }
 
     /// Sleeps before the next attempt.

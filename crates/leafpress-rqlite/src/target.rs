@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Every request of a group inserts the same key `(session, number)` into `_leafpress_applied`
-//!    first, and fails if the row of another one may have been deleted (`floor`). So at most one request
+//!    first, and fails if the row of another one may have been deleted (`once`). So at most one request
 //!    of all that were sent under a number is ever applied.
 //! 2. What is answered with an error, other than an unknown outcome, is not and will not be
 //!    applied: if an earlier request under that number may still arrive, another one, without the
@@ -12,7 +12,6 @@
 //!
 //! Must never: send a call under a second number while a request with the first may be applied.
 
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use leafpress::rusqlite;
@@ -26,11 +25,10 @@ use crate::address::Address;
 use crate::answer::{Counts, Fate, not_taken, of_sqlite};
 use crate::client::{Client, Unread};
 use crate::clock::LeaderClock;
-use crate::floor::{self, TOO_LATE};
 use crate::limits::{
-    CALL_BYTES_MAX, DELETE_EVERY, DELETED_MAX, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX,
-    TIME_LIMIT_MAX,
+    CALL_BYTES_MAX, DELETE_EVERY, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX, TIME_LIMIT_MAX,
 };
+use crate::once::{FLOOR_TABLE, OF_WRITERS, RowRefused, Session, TOO_LATE, time_limit};
 use crate::patience::{ELECTION_MAX, Patience};
 use crate::records::{Owner, Records};
 use crate::runs::{Plan, Tables};
@@ -41,8 +39,6 @@ const QUERY_MAX: Duration = Duration::from_secs(20);
 
 /// The error of a group whose tables are declared in another way than they were known.
 const GUARD_FAILED: &str = "NOT NULL constraint failed: _leafpress_applied.attempt";
-/// The error of a group whose time is below the floor.
-const FLOOR_FAILED: &str = "NOT NULL constraint failed: _leafpress_applied.at";
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS _leafpress_applied(session TEXT, number INTEGER, \
      attempt INTEGER NOT NULL, at INTEGER NOT NULL, counts TEXT NOT NULL, \
@@ -59,11 +55,8 @@ const INDEX: &str = "CREATE INDEX IF NOT EXISTS _leafpress_applied_at ON _leafpr
 pub struct RqliteTarget {
     client: Client,
     clock: LeaderClock,
-    session: String,
-    number: u64,
+    session: Session,
     has_table: bool,
-    /// The floor, when it was above the leader's clock; in seconds.
-    at_min: i64,
     time_limit: Duration,
     has_dedupe: bool,
     tables: Tables,
@@ -141,10 +134,8 @@ impl Slot {
 
 /// The meaning of a request's refusal.
 enum Refusal {
-    /// An earlier request under this number was applied.
-    WasApplied,
-    /// The row of an earlier request under this number may have been deleted.
-    BelowFloor,
+    /// The row of the group was.
+    Row(RowRefused),
     /// Tables are declared in another way than they were known.
     TablesChanged,
     /// A run was refused, by one of its calls.
@@ -161,12 +152,10 @@ impl Refusal {
         let owner = at.and_then(|at| owners.get(at));
         if at == Some(0) && reason.contains(GUARD_FAILED) {
             Self::TablesChanged
-        } else if at == Some(0) && reason.contains(FLOOR_FAILED) {
-            Self::BelowFloor
+        } else if let Some(refused) = OF_WRITERS.refused(at, reason) {
+            Self::Row(refused)
         } else if matches!(owner, Some(Owner::Run)) {
             Self::Run
-        } else if at == Some(0) && reason.contains("_leafpress_applied.") {
-            Self::WasApplied
         } else if at == Some(0) && reason.contains("no such table: _leafpress_") {
             Self::NoTable
         } else {
@@ -190,16 +179,12 @@ enum End {
 impl RqliteTarget {
     /// A target on the cluster at `address`. Nothing is sent before the first group.
     pub fn new(address: Address) -> Self {
-        let session = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
-        let time_limit = Duration::from_secs(30);
         Self {
             client: Client::new(address),
             clock: LeaderClock::default(),
-            session,
-            number: 0,
+            session: Session::new(),
             has_table: false,
-            at_min: 0,
-            time_limit,
+            time_limit: Duration::from_secs(30),
             has_dedupe: true,
             tables: Tables::default(),
         }
@@ -227,7 +212,7 @@ impl RqliteTarget {
     /// SQLite refuses a statement, or no node was reached: then nothing of it is or will be applied;
     /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown).
     pub(crate) fn apply_once(&mut self, statements: Vec<Prepared>) -> Result<Vec<u64>> {
-        self.number += 1;
+        self.session.number += 1;
         let members = [Member::new(0, Kind::InsertMany, statements)];
         let mut slot = Slot::default();
         let end = self.run(&members, &mut slot);
@@ -249,7 +234,7 @@ impl RqliteTarget {
 
     /// The name of this writer in the rows of its groups.
     pub(crate) fn session(&self) -> &str {
-        &self.session
+        &self.session.name
     }
 
     /// Asks the cluster, and asks again for some seconds while no node answers.
@@ -257,23 +242,18 @@ impl RqliteTarget {
     /// # Errors
     /// SQLite refuses the query, or no node answers.
     pub(crate) fn read(&mut self, sql: &str, parameters: &[&str]) -> Result<Vec<Value>> {
-        let end = Instant::now() + ELECTION_MAX;
-        loop {
-            match self.client.rows(sql, parameters, QUERY_MAX) {
-                Ok(rows) => return Ok(rows),
-                Err(Unread::Refused(reason)) => return Err(of_sqlite(&reason)),
-                Err(unread) if unread.is_final() || Instant::now() > end => {
-                    return Err(not_taken(&unread.reason()));
-                }
-                Err(_) => sleep(Duration::from_millis(100)),
-            }
-        }
+        let read =
+            Patience::new().ask(ELECTION_MAX, |_| self.client.rows(sql, parameters, QUERY_MAX));
+        read.map_err(|unread| match unread {
+            Unread::Refused(reason) => of_sqlite(&reason),
+            unread => not_taken(&unread.reason()),
+        })
     }
 
     /// Commits these calls under one number, or those of them that fit, and answers them. Returns
     /// the calls that remain.
     fn commit_slot(&mut self, group: &mut Group<'_>, mut members: Vec<Member>) -> Vec<Member> {
-        self.number += 1;
+        self.session.number += 1;
         let mut slot = Slot::default();
         let end = self.run(&members, &mut slot);
         if let End::Applied(..) = end {
@@ -336,14 +316,14 @@ impl RqliteTarget {
                 }
             };
             match Refusal::of(refused, &reason, &owners) {
-                Refusal::WasApplied => return self.applied(begun, slot, reason),
-                Refusal::BelowFloor if slot.may_be_applied => {
+                Refusal::Row(RowRefused::WasApplied) => return self.applied(begun, slot, reason),
+                Refusal::Row(RowRefused::BelowFloor) if slot.may_be_applied => {
                     return self.applied(begun, slot, TOO_LATE.to_owned());
                 }
-                Refusal::BelowFloor if begun.elapsed() > self.time_limit => {
+                Refusal::Row(RowRefused::BelowFloor) if begun.elapsed() > self.time_limit => {
                     return slot.not_taken(reason);
                 }
-                Refusal::BelowFloor => match self.above_floor() {
+                Refusal::Row(RowRefused::BelowFloor) => match self.above_floor() {
                     Ok(later) => {
                         now_s = later;
                         slot.was_not_sent();
@@ -370,10 +350,11 @@ impl RqliteTarget {
     /// # Errors
     /// No node answers.
     fn above_floor(&mut self) -> Result<i64, String> {
-        self.clock.doubt();
-        let rows = self.read(&floor::OF_WRITERS.query(), &[]).map_err(|it| it.to_string())?;
-        let at = rows.first().and_then(|row| row.get(0)?.as_i64());
-        self.at_min = at.unwrap_or_default();
+        let Self { session, client, clock, time_limit, .. } = self;
+        let read = Patience::new().ask(ELECTION_MAX.min(*time_limit), |answer_max| {
+            session.read_floor(&OF_WRITERS, client, clock, answer_max)
+        });
+        read.map_err(Unread::reason)?;
         self.now_s()
     }
 
@@ -382,17 +363,10 @@ impl RqliteTarget {
     /// # Errors
     /// No node answers.
     fn now_s(&mut self) -> Result<i64, String> {
-        let limit = self.time_limit.min(ELECTION_MAX);
-        let mut patience = Patience::new();
-        loop {
-            match self.clock.now(&mut self.client, patience.answer_max()) {
-                Ok(now_ms) => return Ok(self.at_min.max(now_ms / 1_000)),
-                Err(unread) if unread.is_final() || patience.elapsed() >= limit => {
-                    return Err(unread.reason());
-                }
-                Err(_) => patience.pause(),
-            }
-        }
+        let Self { session, client, clock, time_limit, .. } = self;
+        let now = Patience::new()
+            .ask(ELECTION_MAX.min(*time_limit), |answer_max| clock.now(client, answer_max));
+        now.map(|now_ms| session.at_min.max(now_ms / 1_000)).map_err(Unread::reason)
     }
 
     /// Sends one request again and again, unchanged, until an answer is certain.
@@ -410,7 +384,7 @@ impl RqliteTarget {
             let fate = if self.has_table {
                 self.client.execute_texts(statements, patience.answer_max())
             } else {
-                let make = [TABLE, INDEX, floor::TABLE].map(|sql| json!(sql));
+                let make = [TABLE, INDEX, FLOOR_TABLE].map(|sql| json!(sql));
                 match self.client.execute(&make, patience.answer_max()) {
                     Fate::Applied(_) => {
                         self.has_table = true;
@@ -422,12 +396,8 @@ impl RqliteTarget {
                 }
             };
             slot.may_be_applied |= matches!(fate, Fate::Unknown(_));
-            let limit = match &fate {
-                Fate::Applied(_) | Fate::Rejected(..) | Fate::Denied(_) => return Ok(fate),
-                Fate::NotTaken(_) if !slot.may_be_applied => self.time_limit.min(ELECTION_MAX),
-                Fate::Unknown(_) | Fate::NotTaken(_) => self.time_limit,
-            };
-            if begun.elapsed() >= limit {
+            let is_open = matches!(fate, Fate::Unknown(_) | Fate::NotTaken(_));
+            if !is_open || begun.elapsed() >= time_limit(slot.may_be_applied, self.time_limit) {
                 return Ok(fate);
             }
             patience.pause();
@@ -441,7 +411,7 @@ impl RqliteTarget {
         slot: &mut Slot,
         now_s: i64,
     ) -> (Vec<String>, Vec<Owner>) {
-        let (session, number) = (&self.session, self.number);
+        let Session { name: session, number, .. } = &self.session;
         let record = format!(
             "UPDATE _leafpress_applied SET counts=counts||changes()||' '||last_insert_rowid()||' ' \
              WHERE session='{session}' AND number={number}"
@@ -473,60 +443,41 @@ impl RqliteTarget {
 
     /// The statements that let a group be applied once, and tidy up.
     fn first_statements(&self, attempt: usize, plan: &Plan, now_s: i64) -> Vec<String> {
-        let (session, number) = (&self.session, self.number);
+        let Session { name: session, number, .. } = &self.session;
         let (guard, parameters) = plan.guard().unwrap_or(("true".to_owned(), Vec::new()));
         // A row stays for as long as its group may be sent again.
         let at = now_s + self.time_limit.saturating_sub(TIME_LIMIT_MAX).as_secs().cast_signed();
-        let checked = floor::OF_WRITERS.checked(&format!("?{}", parameters.len() + 4));
+        let checked = OF_WRITERS.checked(&format!("?{}", parameters.len() + 4));
         let insert = format!(
             "INSERT INTO _leafpress_applied SELECT ?,?,CASE WHEN {guard} THEN ? END,{checked},''"
         );
         let mut first = vec![json!(insert), json!(session), json!(number)];
         first.extend(parameters.into_iter().map(|it| json!(it)));
         first.extend([json!(attempt), json!(at)]);
-        let clear = "UPDATE _leafpress_applied SET counts='' WHERE session=? AND number=?";
-        let mut statements =
-            vec![json!(first).to_string(), json!([clear, session, number - 1]).to_string()];
+        let mut statements = vec![json!(first), OF_WRITERS.forget_answer(&self.session)];
         if number.is_multiple_of(DELETE_EVERY) {
-            let delete = format!(
-                "DELETE FROM _leafpress_applied WHERE (session, number) IN (SELECT session, \
-                 number FROM _leafpress_applied WHERE at < ? ORDER BY at LIMIT {DELETED_MAX})"
-            );
-            let before = now_s - KEPT.as_secs().cast_signed();
-            statements.push(floor::OF_WRITERS.raise(before).to_string());
-            statements.push(json!([delete, before]).to_string());
+            statements.extend(OF_WRITERS.delete(now_s - KEPT.as_secs().cast_signed()));
         }
-        statements
+        statements.iter().map(Value::to_string).collect()
     }
 
     /// The request that was applied under this number, and its counts.
     fn applied(&mut self, begun: Instant, slot: &Slot, reason: String) -> End {
         let sql = "SELECT attempt, counts FROM _leafpress_applied WHERE session=? AND number=?+0";
-        let (session, number) = (self.session.clone(), self.number.to_string());
-        let mut patience = Patience::new();
-        loop {
-            let keys = [session.as_str(), number.as_str()];
-            if let Ok(rows) = self.client.rows(sql, &keys, patience.answer_max()) {
-                let row = rows.first();
-                let attempt = row.and_then(|row| Some(row.get(0)?.as_u64()? as usize));
-                let text = row.and_then(|row| row.get(1)?.as_str());
-                let (Some(attempt), Some(text)) = (attempt, text) else {
-                    return End::Unknown(reason);
-                };
-                let numbers: Vec<i64> =
-                    text.split_whitespace().filter_map(|it| it.parse().ok()).collect();
-                let counts = |two: &[i64]| Counts {
-                    rows_affected: two[0].unsigned_abs(),
-                    last_insert_id: two[1],
-                };
-                let counts: Vec<Counts> = numbers.chunks_exact(2).map(counts).collect();
-                return of_applied(slot, attempt, &counts);
-            }
-            if begun.elapsed() > self.time_limit {
-                return End::Unknown(reason);
-            }
-            patience.pause();
-        }
+        let number = self.session.number.to_string();
+        let keys = [self.session.name.as_str(), number.as_str()];
+        let left = self.time_limit.saturating_sub(begun.elapsed());
+        let rows = Patience::new().ask(left, |limit| self.client.rows(sql, &keys, limit));
+        let row = rows.ok().and_then(|rows| {
+            let row = rows.first()?;
+            Some((row.get(0)?.as_u64()? as usize, row.get(1)?.as_str()?.to_owned()))
+        });
+        let Some((attempt, text)) = row else { return End::Unknown(reason) };
+        let numbers: Vec<i64> = text.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+        let counts =
+            |two: &[i64]| Counts { rows_affected: two[0].unsigned_abs(), last_insert_id: two[1] };
+        let counts: Vec<Counts> = numbers.chunks_exact(2).map(counts).collect();
+        of_applied(slot, attempt, &counts)
     }
 
     /// Learns about the tables of the calls that were applied, and forgets what they changed.

@@ -1,7 +1,7 @@
 //! The engine: one thread that sends the calls of all callers of a session, group by group.
 //!
 //! 1. Each request of a group inserts the same key `(session, number)` first, and fails if the row of another
-//!    one may have been deleted (`floor`). So at most one of them is applied.
+//!    one may have been deleted (`once`). So at most one of them is applied.
 //! 2. A call is answered by what stands in the row of its group, so a lost answer is found there.
 //! 3. What is answered with an error, other than an unknown outcome, is not and will not be applied.
 //!
@@ -19,11 +19,11 @@ use super::group::{Answer, Call, Group, Step, Submitted, steps};
 use super::request::{Reply, transact};
 use super::sql;
 use crate::answer::{Fate, not_taken};
-use crate::client::{Client, Level};
+use crate::client::{Client, Level, Unread};
 use crate::clock::{CLOCK, LeaderClock};
-use crate::floor::{self, TOO_LATE};
-use crate::limits::{DELETE_EVERY, DELETED_MAX, KEPT};
-use crate::patience::{ANSWER_MIN, ELECTION_MAX, Patience};
+use crate::limits::{DELETE_EVERY, KEPT};
+use crate::once::{OF_QUEUES, RowRefused, Session, TOO_LATE, time_limit};
+use crate::patience::{ANSWER_MIN, Patience};
 
 /// The time for which a group waits for as many calls as the one before had: their callers have just
 /// been answered.
@@ -32,17 +32,11 @@ const GATHER_MAX: Duration = Duration::from_millis(1);
 /// The state of a session.
 pub struct Engine {
     client: Client,
-    session: String,
-    number: u64,
+    session: Session,
     clock: LeaderClock,
-    /// The floor, when it was above the leader's clock.
-    at_min_ms: i64,
     time_limit: Duration,
     has_dedupe: bool,
 }
-
-/// The error of a group whose time is below the floor.
-const FLOOR_FAILED: &str = "NOT NULL constraint failed: _leafpress_queue_group.at_ms";
 
 /// The end of a group's requests.
 enum End {
@@ -56,9 +50,8 @@ enum End {
 
 impl Engine {
     pub fn new(client: Client, time_limit: Duration, has_dedupe: bool) -> Self {
-        let session = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
-        let clock = LeaderClock::default();
-        Self { client, session, number: 0, clock, at_min_ms: 0, time_limit, has_dedupe }
+        let (session, clock) = (Session::new(), LeaderClock::default());
+        Self { client, session, clock, time_limit, has_dedupe }
     }
 
     /// Sends calls until all callers are gone.
@@ -115,63 +108,49 @@ impl Engine {
         let mut may_be_applied = false;
         // The time of all requests of this number.
         let mut at_ms = None;
-        self.number += 1;
+        self.session.number += 1;
         loop {
             let reason = match self.send(group, &mut at_ms, patience.answer_max()) {
                 Reply::Done(rows) => match self.applied(rows) {
                     Some((steps, claimed)) => return End::Applied(steps, claimed),
                     None => return self.recover(group, patience, "the answer cannot be read"),
                 },
-                Reply::Rejected(Some(0), reason) if reason.contains(FLOOR_FAILED) => {
-                    if may_be_applied {
+                Reply::Rejected(at, reason) => match OF_QUEUES.refused(at, &reason) {
+                    Some(RowRefused::WasApplied) => return self.recover(group, patience, &reason),
+                    Some(RowRefused::BelowFloor) if may_be_applied => {
                         return self.recover(group, patience, TOO_LATE);
                     }
-                    at_ms = None;
-                    self.read_floor(patience.answer_max());
-                    reason
-                }
-                Reply::Rejected(Some(0), reason) if reason.contains("_leafpress_queue_group.") => {
-                    return self.recover(group, patience, &reason);
-                }
-                Reply::Rejected(_, reason) if reason.contains("no such table") => {
-                    // The database was replaced by another one.
-                    if let Err(reason) = self.make_tables() {
-                        return refused(may_be_applied, reason);
+                    Some(RowRefused::BelowFloor) => {
+                        at_ms = None;
+                        let Self { session, client, clock, .. } = self;
+                        // If it is not read, the group is refused once more.
+                        let _ =
+                            session.read_floor(&OF_QUEUES, client, clock, patience.answer_max());
+                        reason
                     }
-                    reason
+                    // The database was replaced by another one.
+                    None if reason.contains("no such table") => match self.make_tables() {
+                        Ok(()) => reason,
+                        Err(reason) => return refused(may_be_applied, reason),
+                    },
+                    None => return refused(may_be_applied, reason),
+                },
+                Reply::NotTaken { reason, is_final: true } => {
+                    return unanswered(may_be_applied, reason);
                 }
-                Reply::Rejected(_, reason) => return refused(may_be_applied, reason),
-                Reply::NotTaken { reason, is_final: true } if may_be_applied => {
-                    return End::Unknown(reason);
-                }
-                Reply::NotTaken { reason, is_final: true } => return End::NotTaken(reason),
                 Reply::NotTaken { reason, .. } => reason,
                 Reply::Unknown(reason) => {
                     may_be_applied = true;
                     reason
                 }
             };
-            let limit = if may_be_applied { self.time_limit } else { self.no_node_max() };
-            if patience.elapsed() >= limit {
-                return if may_be_applied { End::Unknown(reason) } else { End::NotTaken(reason) };
+            if patience.elapsed() >= time_limit(may_be_applied, self.time_limit) {
+                return unanswered(may_be_applied, reason);
             }
             if !self.has_dedupe {
-                self.number += 1;
+                self.session.number += 1;
             }
             patience.pause();
-        }
-    }
-
-    fn no_node_max(&self) -> Duration {
-        self.time_limit.min(ELECTION_MAX)
-    }
-
-    /// Reads the floor, and has the time read anew, for a group of which no request may be applied.
-    fn read_floor(&mut self, limit: Duration) {
-        self.clock.doubt();
-        if let Ok(rows) = self.client.rows(&floor::OF_QUEUES.query(), &[], limit) {
-            let at = rows.first().and_then(|row| row.get(0)?.as_i64());
-            self.at_min_ms = at.unwrap_or_default();
         }
     }
 
@@ -184,15 +163,14 @@ impl Engine {
                 return Reply::NotTaken { reason: unread.reason(), is_final };
             }
         };
-        let at_ms = *at_ms.get_or_insert(now_ms.max(self.at_min_ms));
-        let mut writes = vec![json!([sql::begun(), self.session, self.number, at_ms])];
-        if self.number > 1 {
-            writes.push(json!([sql::FORGET_ANSWER, self.session, self.number - 1]));
+        let Session { name, number, at_min } = &self.session;
+        let at_ms = *at_ms.get_or_insert(now_ms.max(*at_min));
+        let mut writes = vec![json!([sql::begun(), name, number, at_ms])];
+        if *number > 1 {
+            writes.push(OF_QUEUES.forget_answer(&self.session));
         }
-        if self.number % DELETE_EVERY == 1 {
-            let before_ms = at_ms - in_milliseconds(KEPT);
-            writes.push(floor::OF_QUEUES.raise(before_ms));
-            writes.push(json!([sql::FORGET_GROUPS, before_ms, DELETED_MAX]));
+        if number % DELETE_EVERY == 1 {
+            writes.extend(OF_QUEUES.delete(at_ms - in_milliseconds(KEPT)));
         }
         let measures_anew = self.clock.went_back();
         if measures_anew {
@@ -200,7 +178,7 @@ impl Engine {
             writes.extend(anew.map(|sql| json!([sql, now_ms])));
         }
         writes.extend(group.writes(now_ms));
-        writes.extend(sql::ANSWER.map(|sql| json!([sql, self.session, self.number])));
+        writes.extend(sql::ANSWER.map(|sql| json!([sql, name, number])));
         let queries = self.queries(group);
         let reply = transact(&mut self.client, &writes, &queries, limit);
         if measures_anew && matches!(reply, Reply::Done(_)) {
@@ -211,7 +189,7 @@ impl Engine {
 
     /// Rows that are read at the end of the group's transaction, or after it.
     fn queries(&self, group: &Group) -> Vec<Value> {
-        let of_group = |sql| json!([sql, self.session, self.number]);
+        let of_group = |sql| json!([sql, self.session.name, self.session.number]);
         let mut queries = vec![of_group(sql::READ_ANSWER), json!([CLOCK])];
         if group.has_claims() {
             queries.push(of_group(sql::READ_CLAIMED));
@@ -228,21 +206,15 @@ impl Engine {
     }
 
     /// Reads the answer of a group that was applied.
-    fn recover(&mut self, group: &Group, mut patience: Patience, reason: &str) -> End {
+    fn recover(&mut self, group: &Group, patience: Patience, reason: &str) -> End {
         let queries = self.queries(group);
-        loop {
-            match self.client.read(Level::Strong, &queries, patience.answer_max()) {
-                Ok(rows) => {
-                    return match self.applied(rows) {
-                        Some((steps, claimed)) => End::Applied(steps, claimed),
-                        None => End::Unknown(reason.to_owned()),
-                    };
-                }
-                Err(error) if error.is_final() || patience.elapsed() >= self.time_limit => {
-                    return End::Unknown(error.reason());
-                }
-                Err(_) => patience.pause(),
-            }
+        let read = |limit| self.client.read(Level::Strong, &queries, limit);
+        match patience.ask(self.time_limit, read) {
+            Ok(rows) => match self.applied(rows) {
+                Some((steps, claimed)) => End::Applied(steps, claimed),
+                None => End::Unknown(reason.to_owned()),
+            },
+            Err(unread) => End::Unknown(unread.reason()),
         }
     }
 
@@ -276,16 +248,9 @@ impl Engine {
     }
 
     fn read_until_done(&mut self, queries: &[Value]) -> Result<Vec<Vec<Value>>, String> {
-        let mut patience = Patience::new();
-        loop {
-            match self.client.read(Level::Weak, queries, patience.answer_max()) {
-                Ok(rows) => return Ok(rows),
-                Err(error) if error.is_final() || patience.elapsed() >= self.no_node_max() => {
-                    return Err(error.reason());
-                }
-                Err(_) => patience.pause(),
-            }
-        }
+        let read = |limit| self.client.read(Level::Weak, queries, limit);
+        let limit = time_limit(false, self.time_limit);
+        Patience::new().ask(limit, read).map_err(Unread::reason)
     }
 
     /// Carries out statements that may be carried out twice.
@@ -338,6 +303,11 @@ fn refused(may_be_applied: bool, reason: String) -> End {
 fn rejected(reason: &str) -> Error {
     Error::refused(format!("rqlite does not carry it out: {reason}"))
         .on_disk("nothing of this call")
+}
+
+/// The end of a group whose last request was not answered.
+fn unanswered(may_be_applied: bool, reason: String) -> End {
+    if may_be_applied { End::Unknown(reason) } else { End::NotTaken(reason) }
 }
 
 fn not_read(reason: &str) -> Error {

@@ -18,7 +18,7 @@
 use leafpress::queue::elsewhere;
 use serde_json::{Value, json};
 
-use crate::floor;
+use crate::once::{FLOOR_TABLE, OF_QUEUES};
 
 /// Kinds of steps, as numbers in the table and in answers.
 pub const SETTLE_STEP: i64 = 1;
@@ -33,7 +33,7 @@ pub fn make_tables() -> Vec<Value> {
 
 /// Tables that only a queue on rqlite has.
 const TABLES: [&str; 4] = [
-    floor::TABLE,
+    FLOOR_TABLE,
     "CREATE TABLE IF NOT EXISTS _leafpress_queue_group(session TEXT, number INTEGER, at_ms INTEGER \
      NOT NULL, answer TEXT NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS _leafpress_queue_group_at ON _leafpress_queue_group(at_ms)",
@@ -46,14 +46,9 @@ const TABLES: [&str; 4] = [
 
 /// ?1 session, ?2 number, ?3 time. Fails if a request of this number was applied, or if its row may have been deleted.
 pub fn begun() -> String {
-    let at = floor::OF_QUEUES.checked("?3");
+    let at = OF_QUEUES.checked("?3");
     format!("INSERT INTO _leafpress_queue_group VALUES(?1, ?2, {at}, '')")
 }
-pub const FORGET_ANSWER: &str =
-    "UPDATE _leafpress_queue_group SET answer = '' WHERE session = ?1 AND number = ?2";
-/// ?1 the time before which rows go, ?2 how many.
-pub const FORGET_GROUPS: &str = "DELETE FROM _leafpress_queue_group WHERE (session, number) IN (
-     SELECT session, number FROM _leafpress_queue_group WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2)";
 
 /// ?1 the time.
 pub const LEASES_FROM_NOW: &str = "UPDATE leafpress_job
