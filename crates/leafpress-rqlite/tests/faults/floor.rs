@@ -170,3 +170,22 @@ fn a_time_limit_ends_before_the_rows_of_its_groups_go() {
     let newest = "SELECT max(at) FROM _leafpress_applied";
     assert!(count(&server, newest) <= server.clock_ms.load(Ordering::Relaxed) / 1_000 + 60);
 }
+
+/// The version before had the other tables, with the same columns.
+#[test]
+fn tables_of_the_version_before_are_taken_up() {
+    let server = Server::start(0, 1);
+    let (writer, mail) = (writer_of(target(&server)), opened(&server));
+    let older = || server.database.lock().unwrap().execute_batch("DROP TABLE _leafpress_floor");
+    for _ in 0..2 {
+        older().unwrap();
+        insert(&writer).unwrap();
+        older().unwrap();
+        mail.push("x").unwrap();
+    }
+    older().unwrap();
+    insert(&writer_of(target(&server))).unwrap();
+    older().unwrap();
+    opened(&server).push("x").unwrap();
+    assert_eq!((count(&server, ROWS), count(&server, JOBS)), (3, 3));
+}
