@@ -279,7 +279,7 @@ mod with_rqlite {
         match cluster.staging_tables.as_slice() {
             [] => check.ok("no load goes on, or was cut off"),
             tables => check.ok(format!(
-                "{}: of a load that goes on, or was cut off; a load drops those that were idle for 15 minutes",
+                "{}: of a load that goes on, or was cut off; a load drops those that are idle, after 15 to 35 minutes",
                 tables.join(", ")
             )),
         }
