@@ -3,9 +3,11 @@
 //! Before the first is opened, locks are made to belong to descriptors
 //! ([`crate::vfs::locks`]); a connection that came before could lose its own.
 //!
-//! Must never: set anything on the connection.
+//! Must never: set anything on the connection, or let SQLite take a path for a URI. The bundled
+//! SQLite is built to follow all names that begin with `file:`.
 #![allow(clippy::disallowed_methods, reason = "the one place that opens connections")]
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
@@ -21,6 +23,7 @@ use crate::vfs::locks;
 /// SQLite's.
 pub(crate) fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection> {
     locks::ensure();
+    let path = as_path(path.as_ref(), flags);
     let may_write = flags.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
     match gathered_log_vfs().filter(|_| may_write) {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
@@ -38,6 +41,7 @@ pub(crate) fn open_for_bulk(
     flags: OpenFlags,
 ) -> rusqlite::Result<Connection> {
     locks::ensure();
+    let path = as_path(path.as_ref(), flags);
     match gathered_database_vfs() {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
         None => open(path, flags),
@@ -55,5 +59,33 @@ pub(crate) fn open_through(
 ) -> rusqlite::Result<Connection> {
     let Some(vfs) = vfs else { return open(path, flags) };
     locks::ensure();
-    Connection::open_with_flags_and_vfs(path, flags, vfs)
+    Connection::open_with_flags_and_vfs(as_path(path.as_ref(), flags), flags, vfs)
+}
+
+/// The path in a form that SQLite takes for one, unless the flags ask for a URI.
+fn as_path(path: &Path, flags: OpenFlags) -> Cow<'_, Path> {
+    let looks_like_uri = path.as_os_str().as_encoded_bytes().starts_with(b"file:");
+    if looks_like_uri && !flags.contains(OpenFlags::SQLITE_OPEN_URI) {
+        Path::new(".").join(path).into()
+    } else {
+        path.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_no_uri_unless_the_flags_say_so() {
+        // The folder `file:` makes the path a URI with a parameter, if SQLite follows it.
+        let name = "file:none/a.db?mode=memory";
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let opened = |flags| {
+            let all = [open(name, flags), open_for_bulk(name, flags)];
+            all.into_iter().chain([open_through(name, flags, None)]).flatten().count()
+        };
+        assert_eq!(opened(flags), 0);
+        assert_eq!(opened(flags | OpenFlags::SQLITE_OPEN_URI), 3);
+    }
 }

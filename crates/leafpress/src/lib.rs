@@ -141,6 +141,8 @@ pub use load::Loader;
 pub use neighbours::neighbours;
 pub use profile::Profile;
 pub use queue::Queue;
+#[doc(hidden)]
+pub use refusal::why_no_path;
 /// The version of rusqlite in the signatures of this crate, with its macros such as `params!`.
 pub use rusqlite;
 #[doc(hidden)]

@@ -173,6 +173,26 @@ impl Refusal<'_> {
     }
 }
 
+/// The reason why a name is a URI to SQLite and not a path; `None` if it is a path.
+///
+/// A URI has parameters that change how the database is opened (`?nolock=1`), and what is looked at
+/// by its name would be another file than the one that is opened.
+#[doc(hidden)]
+pub fn why_no_path(name: &Path) -> Option<String> {
+    let start = name.as_os_str().as_encoded_bytes().get(..5)?;
+    start.eq_ignore_ascii_case(b"file:").then(|| {
+        format!(
+            "a database is named by its path, not by a URI; a file of that name is ./{}",
+            path_text(name)
+        )
+    })
+}
+
+/// Refuses a name that is a URI to SQLite.
+pub(crate) fn refuse_uri(name: &Path) -> Result<()> {
+    why_no_path(name).map_or(Ok(()), |reason| Err(Error::misuse(reason)))
+}
+
 /// Refuses what is there and no file.
 pub(crate) fn refuse_unless_file(path: &Path, found: &fs::Metadata) -> Result<()> {
     let (reason, advice) = if found.is_dir() {

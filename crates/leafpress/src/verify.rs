@@ -36,7 +36,7 @@ use serde::Serialize;
 
 use crate::connect;
 use crate::paths::companion_of;
-use crate::refusal::{Refusal, not_readable, refuse_unless_file};
+use crate::refusal::{Refusal, not_readable, refuse_unless_file, refuse_uri};
 use crate::sqlite_error::sqlite_says;
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
@@ -218,6 +218,7 @@ impl Candidate {
     /// # Errors
     /// When it is missing, is no database, or would have to be recovered first.
     pub fn look_at(named: &Path) -> Result<Self> {
+        refuse_uri(named)?;
         let path = fs::canonicalize(named).map_err(|source| not_readable(named, source))?;
         let metadata = fs::metadata(&path).map_err(|source| not_readable(named, source))?;
         refuse_unless_file(named, &metadata)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use leafpress::load::{ColumnType, TimestampForm, Uuid7Form};
-use leafpress::path_text;
+use leafpress::why_no_path;
 
 /// A database is named by its path, in all commands alike.
 ///
@@ -15,15 +15,10 @@ use leafpress::path_text;
 /// `:memory:` for a database that is gone at the end; a load would make files of these names.
 pub fn database_path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
-        let bytes = path.as_os_str().as_encoded_bytes();
-        let is_uri = bytes.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"file:"));
-        if is_uri {
-            return Err(format!(
-                "a database is named by its path, not by a URI; a file of that name is ./{}",
-                path_text(path)
-            ));
+        if let Some(reason) = why_no_path(&path) {
+            return Err(reason);
         }
-        if bytes == b":memory:" {
+        if path.as_os_str() == ":memory:" {
             return Err("a database in memory would be gone at the end: name a file; one that \
                         is called so is ./:memory:"
                 .to_owned());

@@ -15,8 +15,8 @@
 //! | the profile's own settings | they belong to the connection |
 //! | read everything back | invariant 1 |
 //!
-//! Must never: open the database file itself, follow a `file:` URI, or remove
-//! a file.
+//! Must never: open the database file itself, take a `file:` URI for a path, or
+//! remove a file.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -36,7 +36,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(unix)]
 use crate::neighbours::{OpenFile, Which};
 use crate::paths::{companion_of, folder_of};
-use crate::refusal::{Refusal, not_readable, refuse_unless_file, why_not_writable};
+use crate::refusal::{Refusal, not_readable, refuse_unless_file, refuse_uri, why_not_writable};
 use crate::storage::FileSystem;
 use crate::vfs::locks::{self, FileHandle};
 use crate::words::path_text;
@@ -187,7 +187,8 @@ impl ProfileRequest {
 /// and where there was no database an empty file may stand.
 pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connection, InForce)> {
     let path = path.as_ref();
-    check_request(request).map_err(|error| error.on_disk("nothing was changed"))?;
+    let checked = refuse_uri(path).and_then(|()| check_request(request));
+    checked.map_err(|error| error.on_disk("nothing was changed"))?;
     if request.vfs.is_none() {
         let looked_at = look_at(path, request.profile);
         looked_at.map_err(|error| error.on_disk("nothing was changed"))?;
@@ -219,6 +220,7 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
 /// When there is no database, or SQLite cannot read it. Nothing was changed.
 pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connection> {
     let path = path.as_ref();
+    refuse_uri(path).map_err(|error| error.on_disk(AS_IT_WAS))?;
     if vfs.is_none() {
         refuse_what_is_no_file(path).map_err(|error| error.on_disk(AS_IT_WAS))?;
         fs::metadata(path).map_err(|source| {

@@ -10,6 +10,8 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use super::*;
+use crate::paths::companion_of;
+use crate::verify::VerifyOptions;
 
 const PAGE_SIZES: [u32; 8] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 pub(super) const SHORT: Duration = Duration::from_millis(30);
@@ -360,6 +362,30 @@ fn a_name_that_looks_like_a_uri_is_a_name() {
     let (connection, _) = open(&path, &request(Profile::Durable)).unwrap();
     connection.execute_batch("CREATE TABLE t(a)").unwrap();
     assert!(path.is_file());
+}
+
+#[test]
+fn a_uri_is_refused_as_it_leads_past_all_looks_at_the_path() {
+    let place = Place::new();
+    let orphan = companion_of(&place.path, "-wal");
+    fs::write(&orphan, "rows").unwrap();
+    let path = place.path.to_str().unwrap();
+    for name in [format!("file:{path}"), format!("File:{path}?nolock=1")] {
+        let says = |error: Error| {
+            let text = error.to_string();
+            assert!(text.contains("not by a URI; a file of that name is ./"), "{text}");
+        };
+        for profile in Profile::ALL {
+            says(open(&name, &request(profile)).unwrap_err());
+        }
+        says(open_reader(&name, None).unwrap_err());
+        says(crate::Writer::builder(&name).open().unwrap_err());
+        says(crate::verify::verify(&name, &VerifyOptions::default()).unwrap_err());
+        let writer = crate::Writer::builder(place.folder.path().join("b.db")).open().unwrap();
+        says(writer.backup_to(&name).unwrap_err());
+    }
+    assert_eq!(fs::read(&orphan).unwrap(), b"rows");
+    assert!(!place.path.exists());
 }
 
 #[test]

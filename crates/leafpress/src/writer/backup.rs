@@ -24,6 +24,7 @@ use crate::connect;
 use crate::error::{Error, Result};
 use crate::new_file::make_new_with;
 use crate::profile::open_reader;
+use crate::refusal::refuse_uri;
 use crate::rights::Rights;
 
 /// Pages in one step: some milliseconds.
@@ -77,6 +78,7 @@ impl Writer {
         mut progress: impl FnMut(BackupProgress) + Send,
     ) -> Result<()> {
         let path = path.as_ref();
+        refuse_uri(path)?;
         let local = self.shared.get()?.local.as_ref().ok_or_else(|| {
             Error::misuse("this writer's groups are committed elsewhere: it has nothing to copy")
         })?;

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
-use crate::refusal::{Refusal, not_readable};
+use crate::refusal::{Refusal, not_readable, refuse_uri};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
 use crate::vfs::locks;
@@ -269,8 +269,9 @@ pub fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> r
 
 /// The absolute path of a file that exists, links resolved.
 pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<Target> {
-    let path = std::fs::canonicalize(named)
-        .map_err(|source| not_readable(named, source).on_disk("nothing was changed"))?;
+    let path = refuse_uri(named)
+        .and_then(|()| std::fs::canonicalize(named).map_err(|source| not_readable(named, source)))
+        .map_err(|error| error.on_disk("nothing was changed"))?;
     let named = named.to_owned();
     Ok(Target { named, path, busy_timeout, keeps_log: false, overlay: None })
 }
