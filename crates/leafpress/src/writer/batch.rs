@@ -5,7 +5,7 @@
 //! committed by themselves.
 
 use rusqlite::fallible_iterator::FallibleIterator as _;
-use rusqlite::{Batch as Statements, Connection};
+use rusqlite::{Batch as Statements, Connection, Rows};
 
 use super::guard::Guard;
 use super::refused::refused;
@@ -55,10 +55,9 @@ pub(super) fn script(
     let mut statements = Statements::new(connection, sql);
     let mut done = 0;
     loop {
-        let next = statements.next().and_then(|next| {
-            // A single step: sqlite3_exec, too, only steps through the rows and drops them.
-            next.map(|mut next| next.raw_query().next().map(drop)).transpose()
-        });
+        let next = statements
+            .next()
+            .and_then(|next| next.map(|mut next| all_rows(next.raw_query())).transpose());
         match next {
             Ok(None) => return Ok(done),
             Ok(Some(())) => done += 1,
@@ -71,6 +70,13 @@ pub(super) fn script(
             }
         }
     }
+}
+
+/// Steps through all rows and drops them, as `sqlite3_exec` does. A later row can fail, and some
+/// pragmas do a part of their work in each step.
+pub(super) fn all_rows(mut rows: Rows<'_>) -> rusqlite::Result<()> {
+    while rows.next()?.is_some() {}
+    Ok(())
 }
 
 /// The place of the statement that has `done` others before it in the text.

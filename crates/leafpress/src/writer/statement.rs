@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
+use super::batch::all_rows;
 use super::request::{Executed, Parameters};
 use crate::vfs::kept::{CompiledStatement, KeepingConnection};
 
@@ -160,9 +161,7 @@ fn step_through(
     compiled: &mut rusqlite::Statement<'_>,
 ) -> rusqlite::Result<Executed> {
     let before = connection.total_changes();
-    let mut rows = compiled.raw_query();
-    while rows.next()?.is_some() {}
-    drop(rows);
+    all_rows(compiled.raw_query())?;
     Ok(executed(connection, before))
 }
 

@@ -139,6 +139,49 @@ fn a_batch_says_which_of_its_statements_failed() {
     assert_eq!(count, 1);
 }
 
+/// As in `sqlite3_exec`, which the model uses: each statement runs to its end.
+#[test]
+fn a_statement_of_a_script_that_fails_at_a_later_row_ends_the_script() {
+    let (writer, _folder) = open();
+    writer
+        .execute_batch("CREATE TABLE text(x); INSERT INTO text VALUES ('{}'), ('no JSON')")
+        .expect("two rows");
+    let script = "INSERT INTO t VALUES(2, 2); SELECT json(x) FROM text; INSERT INTO t VALUES(3, 3)";
+    let errors = [
+        writer.execute_batch(script).expect_err("no JSON"),
+        writer.execute_batch(Batch::new().script("SELECT 1").script(script)).expect_err("no JSON"),
+        writer.transaction(|tx| tx.execute_script(script)).expect_err("no JSON"),
+    ];
+    for (error, ordinal) in errors.iter().zip([2, 3, 2]) {
+        assert_eq!(error.failed_statement().map(|it| it.ordinal), Some(ordinal), "{error}");
+    }
+    let reader = writer.reader().expect("a reader");
+    let count: i64 = reader.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("one");
+    assert_eq!(count, 1);
+}
+
+/// This PRAGMA frees a page in each step.
+#[test]
+fn a_script_frees_as_many_pages_as_it_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.db");
+    let made = rusqlite::Connection::open(&path).expect("a database");
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)";
+    made.execute_batch(&format!(
+        "PRAGMA auto_vacuum = INCREMENTAL; CREATE TABLE t(x);
+         INSERT INTO t {many} SELECT zeroblob(3000) FROM n; DELETE FROM t"
+    ))
+    .expect("free pages");
+    let free = || {
+        let pages = made.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
+        pages.expect("a number")
+    };
+    let writer = Writer::builder(&path).open().expect("a writer");
+    let before = free();
+    writer.execute_batch("PRAGMA incremental_vacuum(10)").expect("it frees pages");
+    assert_eq!(before - free(), 10);
+}
+
 #[test]
 fn a_text_without_a_statement_is_told_so() {
     let (writer, _folder) = open();
