@@ -97,10 +97,12 @@ impl BusyClock {
             return false;
         }
         let pause = if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT };
+        let began = Instant::now();
         match &self.sharing {
             Some(sharing) => sharing.wait_at_lock(pause),
             None => std::thread::sleep(pause),
         }
+        self.interrupts.leave_out(began.elapsed());
         true
     }
 

@@ -179,6 +179,14 @@ impl Interrupts {
         self.runs.store(false, Ordering::Relaxed);
     }
 
+    /// Leaves a wait for another process's lock out of the time of the call: a statement that commits
+    /// itself takes its lock while it runs.
+    pub(super) fn leave_out(&self, wait: Duration) {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(NEVER_NS);
+        let deadline_ns = self.deadline_ns.load(Ordering::Relaxed);
+        self.deadline_ns.store(deadline_ns.saturating_add(wait_ns), Ordering::Relaxed);
+    }
+
     /// The error of the call, if it is to end or was stopped; asked by each step of a closure.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.must_end();

@@ -144,6 +144,31 @@ fn it_ends_at_its_limit_with_nothing_done() {
     }
 }
 
+/// The lock of another process is held for longer than the call may run.
+#[test]
+fn a_wait_for_the_lock_does_not_count_towards_its_limit() {
+    const LIMIT: Duration = Duration::from_millis(250);
+    for profile in PROFILES {
+        let (writer, mut other, _folder) = open(profile, Duration::from_secs(30));
+        writer.execute("INSERT INTO child SELECT id FROM t", ()).expect("some rows");
+        let hurried = writer.with_call_limit(Some(LIMIT));
+        // Long enough to be asked whether it is to end.
+        let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+            UPDATE child SET t = 1 WHERE (SELECT count(*) FROM n) = 2000";
+        for _ in 0..3 {
+            other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+            let holder = std::thread::spawn(move || {
+                std::thread::sleep(2 * LIMIT);
+                other.execute_batch("COMMIT").expect("the lock is free");
+                other
+            });
+            let changed = hurried.execute(many, ()).expect("it waits, and then it is quick");
+            assert_eq!(changed.rows_changed, 6, "{profile:?}");
+            other = holder.join().expect("no panic");
+        }
+    }
+}
+
 #[test]
 fn what_works_only_outside_of_a_transaction_is_refused_each_time() {
     let (writer, _other, _folder) = open(Profile::Relaxed, Duration::from_secs(5));
