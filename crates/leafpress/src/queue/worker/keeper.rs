@@ -1,60 +1,93 @@
 //! Keeps the leases of running jobs alive, all of them in one call.
 //!
-//! Stands beside the handlers, on a thread of its own that sleeps for a third
-//! of a lease. Must never: extend a job that is being settled, or take a failed
-//! extension for the end of the job: its handler is told, and ends by itself.
+//! Stands beside the handlers, on a thread of its own that sleeps for a third of a lease. After a
+//! call that failed it asks again sooner, until the leases end: then it tells the handlers.
+//!
+//! Must never: extend a job that is being settled, take a failed extension for the end of the job
+//! (its handler is told, and ends by itself), or ask without a pause.
 
 use std::time::Instant;
 
-use super::pool::Pool;
+use super::pool::{PAUSE_MIN, Pool, State};
 use crate::error::{Error, ErrorKind};
 use crate::queue::Token;
 
+/// Outcome of the last call that extended leases.
+enum Extension {
+    Done,
+    /// It failed, at least for one of them. No call before `again_at`; none at all without it.
+    Failed {
+        again_at: Option<Instant>,
+    },
+}
+
 /// Runs until the pool is over.
 pub(super) fn keep(pool: &Pool) {
-    let between = pool.lease / 3;
+    let mut last = Extension::Done;
     let mut state = pool.lock();
     while !state.is_over {
         let now = Instant::now();
-        let next = state.running.values().map(|job| job.extended_at + between).min();
-        match next {
-            Some(next) if next <= now => {
-                let tokens: Vec<Token> = state.running.keys().copied().collect();
-                drop(state);
-                extend(pool, &tokens);
-                state = pool.lock();
-            }
-            next => {
-                let time = next.map(|next| next - now);
-                state = pool.wait_for_keeper(state, time);
-            }
+        let (ask_at, end_at) = (ask_at(pool, &state, &last), end_at(pool, &state, &last));
+        if ask_at.is_some_and(|at| at <= now) {
+            let tokens: Vec<Token> = state.running.keys().copied().collect();
+            drop(state);
+            last = extend(pool, &tokens);
+            state = pool.lock();
+        } else if end_at.is_some_and(|at| at <= now) {
+            drop(state);
+            pool.leases_ended(now);
+            state = pool.lock();
+        } else {
+            let next = ask_at.into_iter().chain(end_at).min();
+            state = pool.wait_for_keeper(state, next.map(|next| next - now));
         }
     }
 }
 
-fn extend(pool: &Pool, tokens: &[Token]) {
-    let asked_at = Instant::now();
-    match pool.queue.extend_many(tokens, pool.lease) {
-        Ok(answers) => {
-            for (token, answer) in tokens.iter().zip(answers) {
-                match answer {
-                    Ok(_) => pool.lease_extended(*token, asked_at),
-                    Err(error) if is_lost(&error) => {
-                        pool.lease_lost(*token);
-                    }
-                    Err(error) => pool.fail(error),
-                }
-            }
-        }
-        // Another connection holds the database. The leases last a while yet.
-        Err(error) if matches!(error.kind(), ErrorKind::Busy { .. }) => {
-            let again_at = asked_at.checked_sub(pool.lease / 4).unwrap_or(asked_at);
-            for token in tokens {
-                pool.lease_extended(*token, again_at);
-            }
-        }
-        Err(error) => pool.fail(error),
+/// Time of the next call; `None` if there is nothing to ask.
+fn ask_at(pool: &Pool, state: &State, last: &Extension) -> Option<Instant> {
+    let next = state.running.values().map(|job| job.extended_at + pool.lease / 3).min()?;
+    match last {
+        Extension::Done => Some(next),
+        Extension::Failed { again_at } => again_at.map(|at| at.max(next)),
     }
+}
+
+/// Time at which the first lease ends that could not be extended.
+fn end_at(pool: &Pool, state: &State, last: &Extension) -> Option<Instant> {
+    match last {
+        // A call that comes late may succeed: it alone says so.
+        Extension::Done => None,
+        Extension::Failed { .. } => pool.first_end(state),
+    }
+}
+
+fn extend(pool: &Pool, tokens: &[Token]) -> Extension {
+    let asked_at = Instant::now();
+    let pause = (pool.lease / 12).max(PAUSE_MIN);
+    let failed = || Extension::Failed { again_at: Some(Instant::now() + pause) };
+    let answers = match pool.queue.extend_many(tokens, pool.lease) {
+        Ok(answers) => answers,
+        // Another connection holds the database. The leases last a while yet.
+        Err(error) if matches!(error.kind(), ErrorKind::Busy { .. }) => return failed(),
+        Err(error) => {
+            let is_stopped = matches!(error.kind(), ErrorKind::Stopped { .. });
+            pool.fail(error);
+            return if is_stopped { Extension::Failed { again_at: None } } else { failed() };
+        }
+    };
+    let mut extension = Extension::Done;
+    for (token, answer) in tokens.iter().zip(answers) {
+        match answer {
+            Ok(_) => pool.lease_extended(*token, asked_at),
+            Err(error) if is_lost(&error) => pool.lease_lost(*token),
+            Err(error) => {
+                pool.fail(error);
+                extension = failed();
+            }
+        }
+    }
+    extension
 }
 
 /// The job is another's, or the database was restored and does not know of the claim.

@@ -29,7 +29,7 @@ use crate::sync::lock;
 
 /// The pauses after an answer that another connection holds the database: the first, and the
 /// longest. The writer may be told not to wait, and then a thread without them would spin.
-const PAUSE_MIN: Duration = Duration::from_millis(2);
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 pub(super) struct Pool {
@@ -390,6 +390,25 @@ impl Pool {
         state.report.lease_lost += 1;
         drop(state);
         job.context.lose_lease();
+    }
+
+    /// Time at which the first lease of a running job ends.
+    pub(super) fn first_end(&self, state: &State) -> Option<Instant> {
+        state.running.values().filter_map(|job| job.extended_at.checked_add(self.lease)).min()
+    }
+
+    /// Tells the handlers whose leases have ended, as nothing has extended them: others may have
+    /// their jobs by now.
+    pub(super) fn leases_ended(&self, now: Instant) {
+        let has_ended =
+            |job: &Running| job.extended_at.checked_add(self.lease).is_some_and(|end| end <= now);
+        let state = self.lock();
+        let ended = state.running.iter().filter(|(_, job)| has_ended(job));
+        let ended: Vec<Token> = ended.map(|(token, _)| *token).collect();
+        drop(state);
+        for token in ended {
+            self.lease_lost(token);
+        }
     }
 
     /// Takes in an error of the database; the first one is the result.

@@ -3,15 +3,19 @@
 //! Nothing here waits for a time to pass: handlers hold one another up by
 //! channels, and leases end because the clock is set.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use super::{Outcome, Stop, WorkReport, Worker};
-use crate::queue::{Clock, Job, JobState, ManualClock, Payload, Queue};
+use crate::queue::elsewhere::{self, QueueElsewhere};
+use crate::queue::{
+    Claim, ClaimOptions, Clock, Job, JobState, ManualClock, Nack, Payload, Queue, Retry, Token,
+};
+use crate::times::UnixTime;
 use crate::writer::Writer;
-use crate::{ErrorKind, Profile};
+use crate::{Error, ErrorKind, Profile};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -298,6 +302,127 @@ fn a_lease_that_is_lost_is_told_and_counted() {
     assert_eq!(counts(&report.expect("a report")), [1, 0, 0, 0, 0, 1]);
     let again = scene.queue.claim().expect("a look").expect("it comes again");
     assert_eq!(again.token.claim, 2);
+}
+
+/// A queue elsewhere with one job, whose lease is extended as the answers say, the last one again
+/// and again.
+#[derive(Debug)]
+struct OneJob {
+    is_claimed: AtomicBool,
+    asked: AtomicU32,
+    answers: Vec<fn() -> crate::Result<UnixTime>>,
+}
+
+impl OneJob {
+    fn new(answers: &[fn() -> crate::Result<UnixTime>]) -> Arc<Self> {
+        let (is_claimed, asked) = Default::default();
+        Arc::new(Self { is_claimed, asked, answers: answers.to_vec() })
+    }
+}
+
+impl QueueElsewhere for OneJob {
+    fn lease(&self) -> crate::Result<Duration> {
+        Ok(LONG)
+    }
+
+    fn claim_now(&self, _options: &ClaimOptions) -> crate::Result<Vec<Claim>> {
+        let is_first = !self.is_claimed.swap(true, Ordering::SeqCst);
+        let token = Token { job: 1, claim: 1 };
+        Ok(is_first
+            .then(|| elsewhere::claim(token, Payload::Bytes(Vec::new())))
+            .into_iter()
+            .collect())
+    }
+
+    fn may_have_jobs(&self) -> crate::Result<bool> {
+        Ok(false)
+    }
+
+    fn pause(&self) -> Duration {
+        Duration::from_millis(10)
+    }
+
+    fn ack(&self, _token: Token, _result: Option<Payload>) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn nack(&self, _token: Token, _nack: Nack) -> crate::Result<Retry> {
+        Ok(Retry::Dead)
+    }
+
+    fn fail(&self, _token: Token, _reason: &str) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn release(&self, _token: Token) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn extend_many(
+        &self,
+        _tokens: &[Token],
+        _lease: Duration,
+    ) -> crate::Result<Vec<crate::Result<UnixTime>>> {
+        let asked = self.asked.fetch_add(1, Ordering::SeqCst) as usize;
+        let answer = self.answers[asked.min(self.answers.len() - 1)]();
+        // An answer of the call, or of its one job.
+        answer.map(|until| vec![Ok(until)])
+    }
+}
+
+fn fails() -> crate::Result<UnixTime> {
+    Err(Error::unsupported("the disk is gone"))
+}
+
+fn is_stopped() -> crate::Result<UnixTime> {
+    Err(Error::stopped("it was closed"))
+}
+
+fn is_held() -> crate::Result<UnixTime> {
+    let source = rusqlite::Error::QueryReturnedNoRows;
+    Err(ErrorKind::Busy { waited: Duration::ZERO, source }.into())
+}
+
+/// The keeper asks with pauses, or not at all if that is useless, until the lease ends.
+#[test]
+fn a_lease_that_cannot_be_extended_ends_and_its_handler_is_told() {
+    for (answer, asked_max) in [(fails as fn() -> _, 12), (is_stopped, 1), (is_held, 12)] {
+        let queue = OneJob::new(&[answer]);
+        let worker = Worker::elsewhere(queue.clone()).lease(Duration::from_millis(240));
+        let report = worker.jobs_max(1).run(&Stop::new(), |job| {
+            let (told, was_told) = channel();
+            job.on_lease_lost(move || told.send(()).expect("it looks"));
+            was_told.recv_timeout(Duration::from_secs(20)).expect("it is told");
+            assert!(job.lease_is_lost());
+            // Nothing is left to be asked for.
+            let asked = queue.asked.load(Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(100));
+            assert_eq!(queue.asked.load(Ordering::SeqCst), asked);
+            Outcome::Done
+        });
+        let asked = queue.asked.load(Ordering::SeqCst);
+        assert!((1..=asked_max).contains(&asked), "{asked} calls");
+        match report {
+            Ok(report) => assert_eq!(counts(&report), [1, 0, 0, 0, 0, 1]),
+            Err(error) => assert!(!matches!(error.kind(), ErrorKind::Busy { .. }), "{error}"),
+        }
+    }
+}
+
+/// The control: failures in between end nothing.
+#[test]
+fn a_lease_that_is_extended_after_a_failure_goes_on() {
+    let queue = OneJob::new(&[is_held, is_held, || Ok(UnixTime::default())]);
+    let lease = Duration::from_millis(600);
+    let worker = Worker::elsewhere(queue.clone()).lease(lease).jobs_max(1);
+    let report = worker.run(&Stop::new(), |job| {
+        std::thread::sleep(2 * lease);
+        assert!(!job.lease_is_lost());
+        Outcome::Done
+    });
+    assert_eq!(counts(&report.expect("a report")), [1, 1, 0, 0, 0, 0]);
+    let asked = queue.asked.load(Ordering::SeqCst);
+    assert!((3..12).contains(&asked), "{asked} calls");
 }
 
 #[test]
