@@ -45,10 +45,11 @@ const LEASES_FROM_NOW: &str = concat!(
      WHERE due_at_ms > ?1 + lease_ms AND state = ",
     state!(Leased)
 );
-const RETRIES_FROM_NOW: &str = concat!(
+/// Delays that no caller gave: of retries, and of jobs that their group's rate holds off.
+const DELAYS_FROM_NOW: &str = concat!(
     "UPDATE leafpress_job
      SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
-     WHERE claims > 0 AND changed_at_ms > ?1 AND state = ",
+     WHERE (claims > 0 OR lease_ms < 0) AND changed_at_ms > ?1 AND state = ",
     state!(Delayed)
 );
 
@@ -105,13 +106,13 @@ pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> 
     }
 }
 
-/// Corrects times after the clock was set back: leases and the delays of retries that began in what
-/// is now the future begin anew. Due times that a caller asked for stay.
+/// Corrects times after the clock was set back: leases, the delays of retries and those of a group's
+/// rate that began in what is now the future begin anew. Due times that a caller asked for stay.
 pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
-    for sql in [LEASES_FROM_NOW, RETRIES_FROM_NOW] {
+    for sql in [LEASES_FROM_NOW, DELAYS_FROM_NOW] {
         work.execute(sql, [work.now_ms])?;
     }
-    Ok(())
+    rate::measure_from_now(work)
 }
 
 /// The statements of this file that run often. The two others read all leases and delays, and run

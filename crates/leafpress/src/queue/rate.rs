@@ -21,6 +21,13 @@ const PURGE: &str = "DELETE FROM leafpress_rate WHERE (queue, ordering_group) IN
      SELECT queue, ordering_group FROM leafpress_rate INDEXED BY leafpress_rate_full
      WHERE queue = +?1 AND full_at_us <= ?2 LIMIT +?3)";
 
+/// No bucket is emptier than empty. The longest period is one that a time in microseconds can hold.
+const FROM_NOW: &str =
+    "UPDATE leafpress_rate SET full_at_us = min(full_at_us, 1000 * (?1 + coalesce((
+     SELECT min(iif(ordering_group = '', rate_per_ms, group_rate_per_ms), 1 << 50)
+     FROM leafpress_queue WHERE id = leafpress_rate.queue), 0)))
+     WHERE full_at_us > 1000 * ?1";
+
 /// Name of the queue's own bucket.
 const WHOLE_QUEUE: &str = "";
 
@@ -67,6 +74,12 @@ pub(super) fn purge(work: &Work<'_>, queue: i64, buckets_max: u32) -> Result<()>
     work.execute(PURGE, params![queue, work.now_ms.saturating_mul(1_000), buckets_max]).map(drop)
 }
 
-/// The statements of this file.
+/// Corrects all buckets after the clock was set back: each look bounds their times by its own time,
+/// and would do so until the clock is where it was.
+pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
+    work.execute(FROM_NOW, [work.now_ms]).map(drop)
+}
+
+/// The statements of this file that run often.
 pub(super) const STATEMENTS: [(&str, &str); 3] =
     [("read a bucket", READ), ("write a bucket", WRITE), ("purge buckets", PURGE)];

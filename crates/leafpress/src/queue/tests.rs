@@ -27,6 +27,18 @@ pub(super) fn bench() -> Bench {
 }
 
 impl Bench {
+    /// The same queue, of another writer.
+    fn reopened(self) -> Self {
+        let Self { folder, writer, queue, clock } = self;
+        drop(queue);
+        writer.close().expect("it closes");
+        let path = folder.path().join("jobs.db");
+        let writer = Writer::builder(path).profile(Profile::Relaxed).open().expect("a writer");
+        let (anew, manual) = Clock::manual(clock.now_ms());
+        let queue = Queue::builder(&writer, "mail").clock(anew).open().expect("the queue");
+        Self { folder, writer, queue, clock: manual }
+    }
+
     pub(super) fn claim(&self) -> Claim {
         self.queue.claim().expect("no error").expect("a job")
     }
@@ -240,6 +252,42 @@ fn a_clock_that_is_set_back_does_not_lengthen_leases() {
     bench.nothing();
     bench.clock.advance_ms(1);
     assert_eq!(bench.claim().attempt, 2);
+}
+
+/// The queue is open all the time, or opened anew once the clock is right; the rate is that of a
+/// group, or of the queue.
+#[test]
+fn a_clock_that_is_set_back_does_not_lengthen_what_a_rate_holds_off() {
+    for (is_reopened, is_whole) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut bench = bench_with(move |settings| {
+            let rate = Some(Rate { jobs: 1, per: Duration::from_secs(10) });
+            *if is_whole { &mut settings.rate } else { &mut settings.group_rate } = rate;
+            settings.group_concurrency = 3;
+        });
+        bench.push(Job::bytes("first").group("g"));
+        bench.push(Job::bytes("held off").group("g"));
+        let due_ms = 1_060_000;
+        let due = std::time::UNIX_EPOCH + Duration::from_millis(due_ms);
+        bench.push(Job::bytes("later").group("g").due(due));
+        bench.queue.ack(bench.claim().token).expect("it is ours");
+        bench.nothing();
+        bench.clock.advance_ms(-900_000);
+        if is_reopened {
+            bench = bench.reopened();
+        }
+        bench.nothing();
+        bench.clock.advance_ms(9_999);
+        bench.nothing();
+        bench.clock.advance_ms(1);
+        let claim = bench.claim();
+        assert_eq!(claim.payload.as_bytes(), b"held off", "{is_reopened}");
+        bench.queue.ack(claim.token).expect("it is ours");
+        // What a caller asked for stays.
+        bench.clock.set_ms(due_ms as i64 - 1);
+        bench.nothing();
+        bench.clock.set_ms(due_ms as i64);
+        assert_eq!(bench.claim().payload.as_bytes(), b"later", "{is_reopened}");
+    }
 }
 
 #[test]

@@ -132,6 +132,7 @@ impl Model {
                     job.state = State::Delayed;
                     job.due_at_ms = Some(now_ms + (wait_us + 999) / 1_000);
                     job.began_at_ms = now_ms;
+                    job.is_held_off = true;
                     continue;
                 }
             }
@@ -156,6 +157,7 @@ impl Model {
         job.claims += 1;
         job.due_at_ms = Some(now_ms + lease_ms);
         job.lease_ms = lease_ms;
+        job.is_held_off = false;
         Claimed {
             token: Token { job: id, claim: job.claims },
             payload: job.new.payload.clone(),
@@ -215,18 +217,25 @@ impl Model {
     }
 
     /// Corrects the times after the clock was set back. No lease lasts longer than its length
-    /// from now. A retry waits its delay from now. A due time that a caller gave stays.
+    /// from now. A retry waits its delay from now, as does what a group's rate holds off. No bucket
+    /// is full later than a period from now. A due time that a caller gave stays.
     fn measure_from_now(&mut self) {
         let now_ms = self.now_ms;
         for job in &mut self.jobs {
             if job.state == State::Leased {
                 job.due_at_ms = job.due_at_ms.map(|end| end.min(now_ms + job.lease_ms));
             }
-            let is_retry = job.state == State::Delayed && job.claims > 0;
-            if is_retry && job.began_at_ms > now_ms {
+            let is_ours = job.state == State::Delayed && (job.claims > 0 || job.is_held_off);
+            if is_ours && job.began_at_ms > now_ms {
                 job.due_at_ms = job.due_at_ms.map(|due| now_ms + due - job.began_at_ms);
                 job.began_at_ms = now_ms;
             }
+        }
+        for bucket in &mut self.buckets {
+            let rules = &self.queues[bucket.queue].rules;
+            let rate = if bucket.group.is_some() { rules.group_rate } else { rules.rate };
+            let latest_ms = now_ms + rate.map_or(0, |rate| rate.per_ms);
+            bucket.full_at_us = bucket.full_at_us.min(latest_ms * 1_000);
         }
     }
 }

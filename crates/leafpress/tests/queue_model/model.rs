@@ -103,8 +103,10 @@ pub struct Job {
     pub due_at_ms: Option<Millis>,
     /// How long the last lease was.
     pub lease_ms: i64,
-    /// When the wait for a retry began, by the clock of then.
+    /// When the wait for a retry or a group's rate began, by the clock of then.
     pub began_at_ms: Millis,
+    /// True from when a group's rate has held it off until it is claimed.
+    pub is_held_off: bool,
     pub claims: u32,
     pub releases: u32,
     pub error: Option<String>,
@@ -241,6 +243,7 @@ impl Model {
             due_at_ms: Some(new.due_at_ms.unwrap_or(self.now_ms)),
             lease_ms: 0,
             began_at_ms: self.now_ms,
+            is_held_off: false,
             claims: 0,
             releases: 0,
             error: None,
