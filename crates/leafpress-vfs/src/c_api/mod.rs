@@ -21,6 +21,7 @@
 //! | `write_out` | the call that starts to write what the page cache holds |
 //! | `fork`, `mappings` | steps around `fork`; memory that a child must let go |
 //! | `guard` | results as codes, and panics that end there |
+//! | `for_tests` | locks of others |
 //! | `beside` | data of SQLite's calls for which the traits have no room |
 //!
 //! Everything that leaves this folder is safe to call with any argument. It must
@@ -34,6 +35,8 @@ pub mod control;
 pub mod database_file;
 pub mod fetch;
 mod file;
+#[cfg(all(test, target_os = "linux"))]
+pub mod for_tests;
 #[cfg(unix)]
 pub mod fork;
 mod guard;

@@ -21,6 +21,7 @@ use std::os::unix::fs::FileExt as _;
 #[cfg(test)]
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -69,6 +70,11 @@ struct Table {
     parked: VecDeque<FileIdentity>,
 }
 
+/// Pause between two tries to open a file on which another process has a lease.
+const LEASE_PAUSE: Duration = Duration::from_millis(2);
+/// Longest wait for a lease: the system takes it away after 45 seconds, unless told otherwise.
+const LEASE_WAIT_MAX: Duration = Duration::from_secs(60);
+
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
 /// Flags that change what a descriptor can do. Others (`CREATE`, `CLOEXEC`, `NOFOLLOW`)
@@ -115,10 +121,25 @@ pub(super) fn open_for_sqlite(path: &CStr, flags: c_int, mode: c_int) -> io::Res
 /// The table is held meanwhile, so that no child of a fork inherits a descriptor that the
 /// table does not know: it would keep the lock under which that is closed one day.
 ///
+/// A file server (Samba, NFS) may have a lease on the file, which it gives back when the file is
+/// opened. `open(2)` waits for that; here the table is free between two tries.
+///
 /// # Errors
 /// As `open(2)`.
 pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode, user: User) -> io::Result<Opened> {
-    if let Some(file) = open_regular(path, flags, mode, user)? {
+    let began = Instant::now();
+    let regular = loop {
+        match open_regular(path, flags, mode, user) {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock
+                    && began.elapsed() < LEASE_WAIT_MAX =>
+            {
+                std::thread::sleep(LEASE_PAUSE);
+            }
+            other => break other?,
+        }
+    };
+    if let Some(file) = regular {
         return Ok(Opened::Known(file));
     }
     // Such a file has no locks that matter, and opening a pipe may take for ever.
@@ -126,6 +147,9 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode, user: User) -> io::Re
 }
 
 /// Opens a regular file; `None` if it is another kind of file.
+///
+/// # Errors
+/// As `open(2)`; `WouldBlock` while another process has a lease on the file.
 fn open_regular(
     path: &CStr,
     flags: OFlags,

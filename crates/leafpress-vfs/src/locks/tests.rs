@@ -15,6 +15,7 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use super::file_locks::Owner;
 use super::table::{count_of, owner_of, reopen_parked};
 use super::{FileHandle, Open, ensure};
+use crate::c_api::for_tests::{give_lease_back, take_lease};
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked};
 use crate::rights::Rights;
 
@@ -311,4 +312,40 @@ fn a_right_that_was_taken_away_is_not_given_by_a_parked_descriptor() {
     fs::set_permissions(&database.path, fs::Permissions::from_mode(0o0)).unwrap();
     let opened = FileHandle::open(&database.path);
     assert_eq!(opened.is_ok(), File::open(&database.path).is_ok());
+}
+
+/// A file server that has a lease on the file is waited for, as `open(2)` does; else SQLite would
+/// take the database for one that can only be read.
+#[test]
+fn a_lease_of_a_file_server_is_waited_for() {
+    let database = Database::new("delete");
+    let other_file = database.beside(".other");
+    fs::write(&other_file, "x").unwrap();
+    let leased = File::open(&database.path).unwrap();
+    if let Err(error) = take_lease(&leased) {
+        println!("no leases on this file system: {error}");
+        return;
+    }
+    thread::scope(|scope| {
+        let opening = scope.spawn(|| {
+            database.connect().execute_batch("INSERT INTO t VALUES (1)").unwrap();
+        });
+        thread::sleep(Duration::from_millis(100));
+        assert!(!opening.is_finished(), "it waits");
+        // The table is free meanwhile.
+        drop(FileHandle::open(&other_file).unwrap());
+        give_lease_back(&leased).unwrap();
+        opening.join().unwrap();
+    });
+    take_lease(&leased).unwrap();
+    thread::scope(|scope| {
+        let opening = scope.spawn(|| {
+            for how in [Open::ReadWrite, Open::ReadWriteNoLink] {
+                FileHandle::open_as(&database.path, how).unwrap();
+            }
+        });
+        thread::sleep(Duration::from_millis(20));
+        give_lease_back(&leased).unwrap();
+        opening.join().unwrap();
+    });
 }
