@@ -20,6 +20,7 @@
 //! | `table.rs` | the process's descriptors, and when one may be closed |
 //! | `handle.rs` | files that Leafpress opens itself: inputs, copies, pages written whole |
 //! | `lock_file.rs` | bytes that processes lock to tell one another what they do |
+//! | `foreign.rs` | descriptors of this process that are not in the table |
 //! | `another_copy.rs` | another copy of SQLite, where the system has no such locks |
 //!
 //! # Invariants
@@ -27,7 +28,9 @@
 //!    SQLite itself would have it. Which of the two is decided with the first lock.
 //! 2. A descriptor is closed only while an OFD lock on the whole file is held, which can be
 //!    had only if no other owner, POSIX locks of this process included, holds any lock
-//!    there; or on the end of files that can only be read, if none is seen.
+//!    there; or on the end of files that can only be read, if none is seen; or, once many
+//!    are parked, while this process has no other descriptor of the file, and the pending
+//!    byte of a database is locked.
 //! 3. The descriptor that holds a file's locks is open as long as any other one is used.
 //! 4. In a child of `fork` no descriptor of the parent can be reached: each number stands
 //!    for a dead file there.
@@ -44,6 +47,8 @@
 mod another_copy;
 #[cfg(unix)]
 mod file_locks;
+#[cfg(unix)]
+mod foreign;
 mod handle;
 #[cfg(unix)]
 mod lock_file;

@@ -7,6 +7,12 @@
 //! it, and no lock is dropped. For that moment others find the file busy, as during a
 //! commit. If it cannot be had, closing is tried again when other files come and go.
 //!
+//! Another *process* that has the database open holds locks for as long, though closing a file here
+//! drops none of its locks. So once many files are parked, those are closed that no other descriptor
+//! of this process leads to ([`foreign`]). What is left open: a `-shm` file is closed by a mere
+//! look if its database is not parked beside it, as that byte of it that a connection locks first is
+//! one that others share.
+//!
 //! Must never: close a descriptor in another way, or follow a path twice and believe that
 //! it names one file.
 
@@ -16,6 +22,7 @@ use std::ffi::{CStr, c_int};
 use std::fs::File;
 use std::io;
 use std::mem;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
 #[cfg(test)]
@@ -27,9 +34,10 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::file_locks::{FileLocks, Owner, PENDING_BYTE, none_here};
+use super::foreign;
 use super::numbers::{self, Answer};
 use crate::FileIdentity;
-use crate::c_api::range_lock::{Bytes, How, Lock, is_locked, lock_whole_file};
+use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked, lock_whole_file};
 use crate::c_api::system_calls::{put_in_place_of, with_descriptor};
 
 /// One open file of ours.
@@ -68,6 +76,8 @@ struct Table {
     files: HashMap<FileIdentity, Known>,
     /// Files of which no descriptor is used, to be closed as soon as it may be.
     parked: VecDeque<FileIdentity>,
+    /// Number of parked files that the last look at their locks has left.
+    left: usize,
 }
 
 /// Pause between two tries to open a file on which another process has a lease.
@@ -75,7 +85,14 @@ const LEASE_PAUSE: Duration = Duration::from_millis(2);
 /// Longest wait for a lease: the system takes it away after 45 seconds, unless told otherwise.
 const LEASE_WAIT_MAX: Duration = Duration::from_secs(60);
 
+/// Limits of the files that are parked before their locks are looked at: with fewer it is not worth
+/// the time, and more would take too much of the descriptors that a process may have.
+const PARKED_MAX: RangeInclusive<usize> = 16..=1024;
+
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+
+/// The byte with which each connection to a database begins.
+const PENDING: Bytes = Bytes { start: PENDING_BYTE, length: 1 };
 
 /// Flags that change what a descriptor can do. Others (`CREATE`, `CLOEXEC`, `NOFOLLOW`)
 /// matter for the opening alone.
@@ -175,7 +192,7 @@ fn open_regular(
     // Should a pipe have taken the file's name, this must not wait.
     let open = || rustix::fs::open(path, flags | OFlags::NONBLOCK, mode);
     let file = match open() {
-        Err(Errno::MFILE | Errno::NFILE) if table.close_all_parked() => open()?,
+        Err(Errno::MFILE | Errno::NFILE) if table.make_room() => open()?,
         opened => opened?,
     };
     let file = File::from(file);
@@ -331,12 +348,51 @@ impl Table {
     }
 
     /// Tries again with all of those that could not be closed; returns true if fewer are left.
-    fn close_all_parked(&mut self) -> bool {
+    fn make_room(&mut self) -> bool {
         let before = self.parked.len();
         for identity in mem::take(&mut self.parked) {
             self.settle(identity);
         }
+        self.close_what_other_processes_lock();
         self.parked.len() < before
+    }
+
+    /// Closes the parked files that no other descriptor of this process leads to: the locks there
+    /// are those of other processes, which no closing here drops.
+    ///
+    /// Meanwhile no connection of another copy can begin with a database, as its pending byte is
+    /// locked. That also keeps it from the `-shm` file, so the databases are closed last.
+    fn close_what_other_processes_lock(&mut self) {
+        let mut guarded = Vec::new();
+        for identity in mem::take(&mut self.parked) {
+            let Some(known) = self.files.get_mut(&identity).filter(|it| !it.is_used()) else {
+                continue;
+            };
+            match known.guard() {
+                Some(is_database) => guarded.push((is_database, identity)),
+                None => self.parked.push_back(identity),
+            }
+        }
+        let foreign = foreign::identities(&self.numbers());
+        guarded.sort_by_key(|(is_database, _)| *is_database);
+        for (_, identity) in guarded {
+            let is_ours = foreign.as_ref().is_some_and(|it| !it.contains(&identity));
+            if is_ours && let Some(mut known) = self.files.remove(&identity) {
+                known.close();
+                continue;
+            }
+            if let Some(known) = self.files.get(&identity) {
+                known.end_guard();
+            }
+            self.parked.push_back(identity);
+        }
+        self.left = self.parked.len();
+    }
+
+    /// Numbers of all descriptors.
+    fn numbers(&self) -> Vec<RawFd> {
+        let descriptors = self.files.values().flat_map(|known| &known.descriptors);
+        descriptors.map(|it| it.file.as_raw_fd()).collect()
     }
 
     /// Tries again with some of those that could not be closed; with all of them a process
@@ -346,6 +402,11 @@ impl Table {
         for _ in 0..TRIES.min(self.parked.len()) {
             let Some(identity) = self.parked.pop_front() else { return };
             self.settle(identity);
+        }
+        // Those that a look has left would be left again: the next one waits for as many more.
+        let parked = self.parked.len();
+        if parked >= *PARKED_MAX.start() && parked >= parked_max().max(2 * self.left) {
+            self.close_what_other_processes_lock();
         }
     }
 }
@@ -371,16 +432,46 @@ impl Known {
         if !is_database(&reader.file) {
             return true;
         }
-        let Some(file) = self.reopen_for_writing() else { return true };
-        lock_whole_file(&file).unwrap_or(false)
+        match self.reopen_for_writing() {
+            Ok(file) => lock_whole_file(&file).unwrap_or(false),
+            Err(error) => !is_passing(error),
+        }
     }
 
-    /// Adds a parked descriptor that can be written; `None` where that is not allowed.
-    fn reopen_for_writing(&mut self) -> Option<Arc<File>> {
-        let file = Arc::new(reopened_for_writing(&self.descriptors.first()?.file)?);
+    /// Adds a parked descriptor that can be written.
+    ///
+    /// # Errors
+    /// The system's, most of all where that is not allowed.
+    fn reopen_for_writing(&mut self) -> rustix::io::Result<Arc<File>> {
+        let first = self.descriptors.first().ok_or(Errno::BADF)?;
+        let file = Arc::new(reopened_for_writing(&first.file)?);
         let parked = Descriptor { file: Arc::clone(&file), flags: OFlags::RDWR, user: None };
         self.descriptors.push(parked);
-        Some(file)
+        Ok(file)
+    }
+
+    /// Keeps other connections from beginning with the file, if it is a database: each of them first
+    /// locks the pending byte. Tells if it is one; `None` if that cannot be had now.
+    fn guard(&mut self) -> Option<bool> {
+        let is_database = self.descriptors.first().is_some_and(|it| is_database(&it.file));
+        let file = match self.writable() {
+            Some(writable) => Arc::clone(&writable.file),
+            None if !is_database => return Some(false),
+            None => match self.reopen_for_writing() {
+                Ok(file) => file,
+                Err(error) if is_passing(error) => return None,
+                // It may only be read.
+                Err(_) => return Some(true),
+            },
+        };
+        let guard = ask(file.as_raw_fd(), How::Set, Lock::Write, PENDING);
+        guard.is_ok().then_some(is_database)
+    }
+
+    fn end_guard(&self) {
+        if let Some(writable) = self.writable() {
+            let _ = ask(writable.file.as_raw_fd(), How::Set, Lock::None, PENDING);
+        }
     }
 
     fn writable(&self) -> Option<&Descriptor> {
@@ -401,22 +492,35 @@ fn is_database(file: &File) -> bool {
     file.read_exact_at(&mut start, 0).is_ok() && start == *b"SQLite format 3\0"
 }
 
-/// Another opening of an open file, to be written; `None` where that is not allowed, or the
-/// system has no name for open files.
-fn reopened_for_writing(file: &File) -> Option<File> {
+/// Another opening of an open file, to be written.
+///
+/// # Errors
+/// The system's; `OPNOTSUPP` if it has no name for open files.
+fn reopened_for_writing(file: &File) -> rustix::io::Result<File> {
     if !cfg!(target_os = "linux") {
-        return None;
+        return Err(Errno::OPNOTSUPP);
     }
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
-    rustix::fs::open(name, flags, Mode::empty()).ok().map(File::from)
+    // The table is held: a lease of another process must not be waited for.
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    rustix::fs::open(name, flags, Mode::empty()).map(File::from)
+}
+
+/// Returns true if the same file may be opened later: a lease is on it, or too many are open.
+fn is_passing(error: Errno) -> bool {
+    matches!(error, Errno::WOULDBLOCK | Errno::MFILE | Errno::NFILE | Errno::INTR)
+}
+
+/// Number of files that may be parked before their locks are looked at.
+fn parked_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let share = limit.and_then(|limit| usize::try_from(limit / 8).ok());
+    share.unwrap_or(usize::MAX).clamp(*PARKED_MAX.start(), *PARKED_MAX.end())
 }
 
 /// Numbers of all descriptors here.
 pub(super) fn all_numbers() -> Vec<RawFd> {
-    let table = table();
-    let files = table.iter().flat_map(|table| table.files.values());
-    files.flat_map(|known| known.descriptors.iter().map(|it| it.file.as_raw_fd())).collect()
+    table().as_ref().map(Table::numbers).unwrap_or_default()
 }
 
 /// Owner of the locks on a file; `None` if this copy of SQLite has not locked it.

@@ -6,16 +6,17 @@
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock};
 
 use super::file_locks::Owner;
 use super::table::{count_of, owner_of, reopen_parked};
 use super::{FileHandle, Open, ensure};
-use crate::c_api::for_tests::{give_lease_back, take_lease};
+use crate::c_api::for_tests::{give_lease_back, lock_byte_as_process, take_lease};
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked};
 use crate::rights::Rights;
 
@@ -348,4 +349,81 @@ fn a_lease_of_a_file_server_is_waited_for() {
         give_lease_back(&leased).unwrap();
         opening.join().unwrap();
     });
+}
+
+/// Number of databases that another process has open.
+const FOREIGN: usize = 60;
+/// A byte that SQLite does not lock, in a database or in its `-shm` file.
+const UNUSED: Bytes = Bytes { start: 7, length: 1 };
+const FOLDER: &str = "LEAFPRESS_TEST_FOLDER";
+
+/// Databases that another process has open take no descriptors of this one once they are closed here.
+/// The child process may have few, so the tests beside this one are not hurt.
+#[test]
+fn files_that_another_process_locks_are_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let held: Vec<Connection> = (0..FOREIGN)
+        .map(|number| {
+            let connection = Connection::open(folder.path().join(format!("{number}.db"))).unwrap();
+            let sql = "PRAGMA journal_mode=WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)";
+            connection.execute_batch(sql).unwrap();
+            connection
+        })
+        .collect();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "locks::tests::child_with_few_descriptors", "--nocapture"])
+        .env(FOLDER, folder.path())
+        .output()
+        .unwrap();
+    let said =
+        [child.stdout, child.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+    assert!(child.status.success() && said.contains("all are written"), "{said}");
+    for connection in &held {
+        let rows = connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+        assert_eq!(rows, Ok(2));
+    }
+}
+
+/// What the test above has its child do.
+#[test]
+fn child_with_few_descriptors() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    ensure();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let few = rustix::process::Rlimit { current: Some(96), ..limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
+    let write = |number: usize| {
+        let path = folder.join(format!("{number}.db"));
+        Connection::open(&path).unwrap().execute_batch("INSERT INTO t VALUES (2)").unwrap();
+        path
+    };
+    // The control: another copy of SQLite in this process has locks on two files.
+    let first = write(0);
+    let files = [first.clone(), first.with_extension("db-shm")];
+    let other: Vec<File> = files
+        .iter()
+        .map(|path| {
+            let file = File::options().read(true).write(true).open(path).unwrap();
+            lock_byte_as_process(&file, UNUSED.start).unwrap();
+            file
+        })
+        .collect();
+    let is_held = |path: &Path| {
+        let number = rustix::fs::open(path, OFlags::RDWR, Mode::empty()).unwrap();
+        let found = ask(number.as_raw_fd(), How::Get, Lock::Write, UNUSED).unwrap().lock;
+        // Closing it would drop the lock.
+        std::mem::forget(number);
+        found == Lock::Read
+    };
+    let parked = || files.each_ref().map(|path| count_of(path) > 0);
+    assert_eq!(parked(), [true; 2]);
+    for number in 1..FOREIGN {
+        write(number);
+    }
+    assert_eq!(parked(), [true; 2], "closing them would drop a lock");
+    assert!(files.iter().all(|path| is_held(path)));
+    let descriptors = fs::read_dir("/dev/fd").unwrap().count();
+    assert!(descriptors < 96, "{descriptors}");
+    drop(other);
+    println!("all are written");
 }
