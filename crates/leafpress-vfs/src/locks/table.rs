@@ -7,11 +7,19 @@
 //! it, and no lock is dropped. For that moment others find the file busy, as during a
 //! commit. If it cannot be had, closing is tried again when other files come and go.
 //!
+//! ```text
+//!      all locks are            a lock on the whole file,
+//!      given back               or on the pending byte, and a look
+//! used ─────────────► parked ─────────────────────────────► closed
+//!      ◄─────────────
+//!      opened again
+//! ```
+//!
 //! Another *process* that has the database open holds locks for as long, though closing a file here
 //! drops none of its locks. So once many files are parked, those are closed that no other descriptor
-//! of this process leads to ([`foreign`]). What is left open: a `-shm` file is closed by a mere
-//! look if its database is not parked beside it, as that byte of it that a connection locks first is
-//! one that others share.
+//! of this process leads to ([`foreign`]). One gap is left: a `-shm` file whose database is not
+//! parked beside it is closed by a mere look, as others share the byte of it that a connection locks
+//! first.
 //!
 //! Must never: close a descriptor in another way, or follow a path twice and believe that
 //! it names one file.
@@ -235,7 +243,7 @@ pub(super) fn close_unknown(descriptor: OwnedFd) {
     let file = Arc::new(File::from(descriptor));
     known.descriptors.push(Descriptor { file, flags: lasting(flags), user: None });
     if let Some(table) = table.as_mut() {
-        table.settle(identity);
+        table.close_or_park(identity);
     }
 }
 
@@ -329,12 +337,12 @@ impl Table {
         if !known.is_used_by_sqlite() {
             known.locks.give_back();
         }
-        self.settle(identity);
+        self.close_or_park(identity);
         self.close_some_parked();
     }
 
     /// Closes all descriptors of a file if none is used, or keeps them for later.
-    fn settle(&mut self, identity: FileIdentity) {
+    fn close_or_park(&mut self, identity: FileIdentity) {
         let Some(known) = self.files.get_mut(&identity) else { return };
         if known.is_used() {
             return;
@@ -351,7 +359,7 @@ impl Table {
     fn make_room(&mut self) -> bool {
         let before = self.parked.len();
         for identity in mem::take(&mut self.parked) {
-            self.settle(identity);
+            self.close_or_park(identity);
         }
         self.close_what_other_processes_lock();
         self.parked.len() < before
@@ -401,7 +409,7 @@ impl Table {
         const TRIES: usize = 2;
         for _ in 0..TRIES.min(self.parked.len()) {
             let Some(identity) = self.parked.pop_front() else { return };
-            self.settle(identity);
+            self.close_or_park(identity);
         }
         // Those that a look has left would be left again: the next one waits for as many more.
         let parked = self.parked.len();
