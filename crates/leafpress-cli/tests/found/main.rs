@@ -9,6 +9,7 @@
 mod common;
 mod csv;
 mod csv_advice;
+mod encodings;
 mod existing;
 mod keys;
 mod numbers;

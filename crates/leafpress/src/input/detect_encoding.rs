@@ -15,7 +15,7 @@ use encoding_rs::{
     WINDOWS_1257, WINDOWS_1258,
 };
 
-use super::encoding::{FIRST_BYTES, guess_utf16, is_utf8};
+use super::encoding::{FIRST_BYTES, guess_utf16, is_utf8, refuse_utf32, utf32};
 use super::source::Source;
 use crate::{Error, Result};
 
@@ -102,7 +102,7 @@ pub struct Detected {
 /// be one that can be read again.
 ///
 /// # Errors
-/// If the input cannot be read.
+/// If the input cannot be read, or is UTF-32.
 pub fn detect(source: &mut Source<'_>) -> Result<Detected> {
     let is_stream = source.is_stream();
     let mut opened = source.open(&Arc::new(AtomicU64::new(0)))?;
@@ -122,6 +122,9 @@ pub fn detect(source: &mut Source<'_>) -> Result<Detected> {
         let is_end = chunk.len() == before;
         if found.is_none() && is_first {
             is_first = false;
+            if let Some(utf32) = utf32(&chunk[..chunk.len().min(FIRST_BYTES)]) {
+                return Err(refuse_utf32(&name, utf32));
+            }
             found = by_beginning(&chunk).map(|(encoding, how)| says(label_of(encoding), how));
         }
         if found.is_none() {

@@ -26,6 +26,9 @@ pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<()
     let read = source.by_ref().take(FIRST_BYTES as u64).read_to_end(&mut first);
     read.map_err(|error| source.describe(error))?;
     let marked = Encoding::for_bom(&first);
+    if let Some(name) = utf32(&first) {
+        return Err(refuse_utf32(source.name(), name));
+    }
     // A mark says more than a label: `utf-16` alone tells no byte order.
     let mark_bytes = marked.map_or(0, |(_, mark_bytes)| mark_bytes);
     let encoding = match (marked, wanted) {
@@ -48,18 +51,73 @@ pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<()
     Ok(())
 }
 
-/// The encoding with this label, in the WHATWG's list.
+/// Spellings of other programs, such as Python, that the WHATWG's list lacks in any form.
+const OTHER_SPELLINGS: [(&str, &str); 9] = [
+    ("u8", "utf-8"),
+    ("utf8sig", "utf-8"),
+    ("utf16", "utf-16"),
+    ("utf16le", "utf-16le"),
+    ("utf16be", "utf-16be"),
+    ("macroman", "macintosh"),
+    ("cp932", "shift_jis"),
+    ("cp949", "euc-kr"),
+    ("cp950", "big5"),
+];
+
 fn by_label(label: &str) -> Result<&'static Encoding> {
-    Encoding::for_label_no_replacement(label.as_bytes()).ok_or_else(|| {
+    find_label(label).ok_or_else(|| {
+        if squeezed(label).starts_with("utf32") {
+            return Error::misuse("UTF-32 is not read").to_do(advise_iconv("UTF-32"));
+        }
         let reason = format!("there is no encoding '{}'", label.escape_debug());
         Error::not_found("encoding", label, reason)
             .to_do("name one as the web does, such as windows-1252, utf-16le, shift_jis; or auto")
     })
 }
 
+/// The encoding with this label: in the WHATWG's list, or as other programs spell it, with other
+/// hyphens.
+fn find_label(label: &str) -> Option<&'static Encoding> {
+    let known = |label: &str| Encoding::for_label_no_replacement(label.as_bytes());
+    let bare = squeezed(label);
+    let other = || OTHER_SPELLINGS.iter().find(|(spelling, _)| *spelling == bare);
+    known(label)
+        .or_else(|| known(&label.replace('_', "-")))
+        .or_else(|| known(&bare))
+        .or_else(|| known(other()?.1))
+}
+
+/// A label in lower case, without what divides its parts.
+fn squeezed(label: &str) -> String {
+    label.to_ascii_lowercase().replace(['-', '_', ' '], "")
+}
+
 /// Tells whether a label is one of UTF-8.
 pub(super) fn is_utf8(label: &str) -> bool {
-    Encoding::for_label(label.as_bytes()) == Some(UTF_8)
+    find_label(label) == Some(UTF_8)
+}
+
+/// The name of UTF-32, if the first bytes are that, with or without a byte order mark. The mark
+/// alone does not tell it: that of UTF-16 and a NUL begin alike.
+pub(super) fn utf32(first: &[u8]) -> Option<&'static str> {
+    let (units, _) = first.as_chunks::<4>();
+    // Later planes have next to no letters, and are where lines of one character in UTF-16 fall.
+    let is_text = |number: u32| (1..0x4_0000).contains(&number) && char::from_u32(number).is_some();
+    match units {
+        [] | [_] => None,
+        _ if units.iter().all(|it| is_text(u32::from_le_bytes(*it))) => Some("UTF-32LE"),
+        _ if units.iter().all(|it| is_text(u32::from_be_bytes(*it))) => Some("UTF-32BE"),
+        _ => None,
+    }
+}
+
+pub(super) fn refuse_utf32(file: &str, name: &str) -> Error {
+    let reason = format!("this is {name}, which is not read");
+    Error::input(file, reason).to_do(advise_iconv(name))
+}
+
+fn advise_iconv(name: &str) -> String {
+    format!("convert it first, such as by iconv -f {name} -t UTF-8 OLD > NEW")
 }
 
 fn needs_encoding(source: &Opened<'_>, encoding: &'static Encoding) -> Error {

@@ -156,6 +156,49 @@ fn utf16_is_recognised_and_read_when_asked() {
 }
 
 #[test]
+fn utf32_is_recognised_and_refused() {
+    let utf32 = |text: &str, bytes: fn(u32) -> [u8; 4]| -> Vec<u8> {
+        text.chars().flat_map(|it| bytes(it.into())).collect()
+    };
+    for mark in ["", "\u{feff}"] {
+        let text = format!("{mark}name,größe\nAda,𝄞\n").repeat(300);
+        for (bytes, name) in [
+            (utf32(&text, u32::to_le_bytes), "UTF-32LE"),
+            (utf32(&text, u32::to_be_bytes), "UTF-32BE"),
+        ] {
+            for options in [options(64), with_encoding("utf-16le"), with_encoding("utf8")] {
+                let refused = message(read_bytes(&bytes, &options));
+                assert!(refused.contains(&format!("this is {name}")), "{refused}");
+                assert!(refused.contains(&format!("iconv -f {name} -t UTF-8")), "{refused}");
+            }
+        }
+    }
+    // Lines of one character, and a NUL behind the mark of UTF-16.
+    for text in ["1\n2\n3\n", "a\tb\n", "\u{feff}\0a\nb\n"] {
+        let bytes = utf16(text, u16::to_le_bytes);
+        let read = read_bytes(&bytes, &with_encoding("utf-16le")).unwrap();
+        assert_eq!(read, text.trim_start_matches('\u{feff}').as_bytes());
+    }
+}
+
+#[test]
+fn encodings_are_known_by_the_names_of_other_programs() {
+    let read = |bytes: &[u8], label: &str| read_bytes(bytes, &with_encoding(label)).unwrap();
+    for label in ["latin-1", "latin_1", "L1", "ascii", "windows_1252", "cp1252", "ISO_8859_1"] {
+        assert_eq!(read(b"gr\xfc\xdfe\n", label), "grüße\n".as_bytes(), "{label}");
+    }
+    for label in ["utf8", "utf_8", "U8", "utf-8-sig", "UTF 8"] {
+        assert_eq!(read("é\n".as_bytes(), label), "é\n".as_bytes(), "{label}");
+    }
+    for label in ["utf16", "utf-16", "utf_16", "utf_16_le", "UTF-16-LE"] {
+        assert_eq!(read(b"a\0\n\0", label), b"a\n", "{label}");
+    }
+    assert_eq!(read(b"\x82\xa0\n", "cp932"), "あ\n".as_bytes());
+    assert_eq!(read(b"\x8e\n", "mac_roman"), "é\n".as_bytes());
+    assert!(message(read_bytes(b"a\n", &with_encoding("utf_32"))).contains("iconv -f UTF-32 "));
+}
+
+#[test]
 fn other_encodings_are_read_or_refused_but_never_guessed() {
     assert_eq!(
         read_bytes(b"gr\xfc\xdfe\n", &with_encoding("windows-1252")).unwrap(),
