@@ -528,6 +528,31 @@ const ROWS_AS_HEADERS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a first row in place of a header, with a number above numbers",
+        files: &[
+            ("h.csv", b"1,Goroka,2.5\n2,Madang,3.5\n"),
+            ("d.csv", b"Goroka,2026-01-31\nMadang,2026-02-01\n"),
+        ],
+        run: "leafpress load h.db h.csv; leafpress load h.db d.csv",
+        says: &[
+            "h.csv: its first record is taken as the header, and its name '1' is a number, as are \
+             the values below: if it is a row, load with --no-header",
+            "d.csv: its first record is taken as the header, and its name '2026-01-31' is a date",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "names that are years or days above other numbers, or that count",
+        files: &[
+            ("y.csv", b"name,2019,2020\nAda,5,2020\n"),
+            ("d.csv", b"name,2020-01-22\nAda,5\n"),
+            ("c.csv", b"id,1,2,3\na,5,6,7\n"),
+        ],
+        run: "for f in y d c; do leafpress load h.db $f.csv; done",
+        never_says: &["--no-header"],
+        ..Found::NONE
+    },
+    Found {
         finding: "a header with one name",
         files: &[("h.csv", b"id,2024,2025\n1,2,3\n")],
         run: "leafpress load h.db h.csv",

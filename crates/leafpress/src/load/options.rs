@@ -323,8 +323,8 @@ pub struct CsvOptions {
     pub columns: Option<Vec<String>>,
     /// Treatment of rows with too few or too many fields.
     pub ragged: Ragged,
-    /// Encoding of the input by its WHATWG label (`latin1`, `utf-16le`), or as Python spells it; `None` for UTF-8, and
-    /// `auto` for the one that fits.
+    /// Encoding of the input by its WHATWG label (`latin1`, `utf-16le`), or as Python spells it;
+    /// `None` for UTF-8, and `auto` for the one that fits.
     pub encoding: Option<String>,
     /// Number of lines to leave out in front of the header, or of the first row.
     pub skip_lines: u64,

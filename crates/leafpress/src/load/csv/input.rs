@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::first_row::{ROWS_SEEN_MAX, is_number, row_as_header_note};
 use super::reading::Reading;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::block::{
@@ -16,7 +17,7 @@ use crate::input::source::Source;
 use crate::load::monitor::Monitor;
 use crate::load::options::{IntoTable, LoadOptions};
 use crate::load::passes::plan::ColumnMap;
-use crate::load::values::fields::{RejectsForm, RowRules, Timestamp, ValueSource, shown};
+use crate::load::values::fields::{RejectsForm, RowRules, ValueSource, shown};
 use crate::schema::shape::TableShape;
 use crate::words::counted;
 
@@ -179,7 +180,10 @@ impl Opening<'_> {
         if fields > COLUMNS_MAX && !is_choosing {
             return Err(too_many_columns(file, fields));
         }
-        let row_note = row_as_header_note(file, &values).filter(|_| self.declared.is_none());
+        let row_note = match self.declared {
+            Some(_) => None,
+            None => row_as_header_note(file, &values, &first_rows(opened, block, &rules)),
+        };
         let header = Header::from_record(file, values);
         let header = header.map_err(|error| advise(error, block.data()))?;
         reading.notes.extend(reading.header_note(file, &header.names));
@@ -275,6 +279,13 @@ impl Opening<'_> {
     }
 }
 
+/// The rows behind the header, as far as the first block has them.
+fn first_rows(opened: &Opened<'_>, block: &Block, rules: &RowRules) -> Vec<Vec<Vec<u8>>> {
+    let spans = opened.index.records(block.bytes(), block.start());
+    let rows = spans.skip(1).take(ROWS_SEEN_MAX);
+    rows.map(|span| rules.values(block.bytes(), &span)).collect()
+}
+
 /// The most columns that SQLite allows.
 const COLUMNS_MAX: usize = 2000;
 
@@ -340,25 +351,6 @@ fn looks_like_data(values: &[Vec<u8>]) -> bool {
     let numbers = values.iter().filter(|value| is_number(value)).count();
     let filled = values.iter().filter(|value| !value.is_empty()).count();
     values.iter().any(has_control) || (numbers > 0 && numbers * 2 >= filled)
-}
-
-fn is_number(value: &[u8]) -> bool {
-    let text = std::str::from_utf8(value).unwrap_or_default().trim();
-    text.ends_with(|last: char| last.is_ascii_digit()) && text.parse::<f64>().is_ok()
-}
-
-/// The note about a header of numbers and dates alone, which may be a row of an input that has no
-/// header. Columns may be named after years, so it is loaded as a header.
-fn row_as_header_note(file: &str, values: &[Vec<u8>]) -> Option<String> {
-    let is_value = |value: &&Vec<u8>| is_number(value) || Timestamp::parse(value).is_some();
-    let mut filled = values.iter().filter(|value| !value.is_empty()).peekable();
-    let first = shown(filled.peek()?);
-    filled.all(|value| is_value(&value)).then(|| {
-        format!(
-            "{file}: its first record is taken as the header, and each name in it is a number or \
-             a date, such as '{first}': if it is a row, load with ⟦no_header⟧"
-        )
-    })
 }
 
 impl Opened<'_> {

@@ -7,6 +7,7 @@
 //! 3. If a value refutes the guess, a **survey** pass looks at all values.
 
 mod as_rows;
+mod first_row;
 mod input;
 mod locate;
 mod pass;
