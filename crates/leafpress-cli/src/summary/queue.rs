@@ -17,10 +17,10 @@ use crate::output::{FAINT, STRONG, note, styled};
 /// Looks that a curve shows.
 const CURVE_WIDTH: usize = 40;
 
-/// Result of a worker.
-pub fn of_work(report: &WorkReport) -> String {
+/// Result of a worker: so many runs, and the report with each job counted once.
+pub fn of_work(runs: u64, report: &WorkReport) -> String {
     let time = human::duration(report.elapsed);
-    if report.claimed == 0 {
+    if runs == 0 {
         return format!("no jobs in {time}\n");
     }
     let others = [
@@ -29,11 +29,13 @@ pub fn of_work(report: &WorkReport) -> String {
         (report.released, "given back"),
         (report.lease_lost, "lost their lease"),
     ];
-    let mut text = format!(
-        "{} in {time}: {} done",
-        human::counted(report.claimed, "job", "jobs"),
-        human::count(report.done)
-    );
+    let runs = if runs == report.claimed {
+        String::new()
+    } else {
+        format!("{} of ", human::counted(runs, "run", "runs"))
+    };
+    let jobs = human::counted(report.claimed, "job", "jobs");
+    let mut text = format!("{runs}{jobs} in {time}: {} done", human::count(report.done));
     for (jobs, what) in others.into_iter().filter(|(jobs, _)| *jobs > 0) {
         text += &format!(", {} {what}", human::count(jobs));
     }

@@ -5,6 +5,78 @@ use super::{Found, assert_all};
 /// The table that `leafpress_job` must not be mixed up with.
 const FOREIGN: &str = "CREATE TABLE leafpress_job(mine); INSERT INTO leafpress_job VALUES ('kept')";
 
+/// Jobs that wait, and runs of a worker.
+const WORK: &[Found] = &[
+    Found {
+        finding: "a paused queue is no empty one",
+        run: "exec 2>&1; leafpress queue push j.db m a b >ids; leafpress queue pause j.db m; \
+              leafpress queue claim j.db m; echo claim $?; \
+              leafpress queue work j.db m --until-empty --exec true; echo work $?; \
+              leafpress queue work j.db m --until-empty --json --exec true; echo json $?",
+        says: &[
+            "paused: 2 jobs wait\nclaim 1",
+            "paused: 2 jobs wait\nwork 1",
+            "\"jobs\":0,\"waiting\":{\"jobs\":2,\"why\":\"paused\"}}\njson 1",
+        ],
+        never_says: &["no jobs"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a queue at its limit is no empty one",
+        run: "exec 2>&1; leafpress queue push j.db m a b >ids; \
+              leafpress queue settings j.db m --concurrency 1; \
+              leafpress queue claim j.db m >token; \
+              leafpress queue claim j.db m; echo claim $?; \
+              leafpress queue work j.db m --until-empty --exec true; echo work $?; \
+              leafpress queue push j.db g a b --group x >ids; leafpress queue claim j.db g >token; \
+              leafpress queue work j.db g --until-empty --exec true; echo group $?",
+        says: &[
+            "at the limit of --concurrency: 1 job waits\nclaim 1",
+            "at the limit of --concurrency: 1 job waits\nwork 1",
+            "at the limit of --group-concurrency: 1 job waits\ngroup 1",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a queue whose jobs are all claimed or not due is empty",
+        run: "leafpress queue push j.db m a >ids; leafpress queue push j.db m b --delay 1h >ids; \
+              leafpress queue claim j.db m >token; leafpress queue claim j.db m; echo claim $?; \
+              leafpress queue work j.db m --until-empty --exec true; echo work $?",
+        says: &["claim 1", "no jobs in", "work 0"],
+        never_says: &["wait"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "flags behind --exec are the program's",
+        run: "leafpress queue push j.db m a >ids; leafpress queue push j.db m b --attempts 1 >ids; \
+              leafpress queue settings j.db m --backoff 0s; \
+              timeout 20 leafpress queue work j.db m --max-jobs 1 --exec cat --until-empty; \
+              leafpress queue work j.db m --until-empty --exec echo --quiet --verbose",
+        says: &[
+            "warning: --until-empty behind --exec: an argument of the program; flags of the worker \
+             come before --exec",
+            "--quiet --verbose",
+        ],
+        never_says: &["--quiet behind"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "runs and jobs are counted apart",
+        run: "leafpress queue push j.db m a b c d >ids; \
+              leafpress queue settings j.db m --backoff 0s --attempts 4; \
+              leafpress queue work j.db m --until-empty --exec false; echo status $?",
+        says: &["16 runs of 4 jobs in ", ": 0 done, 4 dead\n", "status 1"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a job that is done in the end is done",
+        run: "leafpress queue push j.db m a >ids; leafpress queue settings j.db m --backoff 0s; \
+              leafpress queue work j.db m --until-empty --shell 'test $LEAFPRESS_JOB_ATTEMPT = 3'",
+        says: &["3 runs of 1 job in ", ": 1 done\n"],
+        ..Found::NONE
+    },
+];
+
 const CASES: &[Found] = &[
     Found {
         finding: "B11",
@@ -329,4 +401,9 @@ fn queues_can_be_looked_at_where_nothing_can_be_written() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
         assert_eq!(names, ["j.db", "leafpress"], "{profile}: nothing was made");
     }
+}
+
+#[test]
+fn jobs_that_wait_and_runs_are_told() {
+    assert_all(WORK);
 }

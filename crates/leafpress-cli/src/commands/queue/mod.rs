@@ -15,6 +15,7 @@ mod settings;
 mod settle;
 mod stats;
 mod view;
+mod waiting;
 mod work;
 
 use std::io::{self, Read as _};

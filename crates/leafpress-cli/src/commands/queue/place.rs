@@ -9,8 +9,8 @@ use std::path::Path;
 use leafpress::Error;
 use leafpress::Result;
 use leafpress::queue::{
-    Attempt, Claim, ClaimOptions, Job, JobInfo, ListOptions, Nack, Payload, Purge, Pushed, Queue,
-    Retry, Settings, Token, UnixTime, Worker,
+    Attempt, Claim, ClaimOptions, Job, JobCounts, JobInfo, ListOptions, Nack, Payload, Purge,
+    Pushed, Queue, Retry, Settings, Token, UnixTime, Worker,
 };
 
 use super::Database;
@@ -81,6 +81,11 @@ impl JobQueue {
 
     pub fn settings(&self) -> Result<Settings> {
         call!(self, queue => queue.settings())
+    }
+
+    /// Counts of the jobs; and true if the queue is paused.
+    pub fn jobs_and_pause(&self) -> Result<(JobCounts, bool)> {
+        call!(self, queue => queue.stats().map(|stats| (stats.jobs, stats.is_paused)))
     }
 
     pub fn worker(&self) -> Worker {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::Database;
 use super::json::{ClaimObject, Jobs};
 use super::place::JobQueue;
+use super::waiting::Waiting;
 use super::work::worker_name;
 use crate::cluster::url_of;
 use crate::exit::Status;
@@ -40,7 +41,14 @@ pub fn claim(flags: &QueueClaimFlags) -> Status {
         }
         return Status::Failed;
     }
-    if claims.is_empty() { Status::DoneWithProblems } else { Status::Done }
+    if !claims.is_empty() {
+        return Status::Done;
+    }
+    // The status says that there was no job; a count that fails changes nothing about that.
+    if let Ok(Some(waiting)) = Waiting::of(&queue) {
+        output::print_message(&waiting.line());
+    }
+    Status::DoneWithProblems
 }
 
 fn claim_options(flags: &QueueClaimFlags) -> ClaimOptions {

@@ -41,7 +41,7 @@ pub struct QueueWorkFlags {
     #[command(flatten)]
     pub place: QueuePlaceFlags,
 
-    /// The program and its arguments: all that follows
+    /// The program and its arguments: all that follows, so it comes last
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true,
           value_hint = ValueHint::CommandName)]
     pub exec: Vec<std::ffi::OsString>,
@@ -105,4 +105,22 @@ pub struct QueueWorkFlags {
     /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
+}
+
+/// Flags that many programs have too, so that behind --exec they are likely the program's.
+const OF_MANY_PROGRAMS: [&str; 5] = ["help", "version", "quiet", "json", "name"];
+
+impl QueueWorkFlags {
+    /// The arguments of the program that are likely meant for the worker: its own flags.
+    pub fn misplaced(&self) -> Vec<&str> {
+        let command = Self::augment_args(clap::Command::new("work"));
+        let names = command.get_arguments().filter_map(clap::Arg::get_long);
+        let ours: Vec<&str> = names.filter(|name| !OF_MANY_PROGRAMS.contains(name)).collect();
+        let is_ours = |argument: &&str| {
+            let name = argument.strip_prefix("--").map(|it| it.split('=').next().unwrap_or(it));
+            name.is_some_and(|name| ours.contains(&name))
+        };
+        let arguments = self.exec.iter().skip(1).filter_map(|argument| argument.to_str());
+        arguments.filter(is_ours).collect()
+    }
 }

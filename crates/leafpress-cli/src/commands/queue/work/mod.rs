@@ -10,22 +10,39 @@ mod control;
 mod output;
 mod platform;
 mod program;
+mod runs;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leafpress::path_text;
 use leafpress::queue::{JobContext, Outcome, Payload, Stop, WorkReport};
 use leafpress::{Error, ErrorKind, Result};
+use serde::Serialize;
 
 use self::control::Control;
 use self::program::{Ended, EndedFor, Program};
+use self::runs::Runs;
 use super::place::JobQueue;
+use super::waiting::Waiting;
 use crate::cluster::name_of;
 use crate::exit::Status;
 use crate::flags::QueueWorkFlags;
 use crate::{human, interrupt, output as messages, summary};
+
+/// Result of a worker, as `--json` shows it.
+#[derive(Serialize)]
+struct Worked {
+    #[serde(flatten)]
+    by_runs: WorkReport,
+    /// Different jobs among those that were claimed.
+    jobs: u64,
+    /// Jobs that were due, and could not be claimed.
+    waiting: Option<Waiting>,
+    #[serde(skip)]
+    by_jobs: WorkReport,
+}
 
 /// Works until a signal, or until the flags say that it is done.
 pub fn run(flags: &QueueWorkFlags) -> Status {
@@ -35,8 +52,8 @@ pub fn run(flags: &QueueWorkFlags) -> Status {
         && !flags.common.json
     {
         // Programs write to stdout; a report between their lines would be noise.
-        let begin = if may_stand_in_a_line(flags, done) { "\n" } else { "" };
-        messages::print_message(&format!("{begin}{}", summary::of_work(done)));
+        let begin = if may_stand_in_a_line(flags, &done.by_runs) { "\n" } else { "" };
+        messages::print_message(&format!("{begin}{}", text_of(done)));
     }
     let is_bounded = flags.until_empty || flags.max_jobs.is_some();
     messages::report(
@@ -44,10 +61,20 @@ pub fn run(flags: &QueueWorkFlags) -> Status {
         flags.common.json,
         |_| String::new(),
         |done| {
-            let undone = done.retried + done.dead + done.lease_lost;
-            if is_bounded && undone > 0 { Status::DoneWithProblems } else { Status::Done }
+            let WorkReport { retried, dead, lease_lost, .. } = done.by_jobs;
+            let is_undone = retried + dead + lease_lost > 0 || done.waiting.is_some();
+            if is_bounded && is_undone { Status::DoneWithProblems } else { Status::Done }
         },
     )
+}
+
+fn text_of(done: &Worked) -> String {
+    let jobs = summary::of_work(done.by_runs.claimed, &done.by_jobs);
+    match &done.waiting {
+        Some(waiting) if done.jobs == 0 => waiting.line(),
+        Some(waiting) => jobs + &waiting.line(),
+        None => jobs,
+    }
 }
 
 /// True if the last output of a program may stand on the line of a terminal to which the summary
@@ -57,7 +84,7 @@ fn may_stand_in_a_line(flags: &QueueWorkFlags, done: &WorkReport) -> bool {
     done.claimed > 0 && !flags.keep_output && both_are_terminals
 }
 
-fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
+fn work(flags: &QueueWorkFlags) -> Result<Worked> {
     let program = program(flags);
     program.check().map_err(|reason| Error::from(ErrorKind::Misuse(reason)))?;
     let place = &flags.place;
@@ -66,6 +93,7 @@ fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
         refuse_unless_kept(&queue, flags)?;
     }
 
+    warn_of_misplaced(flags);
     let (stop, control) = (Stop::new(), Control::default());
     obey_signals(flags, &stop, &control);
     let mut worker =
@@ -79,10 +107,37 @@ fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
     if let Some(jobs) = flags.max_jobs {
         worker = worker.jobs_max(jobs);
     }
-    let handler = JobHandler { flags, program, stop: &stop, control, failure: Mutex::default() };
-    let done = worker.run(&stop, |job| handler.handle(job))?;
-    let failure = handler.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failure.map_or(Ok(done), Err)
+    let handler = JobHandler {
+        flags,
+        program,
+        stop: &stop,
+        control,
+        failure: Mutex::default(),
+        runs: Mutex::default(),
+    };
+    let report = worker.run(&stop, |job| handler.handle(job))?;
+    if let Some(failure) = handler.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(failure);
+    }
+    let runs = handler.runs.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let by_jobs = runs.by_jobs(&report);
+    let is_at_max = flags.max_jobs.is_some_and(|jobs_max| report.claimed >= jobs_max);
+    let saw_the_end = flags.until_empty && !is_at_max && !stop.is_asked();
+    // The jobs are settled, so a count that fails is no failure of the work.
+    let waiting = if saw_the_end { Waiting::of(&queue).unwrap_or_default() } else { None };
+    Ok(Worked { by_runs: report, jobs: by_jobs.claimed, waiting, by_jobs })
+}
+
+/// Warns of flags behind --exec: the program gets them, and most likely all jobs fail by that.
+fn warn_of_misplaced(flags: &QueueWorkFlags) {
+    let misplaced = flags.misplaced();
+    if misplaced.is_empty() || flags.quiet {
+        return;
+    }
+    messages::print_warning(&format!(
+        "{} behind --exec: an argument of the program; flags of the worker come before --exec",
+        misplaced.join(", ")
+    ));
 }
 
 /// The output of a program is kept with its job, which goes at once where the queue keeps no
@@ -146,14 +201,22 @@ struct JobHandler<'a> {
     control: Control,
     /// Failure of the worker itself, which is no job's fault.
     failure: Mutex<Option<Error>>,
+    runs: Mutex<Runs>,
 }
 
 impl JobHandler<'_> {
     fn handle(&self, job: &JobContext) -> Outcome {
-        match self.program.run(job, &self.control) {
+        self.runs().begin(job.id);
+        let outcome = match self.program.run(job, &self.control) {
             Ok(ended) => self.judge(job, ended),
             Err(error) => self.not_run(&error),
-        }
+        };
+        self.runs().end(job, &outcome);
+        outcome
+    }
+
+    fn runs(&self) -> MutexGuard<'_, Runs> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A program that is missing is no job's fault: without this every job would

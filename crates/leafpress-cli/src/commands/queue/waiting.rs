@@ -1,0 +1,79 @@
+//! Jobs that wait because the queue's rules keep them from being claimed.
+//!
+//! Asked where a claim gave no job, so that a queue that is paused, or at a limit, does not look
+//! like an empty one. Must never: count jobs that are not due, unless the queue is paused.
+
+use leafpress::Result;
+use leafpress::queue::{JobCounts, Settings};
+use serde::Serialize;
+
+use super::place::JobQueue;
+use crate::human;
+
+/// Jobs that wait, and the rule that keeps them waiting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Waiting {
+    jobs: u64,
+    why: &'static str,
+}
+
+impl Waiting {
+    /// The jobs of a queue from which nothing can be claimed.
+    pub fn of(queue: &JobQueue) -> Result<Option<Self>> {
+        let (jobs, is_paused) = queue.jobs_and_pause()?;
+        Ok(if is_paused {
+            Self::some(jobs.open() - jobs.leased, "paused")
+        } else {
+            Self::at_limit(&jobs, &queue.settings()?)
+        })
+    }
+
+    /// The jobs at a limit of the queue. A job that is ready without one was pushed just now.
+    fn at_limit(jobs: &JobCounts, settings: &Settings) -> Option<Self> {
+        let is_full = settings.concurrency.is_some_and(|limit| jobs.leased >= u64::from(limit));
+        let has_rate = settings.rate.is_some() || settings.group_rate.is_some();
+        match () {
+            () if is_full => Self::some(jobs.ready + jobs.blocked, "at the limit of --concurrency"),
+            () if has_rate && jobs.ready > 0 => Self::some(jobs.ready, "at the limit of --rate"),
+            () if jobs.leased > 0 => {
+                Self::some(jobs.blocked, "at the limit of --group-concurrency")
+            }
+            () => None,
+        }
+    }
+
+    fn some(jobs: u64, why: &'static str) -> Option<Self> {
+        (jobs > 0).then_some(Self { jobs, why })
+    }
+
+    /// The line that says so.
+    pub fn line(&self) -> String {
+        format!("{}: {}\n", self.why, human::counted(self.jobs, "job waits", "jobs wait"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_limit(ready: u64, leased: u64, blocked: u64, settings: &Settings) -> Option<String> {
+        let mut jobs = JobCounts::default();
+        (jobs.ready, jobs.leased, jobs.blocked) = (ready, leased, blocked);
+        jobs.delayed = 7;
+        Waiting::at_limit(&jobs, settings).map(|waiting| waiting.line())
+    }
+
+    #[test]
+    fn jobs_wait_at_a_limit_that_is_reached() {
+        let free = Settings::default();
+        assert_eq!(at_limit(1, 1, 0, &free), None);
+        assert_eq!(at_limit(0, 0, 3, &free), None, "the first of the group is not due");
+        let group = at_limit(0, 1, 3, &free);
+        assert_eq!(group.unwrap(), "at the limit of --group-concurrency: 3 jobs wait\n");
+        let mut limited = Settings::default();
+        limited.concurrency = Some(2);
+        assert_eq!(at_limit(1, 1, 0, &limited), None);
+        let full = at_limit(1, 2, 0, &limited);
+        assert_eq!(full.unwrap(), "at the limit of --concurrency: 1 job waits\n");
+    }
+}
