@@ -77,6 +77,40 @@ const WORK: &[Found] = &[
     },
 ];
 
+/// Jobs that cannot be meant.
+const PUSHES: &[Found] = &[
+    Found {
+        finding: "queue and database in the wrong order",
+        run: "exec 2>&1; for a in 'push mail j.db x' 'settings mail j.db --lease 5s' \
+              \"schedule add mail j.db n '0 0 * * *'\"; do eval \"leafpress queue $a\" || \
+              echo status $?; done; leafpress queue push mail.x j.db x",
+        says: &["error: there is no database mail, and j.db is no name of a queue\n\
+             on disk: nothing was made\n\
+             to do: the database comes first, then the queue: j.db mail\nstatus 2\nerror: there is"],
+        leaves_no: &["mail", "j.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a job that can only expire",
+        files: &[("jobs", b"{\"payload\":1,\"delay\":\"2h\"}\n")],
+        run: "leafpress queue push j.db q a --expires 1h --delay 2h; echo status $?; \
+              leafpress queue push j.db q a --expires 2020-01-01T00:00:00Z --delay 1s; \
+              leafpress queue push j.db q a --expires 1h --due 2999-01-01T00:00:00Z; \
+              leafpress queue push j.db q --ndjson jobs --expires 1h; echo status $?; \
+              leafpress queue push k.db q a --expires 2h --delay 1h",
+        says: &[
+            "error: it would expire before it is due, and never be claimed",
+            "let --expires come after --delay or --due",
+            "status 2",
+            "jobs:1:1: it would expire before it is due",
+            "status 3",
+        ],
+        holds: &[("k.db", "SELECT count(*) FROM leafpress_job", "1")],
+        leaves_no: &["j.db"],
+        ..Found::NONE
+    },
+];
+
 const CASES: &[Found] = &[
     Found {
         finding: "B11",
@@ -406,4 +440,9 @@ fn queues_can_be_looked_at_where_nothing_can_be_written() {
 #[test]
 fn jobs_that_wait_and_runs_are_told() {
     assert_all(WORK);
+}
+
+#[test]
+fn pushes_that_cannot_be_meant_are_refused() {
+    assert_all(PUSHES);
 }

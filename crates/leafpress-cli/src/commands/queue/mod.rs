@@ -190,6 +190,7 @@ fn with_made_queue<T>(
     mut act: impl FnMut(&Queue) -> Result<T>,
 ) -> Result<T> {
     place::refuse_cluster(path)?;
+    refuse_swapped(path, name)?;
     let mut act_at = |at: &Path| -> Result<(T, Result<()>)> {
         let database = Database::open(at, path, common)?;
         let done = act(&Queue::open(&database.writer, name)?)?;
@@ -220,6 +221,24 @@ fn with_made_queue<T>(
 fn warn_not_closed(path: &Path, error: &Error) {
     let kept = "what was done is in the database and its -wal file, which belong together";
     output::print_warning(&format!("{}: {}; {kept}", path_text(path), error.kind()));
+}
+
+/// Endings of databases: a hint that DB and QUEUE are swapped.
+const DATABASE_ENDINGS: [&str; 4] = ["db", "db3", "sqlite", "sqlite3"];
+
+/// Refuses to make a database that has the name of a queue, for a queue that has that of a database.
+fn refuse_swapped(path: &Path, queue: &str) -> Result<()> {
+    let ending = Path::new(queue).extension().and_then(|ending| ending.to_str());
+    let is_database = ending
+        .is_some_and(|it| DATABASE_ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(it)));
+    if path.extension().is_some() || !is_database || path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let name = path_text(path);
+    let reason = format!("there is no database {name}, and {queue} is no name of a queue");
+    Err(Error::misuse(reason)
+        .on_disk("nothing was made")
+        .to_do(format!("the database comes first, then the queue: {queue} {name}")))
 }
 
 /// The queue of these flags, if it is there.

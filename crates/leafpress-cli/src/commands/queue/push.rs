@@ -9,6 +9,7 @@
 
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
 use std::path::Path;
+use std::time::SystemTime;
 
 use leafpress::path_text;
 use leafpress::queue::{Job, Payload, Pushed, UniqueFor};
@@ -60,6 +61,12 @@ impl Template {
 
     /// A job with this payload.
     pub fn job(&self, payload: Payload) -> Result<Job> {
+        if self.can_only_expire() {
+            let reason = "it would expire before it is due, and never be claimed";
+            return Err(Error::misuse(reason)
+                .on_disk("nothing was pushed")
+                .to_do("let --expires come after --delay or --due; both count from now"));
+        }
         let mut job = Job::new(payload);
         match self.due {
             Some(When::After(delay)) => job = job.delay(delay),
@@ -89,6 +96,22 @@ impl Template {
         match &self.metadata {
             Some(metadata) => job.metadata_json(metadata),
             None => Ok(job),
+        }
+    }
+
+    /// Returns true if a job expires at or before the moment from which it may be claimed.
+    fn can_only_expire(&self) -> bool {
+        let now = SystemTime::now();
+        match (self.due, self.expires) {
+            (Some(When::After(delay)), Some(When::After(time))) => time <= delay,
+            (Some(When::At(due)), Some(When::At(end))) => end <= due,
+            (Some(When::After(delay)), Some(When::At(end))) => {
+                now.checked_add(delay).is_none_or(|due| end <= due)
+            }
+            (Some(When::At(due)), Some(When::After(time))) => {
+                now.checked_add(time).is_some_and(|end| end <= due)
+            }
+            _ => false,
         }
     }
 
