@@ -6,6 +6,24 @@ use rusqlite::Connection;
 
 use super::{Found, assert_all, rows, shell};
 
+#[test]
+fn the_reader_is_named_that_a_load_waits_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let reader = Connection::open(folder.path().join("t.db")).expect("a database");
+    reader.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1), (2)").expect("a table");
+    fs::write(folder.path().join("t.csv"), "a\n3\n").expect("a file");
+    let mut statement = reader.prepare("SELECT a FROM t").expect("a query");
+    let mut rows = statement.query([]).expect("it begins");
+    rows.next().expect("it reads");
+    let load = "leafpress load t.db t.csv --append --busy-timeout 300";
+    let (status, said) = shell(folder.path(), load);
+    assert_eq!(status, 3, "{said}");
+    let named = format!("now: process {} (", std::process::id());
+    assert!(said.contains(&named), "{said}");
+    assert!(said.contains(") reads it, and the commit waits until that has ended"), "{said}");
+    assert!(!said.contains("this process"), "{said}");
+}
+
 const GIVEN_REAL: &[Found] = &[
     Found {
         finding: "--type real, for a column without a type",

@@ -140,6 +140,31 @@ fn each_lock_of_a_rollback_journal_is_told_apart() {
 }
 
 #[test]
+fn the_reader_is_named_for_which_a_commit_waits() {
+    let (folder, path) = database("DELETE");
+    let own = Connection::open(&path).unwrap();
+    own.execute_batch("INSERT INTO t VALUES (1), (2)").unwrap();
+    let reader = Python::at(folder.path(), "c.execute('BEGIN'); c.execute('SELECT * FROM t')");
+    own.busy_timeout(std::time::Duration::ZERO).unwrap();
+    own.execute_batch("BEGIN; INSERT INTO t VALUES (3)").unwrap();
+    own.execute_batch("COMMIT").unwrap_err();
+    let sentence = holders_sentence(&path).unwrap();
+    let named = format!("process {} (python3", reader.pid());
+    assert!(sentence.starts_with(&named) && sentence.contains(") reads it, and"), "{sentence}");
+    assert!(!sentence.contains("this process"), "{sentence}");
+    own.execute_batch("ROLLBACK").unwrap();
+
+    let lines = "c.execute('PRAGMA busy_timeout=0')\n\
+        c.execute('BEGIN'); c.execute('INSERT INTO t VALUES (3)')\n\
+        try: c.execute('COMMIT')\n\
+        except sqlite3.OperationalError: pass";
+    let waiting = Python::at(folder.path(), lines);
+    let sentence = holders_sentence(&path).unwrap();
+    assert!(sentence.starts_with(&format!("process {} ", waiting.pid())), "{sentence}");
+    assert!(sentence.contains(&format!("; {named}")), "{sentence}");
+}
+
+#[test]
 fn a_reader_of_an_old_state_is_named_with_its_distance() {
     let (folder, path) = database("WAL");
     let writer = Connection::open(&path).unwrap();

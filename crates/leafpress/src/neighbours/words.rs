@@ -17,13 +17,28 @@ const COMMAND_CHARACTERS_MAX: usize = 60;
 /// write lock`.
 ///
 /// `None` where no other process has it open and no lock of this one is in the way, or
-/// the system does not tell. For the message of an error: it is asked after the failure,
+/// the system does not tell. If a commit waits for readers, these are named; if it is this
+/// process's, nothing else is. For the message of an error: it is asked after the failure,
 /// when the lock may be gone, or another process's.
 pub fn holders_sentence(path: impl AsRef<Path>) -> Option<String> {
     let found = ask(path.as_ref(), false).ok()?;
     let mut sentences = Vec::new();
+    let mut waiting = None;
     for held in strongest_of_each(&found) {
-        sentences.push(format!("{} {}", who(&found, &held.pids), does(held.lock)));
+        let waits = held.lock == SqliteLock::Pending;
+        if waits {
+            waiting = Some(held);
+        }
+        // The error is of this process, which knows that it waits.
+        if !(waits && held.pids.contains(&std::process::id())) {
+            sentences.push(format!("{} {}", who(&found, &held.pids), does(held.lock)));
+        }
+    }
+    let readers = waiting.map_or_else(Vec::new, |held| readers_beside(&found, held));
+    if !readers.is_empty() {
+        let read = if readers.len() == 1 { "reads" } else { "read" };
+        let reads = format!("{read} it, and the commit waits until that has ended");
+        sentences.push(format!("{} {reads}", who(&found, &readers)));
     }
     if sentences.is_empty() {
         let others: Vec<u32> = found.others().map(|process| process.pid).collect();
@@ -47,6 +62,16 @@ fn strongest_of_each(found: &Neighbours) -> Vec<&LockHeld> {
         }
     }
     strongest
+}
+
+/// The processes that read the database, but for the one whose commit waits for that.
+fn readers_beside(found: &Neighbours, waiting: &LockHeld) -> Vec<u32> {
+    let shared = found.locks.iter().filter(|held| held.lock == SqliteLock::Shared);
+    let all = shared.flat_map(|held| &held.pids).filter(|pid| !waiting.pids.contains(pid));
+    let mut readers: Vec<u32> = all.copied().collect();
+    readers.sort_unstable();
+    readers.dedup();
+    readers
 }
 
 fn does(lock: SqliteLock) -> &'static str {
