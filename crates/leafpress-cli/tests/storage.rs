@@ -77,6 +77,16 @@ fn the_object_has_the_fields_that_are_documented() {
 }
 
 #[test]
+fn a_path_that_is_not_there_is_told() {
+    let folder = TempDir::new().unwrap();
+    let outcome = run(folder.path(), &["storage", "nodir", "--quick"]).expect_status(0);
+    let note = "note: nodir is not there; its folder was measured";
+    assert!(outcome.stdout.contains(note), "{}", outcome.stdout);
+    let outcome = run(folder.path(), &["storage", ".", "--quick"]).expect_status(0);
+    assert!(!outcome.stdout.contains("is not there"), "{}", outcome.stdout);
+}
+
+#[test]
 fn what_cannot_be_measured_gives_status_3_and_a_reason() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();

@@ -2,6 +2,7 @@
 //!
 //! Must never: judge; the verdict is made where the disk is measured.
 
+use leafpress::path_text;
 use leafpress::storage::{AtomicBy, AtomicWrites, Device, Latency};
 use leafpress_bench::storage::StorageReport;
 
@@ -33,7 +34,11 @@ pub fn of_storage(report: &StorageReport) -> String {
     }
     // Behind "note: ".
     let wrap = |warning: &String| human::wrapped(&human::printable(warning), WIDTH - 6, 6);
-    text += &notes(&report.verdict.warnings.iter().map(wrap).collect::<Vec<_>>());
+    let is_missing = found.path.symlink_metadata().is_err();
+    let missing = is_missing
+        .then(|| format!("{} is not there; its folder was measured", path_text(&found.path)));
+    let all = missing.iter().chain(&report.verdict.warnings);
+    text += &notes(&all.map(wrap).collect::<Vec<_>>());
     text
 }
 
