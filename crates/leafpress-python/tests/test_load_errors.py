@@ -250,6 +250,21 @@ def test_progress(db):
     assert all(isinstance(progress, lp.Progress) for progress in seen)
 
 
+def test_each_stage_counts_its_own_rows(db):
+    lp.load(db, [{"n": 1}], table="other")
+    for rows in (
+        [{"n": n, "text": "a text"} for n in range(100_000)],
+        polars.DataFrame({"n": range(100_000), "text": ["a text"] * 100_000}),
+    ):
+        for if_exists, stage in [("fail", "moving in"), ("append", "inserting")]:
+            seen = []
+            lp.load(db, rows, table="t", if_exists=if_exists, progress=seen.append)
+            assert (seen[-1].stage, seen[-1].rows) == (stage, 100_000)
+            assert max(progress.rows for progress in seen) == 100_000
+        with sqlite3.connect(db) as connection:
+            connection.execute("DROP TABLE t")
+
+
 def test_a_slow_callback_gets_the_newest_progress_only(db):
     seen = []
 

@@ -25,6 +25,15 @@ pub struct Monitor {
 }
 
 impl Monitor {
+    /// Enters a stage that counts its own rows, which the stage before has counted already.
+    pub fn enter_counting(&self, stage: &'static str) {
+        let mut current = lock(&self.stage);
+        *current = stage;
+        self.rows.store(0, Ordering::Relaxed);
+        drop(current);
+        tracing::debug!(stage, "load");
+    }
+
     /// Sets the name of the current stage.
     pub fn enter(&self, stage: &'static str) {
         *lock(&self.stage) = stage;
@@ -44,11 +53,13 @@ impl Monitor {
 
     fn progress(&self) -> Progress {
         let total = self.bytes_total.load(Ordering::Relaxed);
+        // Rows are read under the lock, as a new stage may begin to count its own.
+        let stage = lock(&self.stage);
         Progress {
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
             bytes_total: (total != u64::MAX).then_some(total),
             rows: self.rows.load(Ordering::Relaxed),
-            stage: *lock(&self.stage),
+            stage: *stage,
         }
     }
 

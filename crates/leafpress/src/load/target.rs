@@ -336,7 +336,7 @@ impl Target {
         let Place::NewTable(existing) = &self.place else {
             return Err(Error::bug("there is no database to move the table into"));
         };
-        monitor.enter("moving in");
+        monitor.enter_counting("moving in");
         let from = Staged { file: staged.temporary(), table: &self.table, rows };
         let outcome = move_in(existing, &from, &settings(options, monitor))?;
         Ok(published(options, outcome, started))
@@ -368,7 +368,7 @@ impl Target {
     ) -> Result<Published, InsertHalt> {
         let started = Instant::now();
         let (existing, mode) = self.table_there()?;
-        monitor.enter("inserting");
+        monitor.enter_counting("inserting");
         let into = InsertInto { table: &self.table, columns: built.columns, mode };
         let sorted = order == RowOrder::Renumbered;
         let settings = settings(options, monitor);
@@ -386,7 +386,7 @@ impl Target {
     ) -> Result<Published> {
         let started = Instant::now();
         let (existing, mode) = self.table_there()?;
-        monitor.enter("inserting");
+        monitor.enter_counting("inserting");
         let into = InsertInto { table: &self.table, columns: built.columns, mode };
         let settings = settings(options, monitor);
         let outcome = insert_one_by_one(existing, &self.staged(built), &into, &settings, refusals)?;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use leafpress::Error;
 use leafpress::load::{IntoTable, Loader, OnConflict};
@@ -340,5 +341,32 @@ fn overflowing_rows_with_statistics_are_moved_into_an_auto_vacuum_database() {
         let input = twins.folder.path().join("in.csv");
         loader.load_file(input).unwrap_or_else(|error| panic!("{analyze} {error}"));
         open_sound(&twins.path());
+    }
+}
+
+/// The last of what a load tells of its progress, and the most rows that it tells of.
+fn told(loader: Loader, input: &Path) -> (&'static str, u64, u64) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let loader = loader.progress(move |it| tell.lock().unwrap().push((it.stage, it.rows)));
+    loader.load_file(input).unwrap();
+    let told = told.lock().unwrap();
+    let (stage, rows) = *told.last().unwrap();
+    (stage, rows, told.iter().map(|(_, rows)| *rows).max().unwrap())
+}
+
+#[test]
+fn a_stage_counts_its_own_rows_only() {
+    for encoding in ["UTF-8", "UTF-16le"] {
+        let host = Host { journal: "WAL", auto_vacuum: 0, page_bytes: 4096, encoding };
+        let twins = Twins::create(host, |_| {});
+        let input = twins.folder.path().join("in.csv");
+        let rows: Vec<String> = (0..20_000).map(|n| format!("{n},text {n}")).collect();
+        fs::write(&input, format!("a,b\n{}\n", rows.join("\n"))).unwrap();
+        let loader = || Loader::new(twins.path()).table("t");
+        let moved = told(loader().index("b"), &input);
+        assert_eq!(moved, ("moving in", 20_000, 20_000), "{encoding}");
+        let inserted = told(loader().into_table(IntoTable::Append), &input);
+        assert_eq!(inserted, ("inserting", 20_000, 20_000), "{encoding}");
     }
 }

@@ -278,6 +278,9 @@ impl Move<'_> {
             self.settings.rows_done.fetch_add(rows - rows_told, Ordering::Relaxed);
             rows_told = rows;
         }
+        // The roots are written elsewhere, so these are a little less than all pages.
+        let rest = self.staged.rows.saturating_sub(rows_told);
+        self.settings.rows_done.fetch_add(rest, Ordering::Relaxed);
         Ok(written)
     }
 }

@@ -31,10 +31,11 @@ pub fn insert_rows(
         number += 1;
         changed += statement.execute(params_from_iter(values(row, columns)?))? as u64;
         if number.is_multiple_of(ROWS_BETWEEN_REPORTS) {
-            settings.rows_done.fetch_add(ROWS_BETWEEN_REPORTS, Ordering::Relaxed);
+            // Not added: the update hook of an insert counts the rows of most tables too.
+            settings.rows_done.store(number, Ordering::Relaxed);
         }
     }
-    settings.rows_done.fetch_add(number % ROWS_BETWEEN_REPORTS, Ordering::Relaxed);
+    settings.rows_done.store(number, Ordering::Relaxed);
     Ok(changed)
 }
 
