@@ -257,10 +257,14 @@ pub struct ExistingFlags {
 
     /// Add the rows, but for those whose key is there
     #[arg(long, group = "into")]
+    ///
+    /// With --pk a missing table is made.
     pub ignore: bool,
 
     /// Add the rows; one whose key is there gives the old row its values
     #[arg(long, group = "into")]
+    ///
+    /// With --pk a missing table is made.
     pub upsert: bool,
 
     /// Milliseconds to wait for other programs that use the database

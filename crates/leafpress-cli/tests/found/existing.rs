@@ -6,6 +6,43 @@ use rusqlite::Connection;
 
 use super::{Found, assert_all, rows, shell};
 
+/// Tables that are missing, for rows that change what is there.
+const MISSING: &[Found] = &[
+    Found {
+        finding: "--upsert --pk makes a missing table, and works again",
+        files: &[("t.csv", b"id,n\n1,a\n2,b\n1,c\n"), ("u.csv", b"id,n\n2,d\n3,e\n")],
+        run: "for f in t u; do leafpress load t.db $f.csv --table t --upsert --pk id || exit; done; \
+              for f in t u; do leafpress load i.db $f.csv --table t --ignore --pk id || exit; done",
+        holds: &[
+            ("t.db", "SELECT * FROM t ORDER BY id", "1,'c';2,'d';3,'e'"),
+            ("i.db", "SELECT * FROM t ORDER BY id", "1,'a';2,'b';3,'e'"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "--upsert without a key, or with two, says how a missing table is made",
+        files: &[("t.csv", b"id,n\n1,a\n")],
+        databases: &[("t.db", "CREATE TABLE other(a)")],
+        run: "leafpress load t.db t.csv --upsert; leafpress load u.db t.csv --ignore; \
+              leafpress load t.db t.csv --upsert --pk id --unique n",
+        status: 2,
+        says: &[
+            "no such table: t\non disk: the database is as it was\n\
+             to do: name a table that is there; with --pk a missing table is made, and the same call works",
+            "to do: there is no database u.db; with --pk a missing table is made",
+            "--append with --on-conflict replace makes a missing table",
+        ],
+        holds: &[("t.db", "SELECT name FROM sqlite_schema", "'other'")],
+        leaves_no: &["u.db"],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn missing_tables_are_made_for_a_key_that_is_named() {
+    assert_all(MISSING);
+}
+
 #[test]
 fn the_reader_is_named_that_a_load_waits_for() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -17,8 +17,8 @@ use leafpress_format::{Collation, KeyColumn, PageLayout, SortOrder};
 
 use super::existing::{
     BestOrder, Existing, InsertHalt, InsertInto, InsertMode, Orphan, Outcome, Refusals, Settings,
-    Staged, best_order, describe_table, find_orphan, insert, insert_one_by_one, inspect, look_at,
-    move_in, no_such_table,
+    Staged, UNCHANGED, best_order, describe_table, find_orphan, insert, insert_one_by_one, inspect,
+    look_at, move_in,
 };
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
@@ -112,11 +112,9 @@ impl Target {
         if !is_there.map_err(|source| not_readable(&options.database, source))? {
             return match options.into {
                 Some(_) if !options.makes_missing() => {
-                    let advice = format!(
-                        "rows are added, ignored or changed only in a table that is there, and \
-                         there is no database {}",
-                        path_text(&options.database)
-                    );
+                    let database = path_text(&options.database);
+                    let way = way_to_make(options);
+                    let advice = format!("there is no database {database}; {way}");
                     Err(Error::no_such_table(&table).to_do(advice))
                 }
                 _ => {
@@ -150,7 +148,8 @@ impl Target {
                 return Self::of_table(options, existing, &table, mode, declared.is_some());
             }
             (false, Some(_)) if !options.makes_missing() => {
-                return Err(no_such_table(&table));
+                let advice = format!("name a table that is there; {}", way_to_make(options));
+                return Err(Error::no_such_table(&table).on_disk(UNCHANGED).to_do(advice));
             }
             (true, None) | (false, _) => {
                 existing.refuse_if_named(&table)?;
@@ -415,6 +414,19 @@ pub struct BuiltRows<'b> {
     pub rows: u64,
     /// Names of the columns that they have values for.
     pub columns: &'b [String],
+}
+
+/// The way in which a missing table is made, for rows that are added, ignored or changed in one.
+fn way_to_make(options: &LoadOptions) -> &'static str {
+    match options.into {
+        Some(IntoTable::Upsert) if !options.primary_key.is_empty() => {
+            "⟦append⟧ with ⟦on_conflict_replace⟧ makes a missing table"
+        }
+        Some(IntoTable::Upsert | IntoTable::Ignore) => {
+            "with ⟦primary_key⟧ a missing table is made, and the same call works again later"
+        }
+        _ => "load without ⟦append⟧ and the like to make a new table",
+    }
 }
 
 fn settings(options: &LoadOptions, monitor: &Monitor) -> Settings {

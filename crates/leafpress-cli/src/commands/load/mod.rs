@@ -44,7 +44,9 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
         if let Some(sql) = declaration {
             loader = loader.declaration(sql);
         } else if let (None, Some((into, _))) = (url_of(&flags.database), flags.existing.way()) {
-            let makes_missing = matches!(into, IntoTable::Append | IntoTable::Replace);
+            // A call that names the key means the table, and no other by a slip.
+            let makes_missing =
+                matches!(into, IntoTable::Append | IntoTable::Replace) || !flags.keys.pk.is_empty();
             loader = loader.into_table(into).create_missing(makes_missing);
         }
         if flags.run.dry_run {

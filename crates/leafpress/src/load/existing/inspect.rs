@@ -123,7 +123,7 @@ fn taken(target: &Target, object: &SchemaObject) -> Error {
 }
 
 /// The error for a table that does not exist.
-pub(in crate::load) fn no_such_table(table: &str) -> Error {
+pub(super) fn no_such_table(table: &str) -> Error {
     table_missing(table).to_do(
         "name a table that is there, or load without ⟦append⟧ and the like to make a new one",
     )

@@ -57,9 +57,7 @@ pub(in crate::load) use self::carry::{PageSource, damaged};
 pub(in crate::load) use self::connect::UNCHANGED;
 pub use self::index::{IndexReport, Indexer};
 pub(in crate::load) use self::insert::{InsertHalt, InsertInto, insert};
-pub(in crate::load) use self::inspect::{
-    Existing, describe_table, inspect, look_at, no_such_table,
-};
+pub(in crate::load) use self::inspect::{Existing, describe_table, inspect, look_at};
 pub(in crate::load) use self::move_in::{find_orphan, move_in};
 pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one, no_such_row};
 pub(in crate::load) use self::order::{BestOrder, InsertMode, best_order};
