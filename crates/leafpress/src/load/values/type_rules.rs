@@ -96,7 +96,9 @@ impl TypeRule {
             Self::Integer | Self::Boolean | Self::Rowid | Self::Affinity(Affinity::Integer) => {
                 "INTEGER"
             }
-            Self::Real | Self::GivenReal | Self::Affinity(Affinity::Real) => "REAL",
+            Self::Real | Self::EmptyReal | Self::GivenReal | Self::Affinity(Affinity::Real) => {
+                "REAL"
+            }
             Self::Number | Self::Affinity(Affinity::Numeric) => "NUMERIC",
             Self::Text | Self::Empty | Self::Affinity(Affinity::Text) => "TEXT",
             Self::Blob | Self::Hex => "BLOB",

@@ -3,6 +3,7 @@
 //! | values | declared | result |
 //! |---|---|---|
 //! | none | TEXT | |
+//! | none but NaN, which is stored as NULL | REAL | |
 //! | integers | INTEGER | |
 //! | reals, and integers that a double holds exactly | REAL | integers become reals of the same value |
 //! | other numbers | NUMERIC | all keep their value; integral reals become integers |
@@ -30,6 +31,7 @@ pub struct TypedEvidence {
     real: Option<Witness>,
     text: Option<Witness>,
     blob: Option<Witness>,
+    has_nan: bool,
     /// True if the very first value was a blob.
     begins_with_blob: bool,
 }
@@ -60,7 +62,10 @@ impl TypedEvidence {
                 &mut self.integer
             }
             // SQLite stores NaN as NULL.
-            Value::Real(real) if real.is_nan() => return,
+            Value::Real(real) if real.is_nan() => {
+                self.has_nan = true;
+                return;
+            }
             Value::Real(_) => &mut self.real,
             Value::Text(_) => &mut self.text,
             Value::Blob(_) => &mut self.blob,
@@ -83,10 +88,12 @@ impl TypedEvidence {
 
     /// Adds the evidence of a later stretch.
     pub fn merge(&mut self, later: Self) {
+        let has_nan = self.has_nan || later.has_nan;
         if self.is_empty() {
-            *self = later;
+            *self = Self { has_nan, ..later };
             return;
         }
+        self.has_nan = has_nan;
         self.integer = self.integer.take().or(later.integer);
         self.wide_integer = self.wide_integer.take().or(later.wide_integer);
         self.real = self.real.take().or(later.real);
@@ -98,7 +105,9 @@ impl TypedEvidence {
     pub fn verdict(&self, strict: bool) -> TypedVerdict {
         let as_they_are = TypeRule::Affinity(Affinity::Blob);
         let untyped = if strict { "ANY" } else { "" };
-        let (declared_type, rule, decided_by, reason) = if self.is_empty() {
+        let (declared_type, rule, decided_by, reason) = if self.is_empty() && self.has_nan {
+            ("REAL", TypeRule::EmptyReal, None, "no value but NaN, which is stored as null")
+        } else if self.is_empty() {
             ("TEXT", TypeRule::Empty, None, "no value: all are null")
         } else if self.blob.is_some() {
             if !self.has_other_than_blob() {

@@ -47,6 +47,9 @@ pub enum TypeRule {
     Blob,
     /// TEXT for a column without any value so far: a value refutes it.
     Empty,
+    /// REAL for a column whose only values are NaN so far, which SQLite stores as NULL: any other
+    /// value refutes it.
+    EmptyReal,
     /// Type given by the caller: a value that does not become that type by its affinity makes a bad
     /// row.
     Given(ColumnType),
@@ -98,7 +101,11 @@ impl TypeRule {
             Self::Affinity(Affinity::Blob) => Direct::Content,
             Self::Blob | Self::Given(ColumnType::Blob) | Self::Hex => Direct::Blob,
             Self::Rowid => Direct::Rowid,
-            Self::Empty | Self::GivenReal | Self::Timestamp(_) | Self::Boolean => Direct::Nothing,
+            Self::Empty
+            | Self::EmptyReal
+            | Self::GivenReal
+            | Self::Timestamp(_)
+            | Self::Boolean => Direct::Nothing,
         }
     }
 
@@ -462,7 +469,9 @@ fn convert<'v>(
     number: &'v mut NumberText,
 ) -> Stored<'v> {
     if matches!(value, Value::Null) || matches!(value, Value::Real(real) if real.is_nan()) {
-        return Stored::Value(Value::Null);
+        // A NaN tells that the column is one of reals.
+        let is_first = rule == TypeRule::Empty && value != Value::Null;
+        return if is_first { Stored::Refuted } else { Stored::Value(Value::Null) };
     }
     let is_number = matches!(value, Value::Integer(_) | Value::Real(_));
     let value = match rule {

@@ -285,9 +285,13 @@ fn verdict(column: &[Cell]) -> (&'static str, Option<u64>) {
 #[test]
 fn the_values_decide_the_type() {
     let (null, one, wide) = (Cell::from(Sql::Null), Cell::from(1), Cell::from(i64::MAX));
+    let nan = Cell::from(f64::NAN);
     let (half, text, blob) = (Cell::from(0.5), Cell::from("x".to_owned()), Cell::from(vec![1_u8]));
     for (column, expected) in [
         (vec![&null, &null], ("TEXT", None)),
+        (vec![&null, &nan], ("REAL", None)),
+        (vec![&nan, &one], ("INTEGER", None)),
+        (vec![&nan, &blob], ("BLOB", None)),
         (vec![&one, &null, &wide], ("INTEGER", None)),
         (vec![&one, &null, &half, &half], ("REAL", Some(3))),
         (vec![&half, &one, &wide], ("NUMERIC", Some(3))),
@@ -331,6 +335,11 @@ fn detected_types_are_refuted_by_what_they_cannot_hold() {
     refutes(TypeRule::Text, vec![1_u8].into());
     refutes(TypeRule::Blob, "1".to_owned().into());
     refutes(TypeRule::Empty, 0.into());
+    refutes(TypeRule::Empty, f64::NAN.into());
+    refutes(TypeRule::EmptyReal, 1.into());
+    refutes(TypeRule::EmptyReal, 1.5.into());
+    let empty = straight(&[TypeRule::EmptyReal]);
+    assert_eq!(written(&empty, vec![f64::NAN.into()]), Ok(vec![Sql::Null]));
     let rules = straight(&[TypeRule::Real]);
     assert_eq!(
         written(&rules, vec![(1_i64 << 53).into()]),
