@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use leafpress::Result;
 use leafpress::load::{CancelToken, Layout, Loader, OnConflict};
+use leafpress::{Error, Result};
 use leafpress_shards::{ShardReport, Sharder, Shards};
 
 use crate::exit::Status;
@@ -55,6 +55,11 @@ pub fn run(flags: &ShardFlags) -> std::result::Result<Status, clap::Error> {
 }
 
 fn shard(flags: &ShardFlags, inputs: &[PathBuf], token: &CancelToken) -> Result<ShardReport> {
+    if flags.out.is_file() {
+        let reason = "it is a file, and shards are a folder of files";
+        return Err(Error::destination(&flags.out, reason)
+            .to_do("name a folder with --out: one that is not there yet, or that has shards"));
+    }
     let mut sharder = Sharder::new(Shards::at(&flags.out)?, flags.by.clone(), flags.parts)
         .seed(flags.seed)
         .cancel(token.clone())

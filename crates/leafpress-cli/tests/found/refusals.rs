@@ -350,3 +350,63 @@ fn messages_say_what_is_wrong_and_what_helps() {
 fn one_cause_has_one_answer() {
     assert_all(&REACHED.iter().map(with_each).collect::<Vec<_>>());
 }
+
+const EMPTY: &str = "see the command's --help";
+
+/// Advice that helps, where it was to look at the help.
+const ADVICE: &[Found] = &[
+    Found {
+        finding: "a column that is not there, and a view, for an index",
+        databases: &[("t.db", "CREATE TABLE t(a, b); CREATE VIEW v AS SELECT a FROM t")],
+        files: &[("t.csv", b"a,b\n1,2\n")],
+        run: "leafpress index t.db t c; leafpress load u.db t.csv --index c; \
+              leafpress index t.db v a",
+        status: 2,
+        says: &[
+            "there is no column 'c'; columns: a, b\n\
+             on disk: the database is as it was\nto do: name one of these columns",
+            "nothing was written to u.db\nto do: name one of these columns",
+            "to do: name a table; a view uses the indexes of the tables that it reads",
+        ],
+        never_says: &[EMPTY],
+        ..Found::NONE
+    },
+    Found {
+        finding: "names for --columns that are too many, and a declaration with a slip",
+        files: &[("t.csv", b"a,b\n1,2\n")],
+        run: "leafpress load u.db t.csv --columns x,y,z; \
+              leafpress load u.db t.csv --create 'CREATE TABEL t(a, b)'; \
+              leafpress load u.db t.csv --create 'CREATE TABLE t(a, b'",
+        status: 2,
+        says: &[
+            "to do: name each column in --columns, with commas between",
+            "to do: mend it where the message says; such as CREATE TABLE",
+        ],
+        never_says: &[EMPTY],
+        leaves_no: &["u.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a program that is not there",
+        run: "leafpress queue push q.db m a; leafpress queue work q.db m --exec nosuchprog",
+        status: 2,
+        says: &["there is no program nosuchprog\non disk: no job was taken\n\
+             to do: check its name and the folders of PATH"],
+        never_says: &[EMPTY],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a file in place of a folder of shards",
+        files: &[("t.csv", b"a,b\n1,2\n"), ("p.csv", b"a,b\n1,2\n")],
+        run: "leafpress shard t.csv --out p.csv --by 'hash(a)' --parts 2",
+        status: 3,
+        says: &["p.csv: it is a file, and shards are a folder", "to do: name a folder with --out"],
+        never_says: &["sound"],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn advice_says_what_to_do() {
+    assert_all(ADVICE);
+}

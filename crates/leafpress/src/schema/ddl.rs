@@ -217,6 +217,7 @@ fn parse_column<'t>(text: &'t str, columns: &[&str]) -> Result<(IndexColumn, Opt
         let name = text.split(',').next().unwrap_or(text).trim();
         let known = columns.join(", ");
         Error::not_found("column", name, format!("there is no column '{name}'; columns: {known}"))
+            .to_do("name one of these columns; in double quotes if its name has a comma")
     }))
 }
 

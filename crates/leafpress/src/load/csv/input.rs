@@ -165,10 +165,12 @@ impl Opening<'_> {
                     "the options name {}, but {file} has {fields}",
                     counted(names.len() as u64, "column", "columns")
                 ));
-                return Err(match reading.column_advice() {
-                    Some(advice) => error.to_do(advice),
-                    None => error,
+                let advice = reading.column_advice().unwrap_or_else(|| {
+                    "name each column in ⟦columns⟧, with commas between; then choose with \
+                     ⟦select⟧ or ⟦drop⟧"
+                        .to_owned()
                 });
+                return Err(error.to_do(advice));
             }
             return Ok(Header::from_names(names.iter().cloned()));
         }

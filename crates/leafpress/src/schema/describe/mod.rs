@@ -99,12 +99,15 @@ fn declare(statements: &[String]) -> Result<Connection> {
 const CREATE_ONLY: &str = "leave nothing in the schema but CREATE TABLE, CREATE INDEX, \
                            CREATE TRIGGER and CREATE VIEW, each without AS SELECT for tables";
 
+const MEND: &str = "mend it where the message says; such as \
+                    CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT)";
+
 #[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
 fn refused_statement(source: rusqlite::Error) -> Error {
     let is_forbidden =
         source.sqlite_error_code() == Some(rusqlite::ErrorCode::AuthorizationForStatementDenied);
     let error = Error::misuse(format!("SQLite refuses the declaration: {source}"));
-    if is_forbidden { error.to_do(CREATE_ONLY) } else { error }
+    error.to_do(if is_forbidden { CREATE_ONLY } else { MEND })
 }
 
 /// Allows what a CREATE does inside SQLite, and nothing else.
@@ -216,7 +219,8 @@ impl<'c> TableReader<'c> {
             Some((reader, kind)) => {
                 let article =
                     if kind == "view" { "a view" } else { "a virtual table or part of one" };
-                Err(Error::misuse(format!("'{}' is {article}, not a table", reader.table)))
+                Err(Error::misuse(format!("'{}' is {article}, not a table", reader.table))
+                    .to_do("name a table; a view uses the indexes of the tables that it reads"))
             }
             None => {
                 let sql =

@@ -86,7 +86,7 @@ fn may_stand_in_a_line(flags: &QueueWorkFlags, done: &WorkReport) -> bool {
 
 fn work(flags: &QueueWorkFlags) -> Result<Worked> {
     let program = program(flags);
-    program.check().map_err(|reason| Error::from(ErrorKind::Misuse(reason)))?;
+    program.check()?;
     let place = &flags.place;
     let queue = JobQueue::existing_for_long(place, &flags.common, flags.no_shared)?;
     if flags.keep_output {

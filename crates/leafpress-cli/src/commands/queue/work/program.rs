@@ -16,8 +16,8 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use leafpress::path_text;
 use leafpress::queue::{JobContext, Payload};
+use leafpress::{Error, path_text};
 
 use super::control::{Control, Event};
 use super::output::{self, Collected};
@@ -59,10 +59,14 @@ pub struct Ended {
 }
 
 impl Program {
-    /// Returns a reason why the program cannot be started, as far as that is known beforehand.
-    pub fn check(&self) -> Result<(), String> {
+    /// Refuses a program that cannot be started, as far as that is known beforehand.
+    pub fn check(&self) -> leafpress::Result<()> {
+        let refuse = |reason: String, advice: &str| {
+            Err(Error::misuse(reason).on_disk("no job was taken").to_do(advice))
+        };
         if let Some(folder) = self.folder.as_deref().filter(|folder| !folder.is_dir()) {
-            return Err(format!("--chdir {}: there is no such folder", path_text(folder)));
+            let reason = format!("--chdir {}: there is no such folder", path_text(folder));
+            return refuse(reason, "name a folder that is there");
         }
         let name = Path::new(&self.words[0]);
         let is_there = if name.components().count() > 1 {
@@ -74,7 +78,12 @@ impl Program {
             std::env::split_paths(&folders)
                 .any(|folder| folder.join(name).is_file() || folder.join(&file).is_file())
         };
-        if is_there { Ok(()) } else { Err(format!("there is no program {}", path_text(name))) }
+        if is_there {
+            return Ok(());
+        }
+        let advice = "check its name and the folders of PATH, or give its path; a line for the \
+                      shell is for --shell";
+        refuse(format!("there is no program {}", path_text(name)), advice)
     }
 
     /// Runs the program to its end.
