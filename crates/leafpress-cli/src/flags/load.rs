@@ -168,7 +168,8 @@ pub struct ColumnFlags {
 
     /// Another name for a column; repeatable
     ///
-    /// All other flags know the column by its new name.
+    /// All other flags know the column by its new name. A name with an equals sign stands in
+    /// double quotes: 'born="a=b"'.
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename)]
     pub rename: Vec<(String, String)>,
 
@@ -256,15 +257,15 @@ pub struct ExistingFlags {
     pub replace: bool,
 
     /// Add the rows, but for those whose key is there
-    #[arg(long, group = "into")]
     ///
     /// With --pk a missing table is made.
+    #[arg(long, group = "into")]
     pub ignore: bool,
 
     /// Add the rows; one whose key is there gives the old row its values
-    #[arg(long, group = "into")]
     ///
     /// With --pk a missing table is made.
+    #[arg(long, group = "into")]
     pub upsert: bool,
 
     /// Milliseconds to wait for other programs that use the database

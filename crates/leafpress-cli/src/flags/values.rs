@@ -67,12 +67,23 @@ pub fn parse_names(text: &str) -> Result<Names, String> {
 
 /// The first name, and what stands behind its comma.
 fn first_name(text: &str) -> Result<(String, Option<&str>), String> {
-    let Some(content) = text.strip_prefix('"') else {
+    let Some((name, after)) = quoted_name(text)? else {
         return Ok(match text.split_once(',') {
             Some((name, after)) => (name.to_owned(), Some(after)),
             None => (text.to_owned(), None),
         });
     };
+    match after.strip_prefix(',') {
+        Some(after) => Ok((name, Some(after))),
+        None if after.is_empty() => Ok((name, None)),
+        None => Err(format!("a comma is missing before '{after}'")),
+    }
+}
+
+/// The name in double quotes with which a text begins, and what stands behind it; `None` if the
+/// text begins without quotes.
+fn quoted_name(text: &str) -> Result<Option<(String, &str)>, String> {
+    let Some(content) = text.strip_prefix('"') else { return Ok(None) };
     let mut from = 0;
     while let Some(at) = content[from..].find('"') {
         let end = from + at;
@@ -81,24 +92,29 @@ fn first_name(text: &str) -> Result<(String, Option<&str>), String> {
             from = end + 2;
             continue;
         }
-        let name = content[..end].replace("\"\"", "\"");
-        return match after.strip_prefix(',') {
-            Some(after) => Ok((name, Some(after))),
-            None if after.is_empty() => Ok((name, None)),
-            None => Err(format!("a comma is missing before '{after}'")),
-        };
+        return Ok(Some((content[..end].replace("\"\"", "\""), after)));
     }
     Err(format!("a closing quote is missing: {text}"))
 }
 
-/// `OLD=NEW`. A name on the left may hold an equals sign.
+/// `OLD=NEW`, split at the last equals sign; a name that holds one may stand in double quotes.
 pub fn parse_rename(text: &str) -> Result<(String, String), String> {
-    match text.rsplit_once('=') {
-        Some((old, new)) if !old.is_empty() && !new.is_empty() => {
-            Ok((old.to_owned(), new.to_owned()))
-        }
-        _ => Err("write it as OLD=NEW".to_owned()),
-    }
+    let wrong = || "write it as OLD=NEW; names with an equals sign as \"OLD\"=\"NEW\"".to_owned();
+    let (old, new) = if let Some((old, after)) = quoted_name(text)? {
+        (old, after.strip_prefix('=').ok_or_else(wrong)?)
+    } else {
+        let split = if text.ends_with('"') { text.split_once("=\"") } else { None };
+        // The quote belongs to the new name.
+        let quoted = split.map(|(old, _)| (old, &text[old.len() + 1..]));
+        let (old, new) = quoted.or_else(|| text.rsplit_once('=')).ok_or_else(wrong)?;
+        (old.to_owned(), new)
+    };
+    let new = match quoted_name(new)? {
+        Some((new, "")) => new,
+        Some(_) => return Err(wrong()),
+        None => new.to_owned(),
+    };
+    if old.is_empty() || new.is_empty() { Err(wrong()) } else { Ok((old, new)) }
 }
 
 /// `COL` or `COL=blob` or `COL=text`.
@@ -297,7 +313,18 @@ mod tests {
         assert!(parse_column_type("=text").is_err());
         assert!(parse_column_type("zip").is_err());
         assert!(parse_column_type("n=int").is_err_and(|it| it.contains("perhaps integer")));
-        assert_eq!(parse_rename("a=b=c"), Ok(("a=b".to_owned(), "c".to_owned())));
+        for (text, old, new) in [
+            ("a=b=c", "a=b", "c"),
+            ("a=\"b=c\"", "a", "b=c"),
+            ("\"a=b\"=c", "a=b", "c"),
+            ("\"a\"=b=c", "a", "b=c"),
+            ("\"a=1\"=\"b=\"\"2\"\"\"", "a=1", "b=\"2\""),
+        ] {
+            assert_eq!(parse_rename(text), Ok((old.to_owned(), new.to_owned())), "{text}");
+        }
+        for bad in ["\"a\"", "\"a\"b=c", "\"a=b", "a=\"b\"c\"", "a=\"\"", "\"\"=a"] {
+            assert!(parse_rename(bad).is_err(), "{bad}");
+        }
         for bad in ["a", "=a", "a="] {
             assert!(parse_rename(bad).is_err(), "{bad}");
         }
