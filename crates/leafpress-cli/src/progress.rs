@@ -19,9 +19,11 @@ use crate::output;
 const QUIET_FOR: Duration = Duration::from_millis(500);
 const BETWEEN_TICKS: Duration = Duration::from_millis(100);
 const BETWEEN_UPDATES_MS: u64 = 50;
+/// The longest time left that is shown: a hundred days.
+const TIME_MAX_S: f64 = 100.0 * 86_400.0;
 
-const WITH_END: &str = "{prefix} {wide_bar} {done} of {all}, {rate}{msg}, {left} left";
-const WITHOUT_END: &str = "{spinner} {prefix} {done}, {rate}{msg}, {time}";
+const WITH_END: &str = "{prefix} {wide_bar} {done_of}{all}{rate}{msg}{left}";
+const WITHOUT_END: &str = "{spinner} {prefix} {done}{rate}{msg}, {time}";
 const RUNS: &str = "{wide_bar} {pos}/{len}{msg}\n{spinner} {prefix} {time}";
 const WAITING: &str = "{spinner} {prefix} {time}";
 
@@ -53,19 +55,28 @@ impl LoadBar {
             return;
         }
         self.last_update_ms.store(now_ms, Ordering::Relaxed);
-        let bar = self.bar.get_or_init(|| new_bar(progress.bytes_total, now));
-        bar.set_prefix(progress.stage);
-        bar.tick();
+        let new = || new_bar(progress.bytes_total, now).with_prefix(progress.stage);
+        let bar = self.bar.get_or_init(new);
         let is_reading = is_reading(progress);
-        if self.is_reading.swap(is_reading, Ordering::Relaxed) != is_reading {
-            bar.set_style(style(template(progress.bytes_total, is_reading)));
-        }
+        // Each setter may draw, and the position is what is looked at.
         if is_reading {
+            if progress.bytes_read < bar.position() {
+                // The next pass, or the next input, begins.
+                bar.reset_elapsed();
+            }
             bar.set_position(progress.bytes_read);
+            if let Some(bytes_total) = progress.bytes_total.filter(|it| bar.length() != Some(*it)) {
+                bar.set_length(bytes_total);
+            }
             if progress.rows > 0 {
                 bar.set_message(format!(", {}", human::counted(progress.rows, "row", "rows")));
             }
         }
+        bar.set_prefix(progress.stage);
+        if self.is_reading.swap(is_reading, Ordering::Relaxed) != is_reading {
+            bar.set_style(style(template(progress.bytes_total, is_reading)));
+        }
+        bar.tick();
     }
 
     /// Takes in how many rows of a pressed file were sent.
@@ -219,18 +230,39 @@ fn style(template: &str) -> ProgressStyle {
         .with_key("done", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
             let _ = out.write_str(&human::bytes(state.pos()));
         })
+        .with_key("done_of", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            if state.pos() > 0 {
+                let _ = write!(out, "{} of ", human::bytes(state.pos()));
+            }
+        })
         .with_key("all", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
             let _ = out.write_str(&human::bytes(state.len().unwrap_or(0)));
         })
         .with_key("rate", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-            let _ = write!(out, "{}/s", human::bytes(state.per_sec().max(0.0) as u64));
+            if let Some(rate) = bytes_per_s(state) {
+                let _ = write!(out, ", {}/s", human::bytes(rate as u64));
+            }
         })
         .with_key("left", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-            let _ = out.write_str(&clock(state.eta()));
+            if let Some(rate) = bytes_per_s(state) {
+                let left_bytes = state.len().unwrap_or(0).saturating_sub(state.pos());
+                let left = Duration::from_secs_f64((left_bytes as f64 / rate).min(TIME_MAX_S));
+                let _ = write!(out, ", {} left", clock(left));
+            }
         })
         .with_key("time", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
             let _ = out.write_str(&clock(state.elapsed()));
         })
+}
+
+/// The mean rate since the beginning; `None` where nothing tells it yet. The bar's own estimate
+/// takes all that was done before it is first drawn for the work of a moment.
+fn bytes_per_s(state: &ProgressState) -> Option<f64> {
+    rate(state.pos(), state.elapsed())
+}
+
+fn rate(bytes: u64, elapsed: Duration) -> Option<f64> {
+    (bytes > 0 && elapsed >= QUIET_FOR).then(|| bytes as f64 / elapsed.as_secs_f64())
 }
 
 /// A running time, in one width: `0:07`, `1:02:03`.
@@ -267,6 +299,13 @@ mod tests {
         assert!(!progress("inserting", 4, Some(4)) && !progress("sorting", 3, Some(4)));
         assert_eq!(template(None, true), WITHOUT_END);
         assert_eq!([template(Some(4), true), template(Some(4), false)], [WITH_END, WAITING]);
+    }
+
+    #[test]
+    fn a_rate_is_shown_once_there_is_one() {
+        assert_eq!(rate(0, Duration::from_secs(1)), None);
+        assert_eq!(rate(1_000_000, Duration::from_micros(7)), None);
+        assert_eq!(rate(1_000_000, Duration::from_secs(2)), Some(500_000.0));
     }
 
     #[test]
