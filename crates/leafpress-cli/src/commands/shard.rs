@@ -96,7 +96,7 @@ fn with_keys(mut stage: Loader, flags: &ShardFlags) -> Loader {
     let skips = flags.bad_rows.on_error == OnErrorFlag::Skip;
     let aborts = flags.table.on_conflict.is_none_or(|rule| rule == OnConflictFlag::Abort);
     for key in keys {
-        stage = stage.not_null(key);
+        stage = stage.later_key(key);
         if skips && aborts && one_part_each {
             stage = stage.primary_key(key);
         }

@@ -352,6 +352,15 @@ impl Loader {
         self
     }
 
+    /// Adds a column of a key that the table gets later, such as each part of shards: it is NOT
+    /// NULL, and a row without it lacks its key.
+    #[doc(hidden)]
+    pub fn later_key(mut self, column: impl Into<String>) -> Self {
+        let column = column.into();
+        self.options.later_key.push(column.clone());
+        self.not_null(column)
+    }
+
     /// Names the place that the rows are for in errors, if the database is only a file on the way there.
     #[doc(hidden)]
     pub fn bound_for(mut self, place: impl Into<String>) -> Self {

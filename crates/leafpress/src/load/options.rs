@@ -43,6 +43,8 @@ pub struct LoadOptions {
     pub tmpdir: Option<PathBuf>,
     pub strict: bool,
     pub primary_key: Vec<String>,
+    /// Columns of a key that the table gets later: no row may lack one.
+    pub later_key: Vec<String>,
     pub without_rowid: bool,
     pub not_null: Vec<String>,
     pub uuid7: Option<(String, Uuid7Form)>,
@@ -85,6 +87,7 @@ impl LoadOptions {
             tmpdir: None,
             strict: false,
             primary_key: Vec::new(),
+            later_key: Vec::new(),
             without_rowid: false,
             not_null: Vec::new(),
             uuid7: None,

@@ -26,8 +26,8 @@ impl Demands {
     /// declared.
     pub fn of_table(options: &LoadOptions, shape: &TableShape, is_made: bool) -> Self {
         let columns = &shape.columns;
-        let is_key =
-            |name: &str| options.primary_key.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let key = || options.primary_key.iter().chain(&options.later_key);
+        let is_key = |name: &str| key().any(|it| it.eq_ignore_ascii_case(name));
         Self {
             not_null: columns.iter().map(|it| it.not_null && !it.generated).collect(),
             key: columns.iter().map(|it| is_made && is_key(&it.name)).collect(),
