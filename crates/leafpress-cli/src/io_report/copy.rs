@@ -29,7 +29,7 @@ use leafpress::{Error, ErrorKind, Result, path_text, storage};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::output;
+use crate::{human, output};
 
 /// The state on disk that every error of this module gives.
 pub(super) const UNTOUCHED: &str = "the database is as it was; no copy was left";
@@ -170,11 +170,10 @@ fn check_room(folder: &Path, copy_bytes: u64) -> Result<()> {
     let needed_bytes = copy_bytes + (copy_bytes / 10).max(ROOM_TO_GROW_BYTES);
     match storage::free_bytes(folder) {
         Some(free_bytes) if free_bytes < needed_bytes => {
-            let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
             let reason = format!(
-                "has {} MiB free, and a copy of the database needs {} MiB",
-                free_bytes >> 20,
-                mebibytes(needed_bytes)
+                "has {} free, and a copy of the database needs {}",
+                human::bytes(free_bytes),
+                human::bytes(needed_bytes)
             );
             Err(Error::destination(folder, reason).to_do(
                 "free some, name a folder on another disk of the same kind with --copy-to DIR, \
@@ -387,7 +386,7 @@ mod tests {
         match storage::free_bytes(folder.path()) {
             Some(_) => {
                 let error = check_room(folder.path(), 1 << 60).unwrap_err();
-                assert!(error.to_string().contains("MiB free"), "{error}");
+                assert!(error.to_string().contains(" free, and a copy"), "{error}");
                 check_room(folder.path(), 4096).unwrap();
             }
             None => check_room(folder.path(), 1 << 60).unwrap(),

@@ -24,7 +24,7 @@ const LINES_AND_ESCAPES: &[Found] = &[
         files: &[("t.csv", b"id,n\r5,6\r7\r")],
         run: "leafpress load t.db - --table t < t.csv",
         status: 3,
-        says: &["<stdin>:3:1: the row has 1 field, the table 2 columns"],
+        says: &["<stdin>:3:1: the row has 1 field, but the table has 2 columns"],
         ..Found::NONE
     },
     Found {
@@ -217,7 +217,7 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
         run: "leafpress load t.db t.csv --delimiter ,; leafpress load t.db c.tsv",
         status: 3,
         says: &[
-            "t.csv:2:1: the row has 2 fields, the table 1 column\n",
+            "t.csv:2:1: the row has 2 fields, but the table has 1 column\n",
             "the file looks as if its delimiter were ';': use --delimiter ';'",
             "the file looks as if its delimiter were ',': use --delimiter ','",
         ],

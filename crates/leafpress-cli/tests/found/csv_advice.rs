@@ -147,7 +147,7 @@ const DELIMITERS: &[Found] = &[
               done; done",
         status: 3,
         says: &["bad.csv:3:3: column \"n\": 'x,y'", "bad.tsv:2:3: column \"n\": 'x;y'"],
-        never_says: &["the columns of", "fields, the table"],
+        never_says: &["the columns of", "but the table has"],
         holds: &[("n.db", "SELECT id, n FROM t", "1,2;3,9")],
         ..Found::NONE
     },
@@ -215,7 +215,7 @@ const QUOTES: &[Found] = &[
         status: 3,
         says: &[
             "Perhaps the quote that opens at line 3, column 3 is never closed",
-            "u.csv:2:1: the row has 3 fields, the table 2 columns; perhaps the quote that opens at \
+            "u.csv:2:1: the row has 3 fields, but the table has 2 columns; perhaps the quote that opens at \
              line 2, column 3 is never closed",
         ],
         ..Found::NONE

@@ -197,7 +197,7 @@ const B4_B5: &[Found] = &[
         files: &[("d.csv", b"id,b\n1,2\nx\n"), ("bad.csv", b""), ("bad.csv.log", b"")],
         run: "leafpress load app.db d.csv --on-error skip --rejects bad.csv -q; cat bad.csv bad.csv.log",
         status: 0,
-        says: &["id,b\nx\nd.csv:3:1: the row has 1 field, the table 2 columns\n"],
+        says: &["id,b\nx\nd.csv:3:1: the row has 1 field, but the table has 2 columns\n"],
         ..Found::NONE
     },
 ];
@@ -503,7 +503,7 @@ const B13_TO_B22: &[Found] = &[
         status: 0,
         says: &[
             "t.csv:3:1: column \"id\": 'x' is not an INTEGER",
-            "t.csv:4:1: the row has 1 field, the table 2 columns",
+            "t.csv:4:1: the row has 1 field, but the table has 2 columns",
         ],
         holds: &[("z.db", "SELECT * FROM t", "1,2;5,6;3,3;4,5")],
         ..Found::NONE

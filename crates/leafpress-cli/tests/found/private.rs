@@ -187,8 +187,8 @@ const ODDS: &[Found] = &[
               leafpress load b.db two.csv --on-error skip --max-rejects 0; \
               leafpress queue schedule add q.db q n 'x' p; leafpress load x.db t.csv",
         says: &[
-            "the row has 2 fields, the table 1 column\n",
-            "the row has 1 field, the table 2 columns",
+            "the row has 2 fields, but the table has 1 column\n",
+            "the row has 1 field, but the table has 2 columns",
             "moved in: 1 page,",
             "1 row was rejected",
             "it has 1 field,",

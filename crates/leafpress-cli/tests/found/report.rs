@@ -4,6 +4,62 @@ use super::{Found, assert_all};
 
 const REPORT: &[u8] = include_bytes!("../../../leafpress-bench/tests/reports/overview.json");
 
+/// Words and units of reports.
+const WORDS: &[Found] = &[
+    Found {
+        finding: "a dry run says what would be",
+        files: &[("t.csv", b"a,b\n1,2\n"), ("e.csv", b"a,b\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE log(n); CREATE TABLE t(a INT UNIQUE, b INT REFERENCES t(a)); \
+             INSERT INTO t VALUES (2, 2); \
+             CREATE TRIGGER tr AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.a); END",
+        )],
+        run: "leafpress load t.db t.csv --append --dry-run; \
+              leafpress load t.db e.csv --table t --replace --dry-run; \
+              leafpress load t.db t.csv --append",
+        says: &[
+            "note: the triggers of t would run: tr",
+            "note: the foreign keys of t would be enforced",
+            "t would be empty: the row that was there would go, and none come",
+            "note: the triggers of t ran: tr",
+            "note: the foreign keys of t were enforced",
+        ],
+        never_says: &["is empty now"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "sizes have the units of the summary",
+        files: &[("t.csv", b"a,b\n1,2\n")],
+        run: "leafpress load t.db t.csv --pk a --dry-run --memory 64M",
+        says: &[
+            "not in key order, in up to 67.1\n",
+            "MB of memory",
+            " are needed in ",
+            "B are free",
+        ],
+        never_says: &["iB"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a row without its key says so, in shards as in a load",
+        files: &[("t.csv", b"id,n\n1,a\n,b\n")],
+        run: "leafpress load t.db t.csv --pk id; \
+              leafpress shard t.csv --out s --by 'hash(id)' --parts 2 --pk id; \
+              leafpress shard t.csv --out s --by 'hash(n)' --parts 2 --pk id --not-null n",
+        status: 3,
+        says: &["t.csv:3:1: column \"id\": the primary key is empty"],
+        never_says: &["NOT NULL"],
+        leaves_no: &["t.db"],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn words_and_units_are_those_of_the_work() {
+    assert_all(WORDS);
+}
+
 const CASES: &[Found] = &[
     Found {
         finding: "the report's multiples, in the terminal: 14.73 s by 0.53 s, one thread each",

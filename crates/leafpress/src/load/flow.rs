@@ -40,6 +40,7 @@ use crate::rights::Rights;
 use crate::schema::shape::TableShape;
 use crate::sqlite_error::broken_rule;
 use crate::sync::lock;
+use crate::vfs::text::scaled;
 use crate::words::path_text;
 
 /// State of one load.
@@ -159,7 +160,7 @@ fn plan_ahead(
     order: RowOrder,
     input_bytes: u64,
 ) -> Vec<String> {
-    let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+    let bytes = |bytes: u64| scaled(bytes as f64, 1000.0, &["B", "kB", "MB", "GB", "TB"]);
     let folder = crate::paths::folder_of(&options.database);
     let tmpdir = options.tmpdir.clone().unwrap_or_else(|| folder.clone());
     let has_key = shape.key.is_some() || shape.rowid_column.is_some();
@@ -173,8 +174,8 @@ fn plan_ahead(
     };
     if let Some(sorts) = sorts {
         plan.push(format!(
-            "{sorts}, in up to {} MiB of memory; what exceeds that goes to temporary files in {}",
-            mebibytes(options.memory_bytes as u64),
+            "{sorts}, in up to {} of memory; what exceeds that goes to temporary files in {}",
+            bytes(options.memory_bytes as u64),
             path_text(tmpdir)
         ));
     }
@@ -182,10 +183,10 @@ fn plan_ahead(
     let indexes = shape.indexes.len() as u64;
     let needed = input_bytes + input_bytes / 3 * indexes;
     let free = crate::storage::free_bytes(&folder);
-    let free = free.map_or(String::new(), |free| format!(", {} MiB are free", mebibytes(free)));
+    let free = free.map_or(String::new(), |free| format!(", {} are free", bytes(free)));
     plan.push(format!(
-        "about {} MiB are needed in {}{free}; as much again if temporary files are needed",
-        mebibytes(needed),
+        "about {} are needed in {}{free}; as much again if temporary files are needed",
+        bytes(needed),
         path_text(folder)
     ));
     plan

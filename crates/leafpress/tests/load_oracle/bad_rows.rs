@@ -69,9 +69,9 @@ fn the_place_and_the_reason_are_named_and_nothing_is_left() {
             b"a,b\n1,2\n\n\"x\ny\",2,3\n",
             as_it_is,
             (4, 1),
-            "the row has 3 fields, the table 2 columns",
+            "the row has 3 fields, but the table has 2 columns",
         ),
-        (b"a,b\n1\n", as_it_is, (2, 1), "the row has 1 field, the table 2 columns"),
+        (b"a,b\n1\n", as_it_is, (2, 1), "the row has 1 field, but the table has 2 columns"),
         (b"a,b\n\"x\ny\",gr\xfcn\n", as_it_is, (3, 6), "invalid UTF-8: byte 0xfc"),
         (b"a,b\n1,\"2\n\n", as_it_is, (2, 3), "the quote that opens here is never closed"),
         (b"a,b\n\"x\ny\",abc\n", integer, (3, 4), "column \"b\": 'abc' is not an INTEGER"),
@@ -80,7 +80,12 @@ fn the_place_and_the_reason_are_named_and_nothing_is_left() {
         (b"a,b\n1,x\n", key, (2, 3), "column \"b\": 'x' is not an INTEGER"),
         (b"a,b\n1,7\n\n2,7\n", key, (4, 3), "column \"b\": line 2 has its primary key already"),
         // A guess that is refuted first must not change what is said.
-        (b"a,b\nx,1\n1,y,z\n", as_it_is, (3, 1), "the row has 3 fields, the table 2 columns"),
+        (
+            b"a,b\nx,1\n1,y,z\n",
+            as_it_is,
+            (3, 1),
+            "the row has 3 fields, but the table has 2 columns",
+        ),
     ];
     for (content, options, (line, column), reason) in cases {
         let folder = Folder::with_input(content);
@@ -129,9 +134,9 @@ fn skipped_rows_stand_in_the_rejects_as_they_were() {
     assert_eq!(
         log,
         "F:3:3: column \"n\": 'x' is not an INTEGER\n\
-         F:4:1: the row has 1 field, the table 2 columns\n\
+         F:4:1: the row has 1 field, but the table has 2 columns\n\
          F:5:3: column \"n\": 'a\\r\\nb' is not an INTEGER\n\
-         F:9:1: the row has 3 fields, the table 2 columns\n"
+         F:9:1: the row has 3 fields, but the table has 2 columns\n"
     );
     assert_eq!(ask(&folder.path("a.db"), "SELECT group_concat(n) FROM t"), "1,5,6");
 }
@@ -275,7 +280,7 @@ fn rejects_load_again_as_they_are_by_the_call_that_rejected_them() {
                 // header the first row says how many columns there are.)
                 let as_they_are = load(name, "again");
                 assert_eq!(counts(&as_they_are), (0, bad_rows), "{case}");
-                let reason = "the row has 2 fields, the table 3 columns";
+                let reason = "the row has 2 fields, but the table has 3 columns";
                 assert_eq!(as_they_are.rejects[0].reason, reason, "{case}");
             }
             let (from, to) = (format!("1{}7", char::from(again.delimiter)), again.delimiter);

@@ -708,22 +708,29 @@ impl<'i> Insert<'i> {
         let mut notes = Vec::new();
         let table = &self.declared.name;
         let removed = outcome.rows_removed;
+        let is_dry = self.target.overlay.is_some();
         if removed > 0 && outcome.rows_inserted == 0 {
             let rows = if removed == 1 {
                 "row that was".to_owned()
             } else {
                 format!("{removed} rows that were")
             };
-            notes.push(format!("{table} is empty now: the {rows} there went, and none came"));
+            notes.push(if is_dry {
+                format!("{table} would be empty: the {rows} there would go, and none come")
+            } else {
+                format!("{table} is empty now: the {rows} there went, and none came")
+            });
         }
         if !self.declared.triggers.is_empty() {
             notes.push(format!(
-                "the triggers of {table} ran: {}",
+                "the triggers of {table} {}: {}",
+                if is_dry { "would run" } else { "ran" },
                 self.declared.triggers.join(", ")
             ));
         }
         if self.declared.is_child || !self.declared.referring.is_empty() {
-            notes.push(format!("the foreign keys of {table} were enforced"));
+            let were = if is_dry { "would be" } else { "were" };
+            notes.push(format!("the foreign keys of {table} {were} enforced"));
         }
         notes
     }

@@ -492,8 +492,8 @@ mod tests {
             ),
             ("column \"x\": 'it's 7' is not a REAL", "column \"x\": '…' is not a REAL"),
             (
-                "the row has 3 fields, the table 12 columns",
-                "the row has … fields, the table … columns",
+                "the row has 3 fields, but the table has 12 columns",
+                "the row has … fields, but the table has … columns",
             ),
             (
                 "column \"id\": line 17 has its primary key already",

@@ -450,7 +450,7 @@ impl Pressing<'_> {
         if row.columns() == columns {
             return Ok(());
         }
-        Err(format!("the row has {} values, the table {columns}", row.columns()))
+        Err(format!("the row has {} values, but the table has {columns} columns", row.columns()))
     }
 
     #[inline(always)]

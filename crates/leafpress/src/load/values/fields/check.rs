@@ -54,7 +54,7 @@ impl RowRules {
         let whose = if self.rules.len() == expected { "the table" } else { "the input" };
         let fields = counted(found as u64, "field", "fields");
         let columns = counted(expected as u64, "column", "columns");
-        Misfit { at: span.start, reason: format!("{RAGGED}{fields}, {whose} {columns}") }
+        Misfit { at: span.start, reason: format!("{RAGGED}{fields}, but {whose} has {columns}") }
     }
 
     /// Rowid of a record, if a column holds it.

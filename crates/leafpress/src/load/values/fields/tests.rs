@@ -176,7 +176,7 @@ fn columns_may_come_from_any_field_or_from_none() {
     assert_eq!(written(&rules, "17,unused,\"a,b\"", 0), Ok(expected));
     assert_eq!(written(&rules, "x,,y", 0), Err("refuted".to_owned()));
     let (at, reason) = misfit(&rules, "1,2");
-    assert_eq!((at, reason.as_str()), (0, "the row has 2 fields, the input 3 columns"));
+    assert_eq!((at, reason.as_str()), (0, "the row has 2 fields, but the input has 3 columns"));
 }
 
 #[test]
