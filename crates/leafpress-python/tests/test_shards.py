@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -192,13 +193,18 @@ def test_an_address_of_no_store_is_refused(engine: Any) -> None:
         engine.write(engine.frame(people(10)), "ftp://host/people", by="rows", parts=1)
 
 
-class OneTask:
-    """An engine that does all in this process, and takes the folder of the scattered rows away."""
+class InOneProcess:
+    """An engine that does all in this process."""
 
     tasks = 1
 
+    def __init__(self) -> None:
+        self.scatters = 0
+
     def schema(self) -> Any:
-        return None
+        import pyarrow
+
+        return pyarrow.schema({"id": pyarrow.int64()})
 
     def sample(self, by: str, column: str) -> list[str]:
         return []
@@ -206,10 +212,18 @@ class OneTask:
     def scatter(self, plan: _engines.Plan) -> list[_engines.Scattered]:
         import pyarrow
 
+        self.scatters += 1
         return [plan.scatter(pyarrow.table({"id": [1, 2, 3]}))]
 
     def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
-        built = [plan.build(part, scattered) for part in range(plan.parts)]
+        return [plan.build(part, scattered) for part in range(plan.parts)]
+
+
+class LosesScratch(InOneProcess):
+    """Takes the folder of the scattered rows away."""
+
+    def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
+        built = super().build(plan, scattered)
         folder = Path(plan.scratch, "runs", plan.run)
         shutil.rmtree(folder)
         folder.write_text("no folder")
@@ -220,7 +234,45 @@ def test_a_run_is_published_even_if_scattered_rows_stay(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     out, scratch = tmp_path / "out", tmp_path / "scratch"
-    report = _engines.write(OneTask(), out, "hash(id)", 2, {"scratch": scratch, "table": "t"})
+    report = _engines.write(LosesScratch(), out, "hash(id)", 2, {"scratch": scratch, "table": "t"})
     assert sum(len(rows) for rows in parts_of(report, "SELECT * FROM t")) == 3
     assert is_sound(out)
     assert f"run {report.run} is published" in caplog.text
+
+
+class Slow(InOneProcess):
+    """Presses parts for more than a day, while `gc` looks."""
+
+    def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
+        homes = [Path(home, "runs", plan.run) for home in (plan.folder, plan.scratch)]
+        built = super().build(plan, scattered)
+        signs = [home / "_ALIVE" for home in homes]
+        while not all(sign.exists() for sign in signs):
+            time.sleep(0.01)
+        for file in [file for home in homes for file in home.glob("parts/*")]:
+            os.utime(file, (time.time() - 2 * 86_400,) * 2)
+        self.collected = [run_json(["shards", "gc", home, "--json"]) for home in (plan.folder, plan.scratch)]
+        return built
+
+
+@pytest.mark.timeout(60)
+def test_gc_leaves_a_run_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_engines, "_SECONDS_BETWEEN_SIGNS", 0.01)
+    engine, scratch = Slow(), tmp_path / "scratch"
+    report = _engines.write(engine, tmp_path / "out", "hash(id)", 2, {"scratch": scratch, "table": "t"})
+    assert [collected["files"] for collected in engine.collected] == [[], []]
+    assert is_sound(tmp_path / "out") and not scratch.exists()
+    assert sorted(os.listdir(tmp_path / "out" / "runs" / report.run)) == ["manifest.db", "manifest.json", "parts"]
+
+
+class LosesAPart(InOneProcess):
+    def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
+        built = super().build(plan, scattered)
+        Path(plan.folder, json.loads(built[1].record)["path"]).unlink()
+        return built
+
+
+def test_a_run_without_all_parts_is_not_published(tmp_path: Path) -> None:
+    with pytest.raises(lp.DataError, match="part 1 of run"):
+        _engines.write(LosesAPart(), tmp_path / "out", "hash(id)", 2, {"table": "t"})
+    assert not (tmp_path / "out").exists()

@@ -6,7 +6,7 @@
 //! | between that and `_CURRENT` | a run that readers do not take; `rollback` can make it current |
 //! | after it | the new run is current |
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,8 @@ use crate::store::{self, Entry, Local, RUNS, Stop, Store, is_name, parts_of};
 
 const CURRENT: &str = "_CURRENT";
 const MANIFEST: &str = "manifest.json";
+/// Changed now and then while a run is being made: see [`Shards::keep_alive`].
+const ALIVE: &str = "_ALIVE";
 
 /// Shards in a folder, or in an object store (feature `object-store`): `s3://BUCKET/PREFIX`,
 /// `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`.
@@ -211,9 +213,20 @@ impl Shards {
         Ok(Publication { run: of.run.clone(), previous: None, was_there })
     }
 
+    /// Leaves a sign of life in a run that is being made: without one, [`gc`](Self::gc) takes a run for dead
+    /// in which no file has changed for long. Publication removes it.
+    ///
+    /// # Errors
+    /// Those of the system or the store.
+    pub fn keep_alive(&self, run: &str) -> Result<()> {
+        self.store.touch(&path_in(run, ALIVE)?)
+    }
+
     /// Publishes a run: writes its manifest, then makes it current.
     ///
     /// # Errors
+    /// [`Input`](ErrorKind::Input) if the file of a part is not there or has another size: then the run is
+    /// not published.
     /// [`Changed`](ErrorKind::Changed) if another run was published since the beginning: then this one
     /// is complete, not current, and [`rollback`](Self::rollback) to it makes it so.
     /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if an object store does not say: then this run is
@@ -232,10 +245,38 @@ impl Shards {
         if self.store.is_there(&path)? {
             return Err(Error::destination(shown, "the run is published already"));
         }
+        // Before the look at the parts: gc keeps a run in which a file has just changed.
         self.write_catalog(&manifest)?;
+        self.check_parts(&manifest)?;
         self.store.create(&path, &bytes)?;
         self.make_current(&manifest.run, publication.previous.as_deref(), &bytes)?;
+        // The run is current, also if gc has to remove this.
+        let _ = self.store.remove(&Entry::at(path_in(&manifest.run, ALIVE)?));
         Ok(manifest)
+    }
+
+    /// Refuses a manifest whose parts are not there, each with its size.
+    fn check_parts(&self, manifest: &Manifest) -> Result<()> {
+        let entries = self.store.entries(&manifest.run)?.into_iter();
+        let found = entries.filter(|entry| entry.upload.is_none());
+        let found: HashMap<_, _> = found.map(|entry| (entry.path, entry.bytes)).collect();
+        for part in &manifest.parts {
+            let size = match found.get(&part.path) {
+                Some(size) => Some(*size),
+                None => self.store.size(&part.path)?,
+            };
+            let reason = match size {
+                Some(size) if size == part.bytes => continue,
+                Some(size) => format!("it has {size} bytes, and the manifest says {}", part.bytes),
+                None => "it is not there any more".to_owned(),
+            };
+            let shown = path_text(self.store.shown(&part.path));
+            let (number, run) = (part.part, &manifest.run);
+            return Err(Error::input(shown, format!("part {number} of run {run}: {reason}"))
+                .on_disk("the run that was current still is")
+                .to_do("make the run anew, and see what removes or changes files of the shards"));
+        }
+        Ok(())
     }
 
     fn write_catalog(&self, manifest: &Manifest) -> Result<()> {
@@ -338,7 +379,8 @@ impl Shards {
     /// Makes another run current: `run`, or the one before the current one. Returns its manifest.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) if there is no such run. Then nothing is changed.
+    /// [`NotFound`](ErrorKind::NotFound) if there is no such run; [`Input`](ErrorKind::Input) if the file of a
+    /// part is not there or has another size. Then nothing is changed.
     pub fn rollback(&self, run: Option<&str>) -> Result<Manifest> {
         let now = self.current()?.map(|current| current.run);
         let target = match run {
@@ -349,6 +391,7 @@ impl Shards {
             })?,
         };
         let (manifest, bytes) = self.manifest_of(&target)?;
+        self.check_parts(&manifest)?;
         self.make_current(&target, now.as_deref(), &bytes)?;
         Ok(manifest)
     }
@@ -399,8 +442,8 @@ impl Shards {
     }
 
     /// Removes files that no manifest names: parts of attempts that lost, runs that ended without
-    /// a manifest, and uploads that were not finished. Those that changed less than `older_than` ago stay,
-    /// as their run may go on.
+    /// a manifest, and uploads that were not finished. What changed less than `older_than` ago stays. So
+    /// does all of a run without a manifest in which any file did, as it may go on.
     ///
     /// # Errors
     /// Those of the system or the store; what was removed before stays removed.
@@ -413,34 +456,47 @@ impl Shards {
         let mut collected = Collected { dry_run, ..Collected::default() };
         let unfinished = self.store.unfinished()?;
         for run in self.names_of_runs(&unfinished)? {
-            // Listed first: a run that is published after that keeps what it names.
-            let mut entries = self.store.entries(&run)?;
-            let folder = format!("{RUNS}/{run}/");
-            entries.extend(unfinished.iter().filter(|it| it.path.starts_with(&folder)).cloned());
-            let is_published = self.store.is_there(&path_in(&run, MANIFEST)?)?;
-            let mut named = HashSet::new();
-            if is_published {
-                named.extend(self.manifest_of(&run)?.0.parts.into_iter().map(|part| part.path));
-                named.insert(path_in(&run, CATALOG)?);
-            }
-            let (mut some_went, mut all_went) = (false, true);
-            for entry in entries.iter().filter(|entry| is_lost(entry, &run, &named)) {
-                if !entry.is_older(older_than) {
-                    all_went = false;
-                    continue;
-                }
-                if !dry_run {
-                    self.store.remove(entry)?;
-                }
-                some_went = true;
-                collected.bytes += entry.bytes;
-                collected.files.push(entry.path.clone());
-            }
-            if !is_published && !dry_run && all_went {
-                self.store.forget(&run, if some_went { Duration::ZERO } else { older_than });
-            }
+            self.gc_run(&run, &unfinished, older_than, &mut collected)?;
         }
         Ok(collected)
+    }
+
+    fn gc_run(
+        &self,
+        run: &str,
+        unfinished: &[Entry],
+        older_than: Duration,
+        collected: &mut Collected,
+    ) -> Result<()> {
+        // Listed first: a run that is published after that keeps what it names.
+        let mut entries = self.store.entries(run)?;
+        let folder = format!("{RUNS}/{run}/");
+        entries.extend(unfinished.iter().filter(|it| it.path.starts_with(&folder)).cloned());
+        let is_published = self.store.is_there(&path_in(run, MANIFEST)?)?;
+        let mut named = HashSet::new();
+        if is_published {
+            named.extend(self.manifest_of(run)?.0.parts.into_iter().map(|part| part.path));
+            named.insert(path_in(run, CATALOG)?);
+        } else if entries.iter().any(|entry| !entry.is_older(older_than)) {
+            // The first parts of a long run are old when its last ones are pressed.
+            return Ok(());
+        }
+        let mut some_went = false;
+        for entry in entries.iter().filter(|entry| is_lost(entry, run, &named)) {
+            if !entry.is_older(older_than) {
+                continue;
+            }
+            if !collected.dry_run {
+                self.store.remove(entry)?;
+            }
+            some_went = true;
+            collected.bytes += entry.bytes;
+            collected.files.push(entry.path.clone());
+        }
+        if !is_published && !collected.dry_run {
+            self.store.forget(run, if some_went { Duration::ZERO } else { older_than });
+        }
+        Ok(())
     }
 
     /// Removes all of a run that was not published, and the folder of the shards unless it was there
@@ -508,11 +564,11 @@ fn problems_of(
     Ok(problems)
 }
 
-/// Returns true for what a publication makes before its manifest has its name, and leaves when it is
-/// killed: the database, a journal, hidden files.
+/// Returns true for what a run has before its manifest has its name, and leaves when it is
+/// killed: the sign of life, the database, a journal, hidden files.
 fn is_of_publication(name: &str) -> bool {
     let is_own = |own| name.trim_start_matches('.').starts_with(own);
-    name != MANIFEST && [MANIFEST, CATALOG].into_iter().any(is_own)
+    name == ALIVE || (name != MANIFEST && [MANIFEST, CATALOG].into_iter().any(is_own))
 }
 
 fn as_json(object: &impl Serialize, path: &Path) -> Result<Vec<u8>> {

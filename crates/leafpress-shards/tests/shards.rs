@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use leafpress::load::{CancelToken, ColumnType, Loader, Value};
 use leafpress::rusqlite::{Connection, types::Value as SqlValue};
@@ -349,6 +349,78 @@ fn gc_removes_what_a_killed_publication_leaves() {
     fs::write(out.join("runs").join(&other).join("notes.txt"), "x").expect("a file");
     assert_eq!(shards.gc(Duration::ZERO, false).expect("gc").files, [""; 0]);
     assert!(out.join("runs").join(&other).join("notes.txt").exists());
+}
+
+/// Lets a file be changed so long ago.
+fn make_old(path: &Path, age: Duration) {
+    let file = fs::File::options().write(true).open(path).expect("a file");
+    file.set_modified(SystemTime::now() - age).expect("its time");
+}
+
+/// The first parts of a long run are old when its last ones are pressed.
+#[test]
+fn gc_keeps_all_parts_of_a_run_that_goes_on() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let shards = Shards::at(&out).expect("a folder");
+    let publication = shards.begin().expect("a run");
+    let (hour, day) = (Duration::from_secs(3600), Duration::from_secs(24 * 3600));
+    let records: Vec<_> = (0..3).map(|at| part(&out, &publication.run, at, "a", 5)).collect();
+    let old = || records.iter().map(|record| out.join(&record.path));
+    old().take(2).for_each(|path| make_old(&path, 2 * day));
+    assert_eq!(shards.gc(day, false).expect("gc").files, [""; 0], "the last part is new");
+    old().for_each(|path| make_old(&path, 2 * day));
+    assert_eq!(shards.gc(day, true).expect("gc").files.len(), 3, "no file is new");
+    shards.keep_alive(&publication.run).expect("a sign of life");
+    assert_eq!(shards.gc(day, false).expect("gc").files, [""; 0]);
+    let sign = out.join("runs").join(&publication.run).join("_ALIVE");
+    make_old(&sign, 2 * hour);
+    shards.keep_alive(&publication.run).expect("another one");
+    assert_eq!(shards.gc(hour, false).expect("gc").files, [""; 0]);
+    let run = publication.run.clone();
+    let new = Manifest::new(run, Schema::default(), Routing::Rows, records.clone());
+    shards.publish(&publication, new).expect("it is published");
+    assert!(!sign.exists());
+
+    let dead = shards.begin().expect("a run that dies").run;
+    shards.keep_alive(&dead).expect("a sign of life");
+    assert_eq!(shards.gc(Duration::ZERO, false).expect("gc").files.len(), 1);
+    assert!(!out.join("runs").join(&dead).exists());
+    assert!(shards.keep_alive(&dead).is_err() && !out.join("runs").join(&dead).exists());
+}
+
+#[test]
+fn a_run_without_all_of_its_parts_never_becomes_current() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let shards = Shards::at(&out).expect("a folder");
+    let first = shards.begin().expect("a run");
+    let manifest = |run: &str| {
+        let records = (0..2).map(|at| part(&out, run, at, "a", 5)).collect();
+        Manifest::new(run.to_owned(), Schema::default(), Routing::Rows, records)
+    };
+    let whole = shards.publish(&first, manifest(&first.run)).expect("it is published");
+    let damages: [fn(&Path); 2] = [
+        |part| fs::remove_file(part).expect("it goes"),
+        |part| fs::write(part, "x").expect("it changes"),
+    ];
+    for damage in damages {
+        let second = shards.begin().expect("a run");
+        let new = manifest(&second.run);
+        damage(&out.join(&new.parts[1].path));
+        let error = shards.publish(&second, new).expect_err("a part is gone");
+        assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
+        assert!(error.to_string().contains("part 1 of run"), "{error}");
+        assert_eq!(shards.list().expect("runs").len(), 1);
+    }
+    let second = shards.begin().expect("a run");
+    shards.publish(&second, manifest(&second.run)).expect("it is published");
+    for damage in damages.iter().rev() {
+        damage(&out.join(&whole.parts[0].path));
+        let error = shards.rollback(None).expect_err("a part is gone");
+        assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
+        assert_eq!(shards.manifest().expect("a manifest").run, second.run);
+    }
 }
 
 #[test]

@@ -341,6 +341,29 @@ fn attempts_in_a_store_are_repeated_without_a_new_upload() {
 }
 
 #[test]
+fn a_run_in_a_store_needs_all_of_its_parts() {
+    let store = Faulty::new();
+    let to = shards(&store);
+    let first = shard(&to, 100, 2, 10).expect("a run");
+    let publication = to.begin().expect("a run");
+    to.keep_alive(&publication.run).expect("a sign of life");
+    to.keep_alive(&publication.run).expect("another one");
+    let records = vec![part(&to, &publication, "a", 3)];
+    let key = |record: &PartRecord| Path::from(format!("a/place/{}", record.path));
+    let manifest = Manifest::new(publication.run.clone(), schema(), Routing::Rows, records);
+    block(store.store.delete(&key(&manifest.parts[0]))).expect("the part is gone");
+    let error = to.publish(&publication, manifest).expect_err("a part is gone");
+    assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
+    assert_eq!(to.manifest().expect("a manifest").run, first.run);
+    publish(&to, &publication).expect("with the part it is published");
+    assert!(names(&store).iter().all(|name| !name.ends_with("_ALIVE")));
+    block(store.store.put(&key(&first.parts[1]), "x".into())).expect("damage");
+    let error = to.rollback(None).expect_err("a part has changed");
+    assert!(error.to_string().contains("part 1 of run"), "{error}");
+    assert_eq!(to.manifest().expect("a manifest").run, publication.run);
+}
+
+#[test]
 fn damage_in_a_store_is_found_and_never_read() {
     let store = Faulty::new();
     let to = shards(&store);

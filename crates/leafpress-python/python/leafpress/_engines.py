@@ -32,6 +32,7 @@ _LOG = logging.getLogger("leafpress")
 _MEMORY_OF_TASK = 256 << 20
 _SECONDS_BETWEEN_LOOKS = 0.5
 
+_SECONDS_BETWEEN_SIGNS = 600.0
 
 @dataclass(frozen=True)
 class ShardProgress:
@@ -241,7 +242,8 @@ def write(
     _leafpress.shards_routing(by, seed, parts, [])
     run = _leafpress.NativeRun(folder, scratch)
     try:
-        with _Telling(run, progress) as telling:
+        living = _Repeating(lambda: _keep_alive(run), _SECONDS_BETWEEN_SIGNS)
+        with living, _Telling(run, progress) as telling:
             samples: list[str] = []
             if by.strip().lower().startswith("range"):
                 telling.begin("sampling", None)
@@ -378,6 +380,35 @@ class _Telling:
 
     def _run(self) -> None:
         while not self._is_over.wait(_SECONDS_BETWEEN_LOOKS):
+def _keep_alive(run: _leafpress.NativeRun) -> None:
+    try:
+        run.keep_alive()
+    except Error as error:
+        # The next sign may be left, and `gc` looks at the files of the tasks too.
+        _LOG.warning("run %s could not leave a sign of life: %s", run.name, error)
+
+
+class _Repeating:
+    """Calls a function now and then, on a thread of its own."""
+
+    def __init__(self, function: Callable[[], None], seconds: float) -> None:
+        self._function = function
+        self._seconds = seconds
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="leafpress-shards", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._seconds):
+            self._function()
+
+
             self._look()
 
     def _look(self) -> None:

@@ -251,6 +251,8 @@ class NativeRun:
     def progress(self) -> tuple[int, int]:
         """Number of parts that have a file, and of files of scattered rows."""
     def remove_scattered(self) -> None:
+    def keep_alive(self) -> None:
+        """Leaves a sign of life, for `gc`."""
         """Removes the scattered rows."""
     def abandon(self) -> None:
         """Removes all of the run, unless it is published."""

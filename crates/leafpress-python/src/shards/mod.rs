@@ -101,6 +101,16 @@ impl NativeRun {
         .raise(py)
     }
 
+    /// Leaves a sign of life, for `gc`.
+    fn keep_alive(&self, py: Python<'_>) -> PyResult<()> {
+        let run = &self.publication.run;
+        py.detach(|| {
+            self.shards.keep_alive(run)?;
+            self.scratch.as_ref().map_or(Ok(()), |(home, _)| home.keep_alive(run))
+        })
+        .raise(py)
+    }
+
     /// Number of parts that have a file, and of files of scattered rows.
     fn progress(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         let run = &self.publication.run;

@@ -143,6 +143,20 @@ impl Store for Folder {
         self.replace(&full, &bytes)
     }
 
+    /// Makes no folder, as [`draft`](Self::draft).
+    fn touch(&self, path: &str) -> Result<()> {
+        let path = self.root.join(path);
+        let failed = |source| Error::io("write", &path, source);
+        match FileHandle::create(&path, Rights::of(&path)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+        let mut file = FileHandle::open_as(&path, Open::ReadWrite).map_err(failed)?;
+        file.write_all(b"alive\n").map_err(failed)
+    }
+
     fn begin(&self, run: &str) -> Result<bool> {
         let was_there = self.root.exists();
         let made = self.make_folders(run, was_there);

@@ -69,6 +69,9 @@ pub trait Store: Debug + Send + Sync {
     /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown) if the file may be changed later.
     fn change(&self, path: &str, change: &mut Change<'_>) -> Result<()>;
 
+    /// Makes a small file, or changes the one that is there: it is as new as this call.
+    fn touch(&self, path: &str) -> Result<()>;
+
     /// Prepares the place of a new run; returns true if the home was there before.
     fn begin(&self, run: &str) -> Result<bool>;
 
@@ -147,6 +150,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// A file of which only the path is known.
+    pub fn at(path: String) -> Self {
+        Self { path, bytes: 0, modified: None, upload: None }
+    }
+
     /// Returns true if it changed at least that long ago.
     pub fn is_older(&self, than: Duration) -> bool {
         is_older(self.modified, than)

@@ -12,7 +12,7 @@
 //! Each request is repeated for [`address::RETRIES_MAX`] and ends after its own limit of 30 seconds, so that a
 //! store that does not answer is an error within about a minute.
 //!
-//! Must never: replace an object other than `_CURRENT`.
+//! Must never: replace an object other than `_CURRENT` and the sign of life of a run.
 
 mod address;
 mod transfer;
@@ -212,6 +212,11 @@ impl Store for Objects {
     }
 
     /// Nothing is made before the first object.
+    fn touch(&self, path: &str) -> Result<()> {
+        let put = self.put(path, Bytes::from_static(b"alive\n"), PutOptions::default())?;
+        put.map_err(|error| self.failed("write", path, &error))
+    }
+
     fn begin(&self, _: &str) -> Result<bool> {
         Ok(true)
     }
