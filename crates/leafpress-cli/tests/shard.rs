@@ -48,6 +48,32 @@ fn a_file_is_split_checked_and_rolled_back() {
     assert!(verdict.contains("part 0: "), "{verdict}");
 }
 
+#[test]
+fn a_damaged_manifest_is_told_at_the_end() {
+    let folder = TempDir::new().unwrap();
+    let runs = folder.path().join("p/runs");
+    for rows in ["id\n1\n", "id\n1\n2\n"] {
+        fs::write(folder.path().join("a.csv"), rows).unwrap();
+        run(folder.path(), &["shard", "a.csv", "-o", "p", "--parts", "1"]).expect_status(0);
+    }
+    let names = names_in(&runs);
+    fs::write(runs.join(&names[0]).join("manifest.json"), "{").unwrap();
+    let list = run(folder.path(), &["shards", "list", "p"]).expect_status(1).stdout;
+    assert!(list.contains("cannot be read: ") && list.contains("2 rows"), "{list}");
+    let gc = run(folder.path(), &["shards", "gc", "p"]).expect_status(1).stdout;
+    assert!(gc.contains("left alone") && gc.contains("manifest.json"), "{gc}");
+    // A current run that is damaged can be left.
+    run(folder.path(), &["shard", "a.csv", "-o", "p", "--parts", "1"]).expect_status(0);
+    let newest = names_in(&runs).pop().unwrap();
+    fs::write(runs.join(newest).join("manifest.json"), "{").unwrap();
+    let list = run(folder.path(), &["shards", "list", "p", "--json"]).expect_status(1).json();
+    let is_damaged = |run: &serde_json::Value| run["problem"].is_string();
+    assert_eq!(list["runs"].as_array().unwrap().iter().filter(|run| is_damaged(run)).count(), 2);
+    run(folder.path(), &["shards", "rollback", "p", "--to", &names[1]]).expect_status(0);
+    run(folder.path(), &["shards", "verify", "p"]).expect_status(0);
+    run(folder.path(), &["shards", "list", "none"]).expect_status(3);
+}
+
 /// A run that is killed at any moment leaves the one before it, and `gc` leaves nothing of it.
 #[test]
 fn a_killed_run_leaves_the_current_one() {

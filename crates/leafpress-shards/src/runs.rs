@@ -73,6 +73,8 @@ pub struct RunSummary {
     pub rows: u64,
     /// Bytes of all parts.
     pub bytes: u64,
+    /// Reason why its manifest cannot be read; then there are no numbers.
+    pub problem: Option<String>,
 }
 
 /// The findings of a check of all parts.
@@ -101,6 +103,8 @@ pub struct Collected {
     pub bytes: u64,
     /// True if they were only looked for.
     pub dry_run: bool,
+    /// Manifests that cannot be read: nothing of their runs was removed.
+    pub problems: Vec<String>,
 }
 
 impl Shards {
@@ -341,10 +345,11 @@ impl Shards {
         Ok(self.reader()?.by_ranges(options))
     }
 
-    /// The runs that have a manifest, the oldest first.
+    /// The runs that have a manifest, the oldest first. One whose manifest cannot be read has a
+    /// [`problem`](RunSummary::problem).
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Those of the system or the store; [`Input`](ErrorKind::Input) if `_CURRENT` cannot be read.
     pub fn list(&self) -> Result<Vec<RunSummary>> {
         let current = self.current()?.map(|current| current.run);
         let mut runs = Vec::new();
@@ -352,14 +357,26 @@ impl Shards {
             if !self.store.is_there(&path_in(&run, MANIFEST)?)? {
                 continue;
             }
-            let (manifest, _) = self.manifest_of(&run)?;
-            runs.push(RunSummary {
-                current: current.as_ref() == Some(&run),
-                run,
-                created: manifest.created,
-                parts: manifest.parts.len(),
-                rows: manifest.rows,
-                bytes: manifest.parts.iter().map(|part| part.bytes).sum(),
+            let current = current.as_ref() == Some(&run);
+            runs.push(match readable(self.manifest_of(&run))? {
+                Ok((manifest, _)) => RunSummary {
+                    run,
+                    current,
+                    created: manifest.created,
+                    parts: manifest.parts.len(),
+                    rows: manifest.rows,
+                    bytes: manifest.parts.iter().map(|part| part.bytes).sum(),
+                    problem: None,
+                },
+                Err(problem) => RunSummary {
+                    run,
+                    current,
+                    created: String::new(),
+                    parts: 0,
+                    rows: 0,
+                    bytes: 0,
+                    problem: Some(problem),
+                },
             });
         }
         Ok(runs)
@@ -443,11 +460,11 @@ impl Shards {
 
     /// Removes files that no manifest names: parts of attempts that lost, runs that ended without
     /// a manifest, and uploads that were not finished. What changed less than `older_than` ago stays. So
-    /// does all of a run without a manifest in which any file did, as it may go on.
+    /// does all of a run without a manifest in which any file did, as it may go on. So does a run whose
+    /// manifest cannot be read; it is among the [`problems`](Collected::problems).
     ///
     /// # Errors
     /// Those of the system or the store; what was removed before stays removed.
-    /// [`Input`](ErrorKind::Input) if a manifest cannot be read: then nothing of its run is removed.
     /// [`NotFound`](ErrorKind::NotFound) if the folder does not exist.
     pub fn gc(&self, older_than: Duration, dry_run: bool) -> Result<Collected> {
         if self.store.in_place(RUNS).is_some() && !self.root.is_dir() {
@@ -475,7 +492,14 @@ impl Shards {
         let is_published = self.store.is_there(&path_in(run, MANIFEST)?)?;
         let mut named = HashSet::new();
         if is_published {
-            named.extend(self.manifest_of(run)?.0.parts.into_iter().map(|part| part.path));
+            let manifest = match readable(self.manifest_of(run))? {
+                Ok((manifest, _)) => manifest,
+                Err(problem) => {
+                    collected.problems.push(problem);
+                    return Ok(());
+                }
+            };
+            named.extend(manifest.parts.into_iter().map(|part| part.path));
             named.insert(path_in(run, CATALOG)?);
         } else if entries.iter().any(|entry| !entry.is_older(older_than)) {
             // The first parts of a long run are old when its last ones are pressed.
@@ -506,6 +530,20 @@ impl Shards {
         if matches!(self.store.is_there(&manifest), Ok(false)) {
             self.store.abandon(&publication.run, publication.was_there);
         }
+    }
+}
+
+/// What was read, or the reason why its content makes no sense.
+///
+/// # Errors
+/// Those of the system or the store.
+fn readable<T>(read: Result<T>) -> Result<std::result::Result<T, String>> {
+    match read {
+        Ok(content) => Ok(Ok(content)),
+        Err(error) => match error.kind() {
+            ErrorKind::Input { file, reason, .. } => Ok(Err(format!("{file}: {reason}"))),
+            _ => Err(error),
+        },
     }
 }
 

@@ -424,6 +424,30 @@ fn a_run_without_all_of_its_parts_never_becomes_current() {
 }
 
 #[test]
+fn a_damaged_manifest_hides_no_other_run() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    for rows in ["id\n1\n", "id\n1\n2\n"] {
+        shard(folder.path(), rows, "rows", 1).expect("a run");
+    }
+    let shards = Shards::open(&out).expect("shards");
+    let [old, new] = <[_; 2]>::try_from(shards.list().expect("runs")).expect("two runs");
+    let lost = |run: &str| out.join("runs").join(run).join("parts/00000-lost.db");
+    for run in [&old.run, &new.run] {
+        fs::write(lost(run), "x").expect("a file");
+    }
+    let manifest = out.join("runs").join(&old.run).join("manifest.json");
+    fs::write(&manifest, "{").expect("damage");
+    let runs = shards.list().expect("runs");
+    assert!(runs[0].problem.as_ref().is_some_and(|it| it.contains("manifest.json")), "{runs:?}");
+    assert_eq!((runs[1].problem.is_none(), runs[1].rows, runs[1].current), (true, 2, true));
+    let collected = shards.gc(Duration::ZERO, false).expect("gc");
+    assert_eq!((collected.files.len(), collected.problems.len()), (1, 1), "{collected:?}");
+    assert!(lost(&old.run).exists() && !lost(&new.run).exists());
+    assert!(shards.rollback(None).is_err());
+}
+
+#[test]
 fn of_two_publications_at_once_one_is_told() {
     let folder = TempDir::new().expect("a folder");
     let out = folder.path().join("out");

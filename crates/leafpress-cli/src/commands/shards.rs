@@ -15,10 +15,19 @@ use crate::{human, interrupt, output, summary};
 pub fn run(flags: &ShardsFlags) -> Status {
     match &flags.action {
         ShardsAction::List(flags) => {
-            let runs = Shards::open(&flags.folder).and_then(|shards| shards.list());
+            let runs = Shards::at(&flags.folder).and_then(|shards| shards.list());
+            let runs = runs.and_then(|runs| {
+                if runs.is_empty() {
+                    Shards::open(&flags.folder)?;
+                }
+                Ok(runs)
+            });
             let runs = runs.map(|runs| BTreeMap::from([("runs", runs)]));
             let text = |runs: &BTreeMap<_, Vec<_>>| summary::of_runs(&runs["runs"]);
-            output::report(runs, flags.json, text, |_| Status::Done)
+            output::report(runs, flags.json, text, |runs| {
+                let is_readable = runs["runs"].iter().all(|run| run.problem.is_none());
+                if is_readable { Status::Done } else { Status::DoneWithProblems }
+            })
         }
         ShardsAction::Verify(flags) => {
             let is_stopping = interrupt::flag();
@@ -32,7 +41,8 @@ pub fn run(flags: &ShardsFlags) -> Status {
             })
         }
         ShardsAction::Rollback { folder, to } => {
-            let manifest = Shards::open(&folder.folder)
+            // The current run may be the one that has to be left.
+            let manifest = Shards::at(&folder.folder)
                 .and_then(|shards| shards.rollback(to.as_deref()))
                 .map(|manifest| json!({ "run": manifest.run, "rows": manifest.rows }));
             let text = |object: &serde_json::Value| {
@@ -43,7 +53,9 @@ pub fn run(flags: &ShardsFlags) -> Status {
         ShardsAction::Gc { folder, older_than, dry_run } => {
             let collected =
                 Shards::at(&folder.folder).and_then(|shards| shards.gc(*older_than, *dry_run));
-            output::report(collected, folder.json, summary::of_collected, |_| Status::Done)
+            output::report(collected, folder.json, summary::of_collected, |collected| {
+                if collected.problems.is_empty() { Status::Done } else { Status::DoneWithProblems }
+            })
         }
     }
 }

@@ -55,6 +55,11 @@ pub fn of_shard(report: &ShardReport, rejects: Option<&Path>) -> String {
 pub fn of_runs(runs: &[RunSummary]) -> String {
     let mut text = String::new();
     for run in runs {
+        if let Some(problem) = &run.problem {
+            let mark = if run.current { "*" } else { " " };
+            text += &format!("{mark} {}  cannot be read: {}\n", run.run, human::printable(problem));
+            continue;
+        }
         text += &format!(
             "{} {}  {}  {}, {}\n",
             if run.current { "*" } else { " " },
@@ -85,11 +90,16 @@ pub fn of_verdict(found: &Verdict) -> String {
 pub fn of_collected(collected: &Collected) -> String {
     let files = human::counted(collected.files.len() as u64, "file", "files");
     let done = if collected.dry_run { "would remove" } else { "removed" };
-    format!(
+    let mut text = format!(
         "{done} {files}, {}\n{}",
         human::bytes(collected.bytes),
         listed(&collected.files, "files")
-    )
+    );
+    if !collected.problems.is_empty() {
+        text += "left alone, as their manifests cannot be read:\n";
+        text += &listed(&collected.problems, "problems");
+    }
+    text
 }
 
 fn listed(lines: &[String], what: &str) -> String {
