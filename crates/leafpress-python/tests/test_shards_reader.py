@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,19 @@ def test_a_signal_stops_no_read_of_another_thread(tmp_path: Path, ctrl_c: None) 
         is_over.set()
         reading.join()
     assert raised == []
+
+
+def test_a_key_is_compared_as_sql_compares_it(tmp_path: Path) -> None:
+    for place, by in enumerate(("hash(id)", "range(id)")):
+        (tmp_path / str(place)).mkdir()
+        with lp.Shards(make(tmp_path / str(place), by, rows=50)) as shards:
+            for id in range(50):
+                keys = (id, str(id), f" {id}", float(id), Decimal(id), Decimal(f"{id}.0"))
+                assert [len(shards.get(key).fetchall()) for key in keys] == [1] * len(keys)
+            assert [len(shards.get(key).fetchall()) for key in (b"5", "x", 5.5, None)] == [0] * 4
+    (tmp_path / "text").mkdir()
+    with lp.Shards(make(tmp_path / "text", "hash(id)", "--type", "id=TEXT", rows=50)) as shards:
+        assert [len(shards.get(id).fetchall()) for id in range(50)] == [1] * 50
+    (tmp_path / "null").mkdir()
+    with lp.Shards(make(tmp_path / "null", "hash(note)", rows=50)) as shards:
+        assert len(shards.get(float("nan")).fetchall()) == len(shards.get(None).fetchall()) == 33

@@ -1,9 +1,12 @@
-//! The one place of this crate that opens connections, all of them for reading.
+//! The one place of this crate that opens connections, all of them for reading but one in memory.
 
 use std::path::Path;
 
 use leafpress::{Error, Result, quote_identifier};
+use leafpress_format::Affinity;
 use rusqlite::{Connection, OpenFlags};
+
+use crate::manifest::Schema;
 
 /// Opens a database that no process writes.
 ///
@@ -35,4 +38,45 @@ pub fn read_only_through(path: &Path, vfs: &std::ffi::CStr) -> Result<Connection
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags_and_vfs(path, flags, vfs)
         .map_err(|source| Error::sqlite("open a part", source))
+}
+
+/// Affinities that a comparison with each of these columns applies to a value without one, as a parameter
+/// is. The parts are not opened for that: in a store they may be far away.
+///
+/// # Errors
+/// [`ErrorKind::Sqlite`](leafpress::ErrorKind::Sqlite) if SQLite refuses the schema.
+pub fn affinities(schema: &Schema, columns: &[String]) -> Result<Vec<Affinity>> {
+    let failed = |source| Error::sqlite("read the schema of the parts", source);
+    let connection = Connection::open_in_memory().map_err(failed)?;
+    if let Some(table) = schema.sql.iter().find(|sql| sql.starts_with("CREATE TABLE")) {
+        connection.execute(table, []).map_err(failed)?;
+    }
+    let sql = "SELECT it.type, list.strict FROM pragma_table_xinfo(?1) AS it
+               JOIN pragma_table_list(?1) AS list WHERE it.name = ?2 COLLATE NOCASE";
+    let mut statement = connection.prepare(sql).map_err(failed)?;
+    let mut found = Vec::with_capacity(columns.len());
+    for column in columns {
+        let declared = statement.query_row([&schema.table, column], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
+        });
+        found.push(match declared {
+            Ok((declared, is_strict)) => compared(&declared, is_strict),
+            // A manifest may say nothing of its schema.
+            Err(rusqlite::Error::QueryReturnedNoRows) => Affinity::Blob,
+            Err(error) => return Err(failed(error)),
+        });
+    }
+    Ok(found)
+}
+
+/// Affinity that a comparison with a column of this declared type applies to the other value. Those of
+/// numbers are one then: a real that a column stores is not what a comparison makes of its integer.
+fn compared(declared: &str, is_strict: bool) -> Affinity {
+    if is_strict && declared.eq_ignore_ascii_case("ANY") {
+        return Affinity::Blob;
+    }
+    match Affinity::of_declared_type(declared) {
+        Affinity::Integer | Affinity::Real | Affinity::Numeric => Affinity::Numeric,
+        other => other,
+    }
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result, quote_identifier};
-use leafpress_format::Value;
+use leafpress_format::number::NumberText;
+use leafpress_format::{Affinity, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Params, Row, Statement, ToSql, params_from_iter};
 
@@ -48,6 +49,8 @@ type Prepare = Box<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sync
 pub struct Reader {
     store: Arc<dyn Store>,
     manifest: Manifest,
+    /// What the routing columns make of a value that they are compared with. Known once a key is given.
+    affinities: OnceLock<Vec<Affinity>>,
     parts: Vec<Slot>,
     /// Copies of parts. Where the caller has named none and the store needs one, it is made then.
     cache: OnceLock<Cache>,
@@ -85,6 +88,7 @@ impl Reader {
         Self {
             store,
             manifest,
+            affinities: OnceLock::new(),
             parts,
             cache,
             #[cfg(feature = "object-store")]
@@ -115,11 +119,13 @@ impl Reader {
         &self.manifest
     }
 
-    /// The part of the rows with these values in the routing columns.
+    /// The part of the rows that have these values in the routing columns, as SQL compares them: the text
+    /// `5` is the number 5 in a column of numbers, and NaN is NULL.
     ///
     /// # Errors
     /// [`Misuse`](ErrorKind::Misuse) if rows were split by count or by size, or for another number of
-    /// values than there are routing columns.
+    /// values than there are routing columns; [`Sqlite`](ErrorKind::Sqlite) if SQLite refuses the schema of
+    /// the manifest.
     pub fn part_of(&self, key: &[Value<'_>]) -> Result<usize> {
         let columns = self.manifest.routing.columns();
         if columns.is_empty() {
@@ -133,8 +139,22 @@ impl Reader {
             return Err(Error::misuse(format!("{given} values for the key {names}"))
                 .to_do("give a value for each of these columns"));
         }
-        let part = self.manifest.routing.part_of(key, self.manifest.parts.len());
+        let affinities = self.affinities()?;
+        let mut texts: Vec<_> = key.iter().map(|_| NumberText::new()).collect();
+        let compared = key.iter().zip(affinities).zip(&mut texts);
+        let key: Vec<_> =
+            compared.map(|((value, affinity), text)| affinity.apply(*value, text)).collect();
+        let part = self.manifest.routing.part_of(&key, self.manifest.parts.len());
         part.ok_or_else(|| ErrorKind::Bug("a key has no part".to_owned()).into())
+    }
+
+    /// Affinities that comparisons with the routing columns apply to the other value.
+    fn affinities(&self) -> Result<&[Affinity]> {
+        if let Some(known) = self.affinities.get() {
+            return Ok(known);
+        }
+        let found = connect::affinities(&self.manifest.schema, self.manifest.routing.columns())?;
+        Ok(self.affinities.get_or_init(|| found))
     }
 
     /// The rows with these values in the routing columns, each with all columns of the table.

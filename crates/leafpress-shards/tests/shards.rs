@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use leafpress::load::{CancelToken, ColumnType, Loader, Value};
-use leafpress::rusqlite::{Connection, types::Value as SqlValue};
+use leafpress::rusqlite::Connection;
+use leafpress::rusqlite::types::{ToSql, ToSqlOutput, Value as SqlValue};
 use leafpress::{ErrorKind, Result};
 use leafpress_shards::{
     Key, Manifest, PartBuilder, RouteBy, Routing, Schema, Scratch, ShardReport, Sharder, Shards,
@@ -555,6 +556,66 @@ fn a_reader_finds_the_rows_of_each_key() {
     shard(folder.path(), "id\n7\n", "rows", 1).expect("a run");
     let ids = reader.scan("SELECT id FROM t", |row| row.get::<_, i64>(0)).expect("ids");
     assert_eq!(ids, [[1], [2]]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// A key of any type finds the rows that SQLite's comparison finds in all parts together.
+    #[test]
+    fn a_key_is_compared_as_sql_compares_it(
+        declared in prop::sample::select(vec!["INTEGER", "REAL", "TEXT", "BLOB"]),
+        by in prop::sample::select(vec!["hash(k)", "range(k)"]),
+        stored in prop::collection::vec(-9..9_i64, 1..40),
+    ) {
+        let folder = TempDir::new().expect("a folder");
+        let input = folder.path().join("input.csv");
+        // The input has the bytes of a blob as hexadecimal digits.
+        let hex = |text: String| {
+            text.bytes().fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            })
+        };
+        let written = |key: &i64| if declared == "BLOB" { hex(key.to_string()) } else { key.to_string() };
+        let lines: String = stored.iter().map(|key| written(key) + "\n").collect();
+        fs::write(&input, format!("k\n{lines}")).expect("an input");
+        let shards = Shards::at(folder.path().join("out")).expect("a folder");
+        let column_type: ColumnType = declared.parse().expect("a type");
+        Sharder::new(shards.clone(), by.parse().expect("a rule"), 5)
+            .run(|stage| stage.table("t").column_type("k", column_type).load_file(&input))
+            .expect("a run");
+        let reader = shards.reader().expect("a reader");
+        for number in -9..9_i64 {
+            let texts = [number.to_string(), format!(" {number}.0"), format!("{number}e0")];
+            let mut keys = vec![Value::Integer(number), Value::Real(number as f64), Value::Real(f64::NAN)];
+            keys.extend(texts.iter().map(|text| Value::Text(text.as_bytes())));
+            keys.extend(texts.iter().map(|text| Value::Blob(text.as_bytes())));
+            for key in keys {
+                let found = reader.get(&[key]).expect("rows").len();
+                let expected = reader.on_all("SELECT count(*) FROM t WHERE k IS ?1", |it| {
+                    let count = it.query_row([Parameter(key)], |row| row.get::<_, i64>(0));
+                    count.map_err(|error| leafpress::Error::sqlite("count", error))
+                });
+                let expected: i64 = expected.expect("counts").iter().sum();
+                prop_assert_eq!(found as i64, expected, "{:?} in a column of {}", key, declared);
+            }
+        }
+    }
+}
+
+struct Parameter<'v>(Value<'v>);
+
+impl ToSql for Parameter<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self.0 {
+            Value::Null => ToSqlOutput::Owned(SqlValue::Null),
+            Value::Integer(integer) => integer.into(),
+            Value::Real(real) => real.into(),
+            Value::Text(text) => std::str::from_utf8(text).expect("a text").into(),
+            Value::Blob(blob) => blob.into(),
+        })
+    }
 }
 
 /// The database says what the JSON says.
