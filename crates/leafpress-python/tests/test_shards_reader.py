@@ -162,3 +162,50 @@ def test_a_key_is_compared_as_sql_compares_it(tmp_path: Path) -> None:
     (tmp_path / "null").mkdir()
     with lp.Shards(make(tmp_path / "null", "hash(note)", rows=50)) as shards:
         assert len(shards.get(float("nan")).fetchall()) == len(shards.get(None).fetchall()) == 33
+
+
+SLOW = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 1000000000) SELECT count(*) FROM c"
+
+
+def read_slowly(shards: lp.Shards) -> threading.Thread:
+    """A thread that has the part of the key 1 for long."""
+    reading = threading.Thread(target=lambda: shards.query(SLOW, key=1), daemon=True)
+    reading.start()
+    time.sleep(0.3)
+    return reading
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_stops_a_wait_for_another_thread(tmp_path: Path, ctrl_c: None) -> None:
+    shards = lp.Shards(make(tmp_path, "hash(id)"))
+    reading = read_slowly(shards)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        shards.get(1)
+    assert reading.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork: its children are not tested")
+@pytest.mark.timeout(60)
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_of_fork_is_told_to_open_its_own(tmp_path: Path) -> None:
+    folder = make(tmp_path, "hash(id)")
+    shards = lp.Shards(folder)
+    read_slowly(shards)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            calls = [lambda: shards.get(1), lambda: shards.scan("SELECT 1"), lambda: shards.part_of(1), shards.close]
+            kinds = []
+            for call in calls:
+                try:
+                    call()
+                except lp.ProgrammingError as error:
+                    kinds.append(error.kind)
+            del shards, calls, call
+            if kinds == ["forked"] * 4 and len(lp.Shards(folder).get(1).fetchall()) == 1:
+                status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

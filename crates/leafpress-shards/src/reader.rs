@@ -1,8 +1,14 @@
 //! Reads the parts of one run: one part for a key, all of them for a scan.
+//!
+//! Must never: wait for another thread without a look at the caller's wish to stop, or use in a child of
+//! `fork` what its parent opened.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
+use leafpress::vfs::fork::OfProcess;
+use leafpress::vfs::locks;
 use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result, quote_identifier};
 use leafpress_format::number::NumberText;
@@ -21,13 +27,17 @@ use crate::store::Store;
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
-/// Work on a new connection, before its first use.
-type Prepare = Box<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sync>;
+/// Time between two looks at that wish while another thread has the part.
+const WAIT_SLICE: Duration = Duration::from_millis(50);
+
+/// Returns true once the caller wants the work to stop.
+type Look = Box<dyn FnMut() -> bool + Send>;
 
 /// A reader of one run. It goes on with that run when another one becomes current.
 ///
 /// Several threads may use it. Each part has one connection, which is opened when it is first needed;
-/// threads that read the same part wait for one another.
+/// threads that read the same part wait for one another. It belongs to the process that opened it: in a
+/// child of `fork` each call ends with [`Forked`](ErrorKind::Forked).
 ///
 /// ```
 /// use leafpress::load::Value;
@@ -51,22 +61,95 @@ pub struct Reader {
     manifest: Manifest,
     /// What the routing columns make of a value that they are compared with. Known once a key is given.
     affinities: OnceLock<Vec<Affinity>>,
-    parts: Vec<Slot>,
-    /// Copies of parts. Where the caller has named none and the store needs one, it is made then.
-    cache: OnceLock<Cache>,
+    open: OfProcess<Open>,
     /// Limits of reads by ranges, if parts in a store are to be read so.
     #[cfg(feature = "object-store")]
     ranges: Option<RemoteOptions>,
+    /// Makes a look for each connection and for each wait.
+    stop: Box<dyn Fn() -> Look + Send + Sync>,
+}
+
+/// The connections, and what they need.
+struct Open {
+    parts: Vec<Slot>,
+    /// Copies of parts. Where the caller has named none and the store needs one, it is made then.
+    cache: OnceLock<Cache>,
     /// Counts openings and uses, to close the connection that was not used for the longest time.
     clock: AtomicU64,
-    prepare: Prepare,
 }
 
 /// The connection of a part.
 #[derive(Default)]
 struct Slot {
-    open: Mutex<Option<Part>>,
+    place: Mutex<Place>,
+    is_back: Condvar,
     used: AtomicU64,
+}
+
+enum Place {
+    /// No thread uses the part; there is none if it was not opened, or was closed.
+    Here(Option<Part>),
+    /// A thread uses it.
+    Taken,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Here(None)
+    }
+}
+
+/// A part that this thread uses, until this is dropped.
+struct InUse<'s> {
+    slot: &'s Slot,
+    part: Option<Part>,
+}
+
+impl Slot {
+    /// Takes the part, for which the thread waits.
+    ///
+    /// # Errors
+    /// [`Cancelled`](ErrorKind::Cancelled) once `stop` returns true.
+    fn take(&self, stop: impl FnOnce() -> Look) -> Result<InUse<'_>> {
+        if let Some(found) = self.try_take() {
+            return Ok(found);
+        }
+        let mut stop = stop();
+        loop {
+            let place = lock(&self.place);
+            if matches!(*place, Place::Taken) {
+                // Without a mutex that is held, since a look may wait for other threads.
+                drop(
+                    self.is_back
+                        .wait_timeout(place, WAIT_SLICE)
+                        .unwrap_or_else(PoisonError::into_inner),
+                );
+                if stop() {
+                    return Err(ErrorKind::Cancelled.into());
+                }
+            } else {
+                drop(place);
+            }
+            if let Some(found) = self.try_take() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Takes the part, unless another thread has it.
+    fn try_take(&self) -> Option<InUse<'_>> {
+        match std::mem::replace(&mut *lock(&self.place), Place::Taken) {
+            Place::Here(part) => Some(InUse { slot: self, part }),
+            Place::Taken => None,
+        }
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        *lock(&self.slot.place) = Place::Here(self.part.take());
+        self.slot.is_back.notify_one();
+    }
 }
 
 /// A part that is open.
@@ -84,17 +167,17 @@ impl Reader {
     pub(crate) fn new(store: Arc<dyn Store>, manifest: Manifest, cache: Option<Cache>) -> Self {
         let parts = manifest.parts.iter().map(|_| Slot::default()).collect();
         let cache = cache.map_or_else(OnceLock::new, OnceLock::from);
-        let clock = AtomicU64::new(0);
+        let open = Open { parts, cache, clock: AtomicU64::new(0) };
+        // From then on forks are counted.
+        locks::ensure();
         Self {
             store,
             manifest,
             affinities: OnceLock::new(),
-            parts,
-            cache,
+            open: OfProcess::new("reader", open),
             #[cfg(feature = "object-store")]
             ranges: None,
-            clock,
-            prepare: Box::new(|_| Ok(())),
+            stop: Box::new(|| Box::new(|| false)),
         }
     }
 
@@ -108,9 +191,7 @@ impl Reader {
     /// Stops reads once `stop` returns true. Threads call it often, each a copy for each part.
     #[must_use]
     pub fn stop_when(mut self, stop: impl FnMut() -> bool + Send + Sync + Clone + 'static) -> Self {
-        self.prepare = Box::new(move |connection| {
-            connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(stop.clone()))
-        });
+        self.stop = Box::new(move || Box::new(stop.clone()));
         self
     }
 
@@ -217,7 +298,7 @@ impl Reader {
         sql: &str,
         run: impl Fn(&mut Statement<'_>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        let parts = self.parts.len();
+        let parts = self.manifest.parts.len();
         let next = AtomicUsize::new(0);
         let found: Vec<_> = (0..parts).map(|_| Mutex::new(None)).collect();
         let work = || loop {
@@ -256,24 +337,26 @@ impl Reader {
     ///
     /// # Errors
     /// Those of `run`; [`Misuse`](ErrorKind::Misuse) if there is no such part;
-    /// [`Sqlite`](ErrorKind::Sqlite) if it cannot be read, or the SQL is wrong; those of a store.
+    /// [`Sqlite`](ErrorKind::Sqlite) if it cannot be read, or the SQL is wrong; those of a store;
+    /// [`Cancelled`](ErrorKind::Cancelled), also while another thread has the part.
     pub fn on_part<T>(
         &self,
         part: usize,
         sql: &str,
         run: impl FnOnce(&mut Statement<'_>) -> Result<T>,
     ) -> Result<T> {
-        let Some(slot) = self.parts.get(part) else {
-            let parts = self.parts.len();
+        let open = self.open.get()?;
+        let Some(slot) = open.parts.get(part) else {
+            let parts = open.parts.len();
             return Err(Error::misuse(format!(
                 "there is no part {part}, but {parts} parts from 0"
             )));
         };
-        let mut open = lock(&slot.open);
-        slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        let part = match &mut *open {
+        let mut in_use = slot.take(&self.stop)?;
+        slot.used.store(open.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let part = match &mut in_use.part {
             Some(part) => part,
-            none => none.insert(self.open(part)?),
+            none => none.insert(self.open(open, part)?),
         };
         let prepared = part.connection.prepare_cached(sql).map_err(failed);
         let read = prepared.and_then(|mut statement| run(&mut statement));
@@ -288,7 +371,7 @@ impl Reader {
     }
 
     /// Opens a part: the one place that knows how parts are reached.
-    fn open(&self, part: usize) -> Result<Part> {
+    fn open(&self, open: &Open, part: usize) -> Result<Part> {
         let record = &self.manifest.parts[part];
         #[cfg(feature = "object-store")]
         if let Some(options) = &self.ranges
@@ -296,18 +379,18 @@ impl Reader {
         {
             let remote = RemoteDatabase::open(store, &path, Some(record), options)?;
             let mut connection = remote.connect()?;
-            (self.prepare)(&mut connection).map_err(failed)?;
+            self.prepare(&mut connection)?;
             return Ok(Part { connection, _copy: None, remote: Some(remote) });
         }
-        let in_place = self.store.in_place(&record.path).filter(|_| self.cache.get().is_none());
+        let in_place = self.store.in_place(&record.path).filter(|_| open.cache.get().is_none());
         let (mut connection, copy) = if let Some(file) = in_place {
             (connect::read_only(&file)?, None)
         } else {
-            let close = |bytes| self.close_idle(bytes);
-            let (connection, copy) = self.cache()?.open(&*self.store, record, &close)?;
+            let close = |bytes| self.close_idle(open, bytes);
+            let (connection, copy) = cache_of(open)?.open(&*self.store, record, &close)?;
             (connection, Some(copy))
         };
-        (self.prepare)(&mut connection).map_err(failed)?;
+        self.prepare(&mut connection)?;
         Ok(Part {
             connection,
             _copy: copy,
@@ -316,43 +399,49 @@ impl Reader {
         })
     }
 
+    /// Has reads of a new connection stop once the caller wants it.
+    fn prepare(&self, connection: &mut Connection) -> Result<()> {
+        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some((self.stop)())).map_err(failed)
+    }
+
     /// Number of parts that are read at once: their copies fit into the cache.
     fn threads(&self) -> Result<usize> {
+        let open = self.open.get()?;
         let threads = std::thread::available_parallelism().map_or(1, Into::into);
-        let threads = threads.min(self.parts.len());
-        if self.cache.get().is_none() && self.store.in_place("").is_some() {
+        let threads = threads.min(open.parts.len());
+        if open.cache.get().is_none() && self.store.in_place("").is_some() {
             return Ok(threads);
         }
         let largest = self.manifest.parts.iter().map(|part| part.bytes).max().unwrap_or(0);
-        let fit = self.cache()?.bytes_max() / largest.max(1);
+        let fit = cache_of(open)?.bytes_max() / largest.max(1);
         Ok(threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1))
-    }
-
-    fn cache(&self) -> Result<&Cache> {
-        if self.cache.get().is_none() {
-            // Another thread may be faster: then its cache is taken.
-            let _ = self.cache.set(Cache::temporary()?);
-        }
-        self.cache.get().ok_or_else(|| ErrorKind::Bug("a cache went away".to_owned()).into())
     }
 
     /// Closes the connections that were not used for the longest time, of parts of this many bytes.
     /// Those that a thread uses stay.
-    fn close_idle(&self, bytes: u64) {
-        let mut slots: Vec<_> = self.parts.iter().zip(&self.manifest.parts).collect();
+    fn close_idle(&self, open: &Open, bytes: u64) {
+        let mut slots: Vec<_> = open.parts.iter().zip(&self.manifest.parts).collect();
         slots.sort_by_key(|(slot, _)| slot.used.load(Ordering::Relaxed));
         let mut closed = 0;
         for (slot, record) in slots {
             if closed >= bytes {
                 break;
             }
-            if let Ok(mut open) = slot.open.try_lock()
-                && open.take().is_some()
+            if let Some(mut idle) = slot.try_take()
+                && idle.part.take().is_some()
             {
                 closed += record.bytes;
             }
         }
     }
+}
+
+fn cache_of(open: &Open) -> Result<&Cache> {
+    if open.cache.get().is_none() {
+        // Another thread may be faster: then its cache is taken.
+        let _ = open.cache.set(Cache::temporary()?);
+    }
+    open.cache.get().ok_or_else(|| ErrorKind::Bug("a cache went away".to_owned()).into())
 }
 
 fn failed(source: rusqlite::Error) -> Error {

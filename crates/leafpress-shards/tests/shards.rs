@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use leafpress::load::{CancelToken, ColumnType, Loader, Value};
@@ -616,6 +618,42 @@ impl ToSql for Parameter<'_> {
             Value::Blob(blob) => blob.into(),
         })
     }
+}
+
+#[test]
+fn a_wait_for_another_thread_ends_once_the_caller_wants_it() {
+    let folder = TempDir::new().expect("a folder");
+    shard(folder.path(), "id\n1\n", "hash(id)", 1).expect("a run");
+    let (is_stopping, is_over) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
+    let looked = Arc::clone(&is_stopping);
+    let reader = Shards::open(folder.path().join("out"))
+        .and_then(|it| it.reader())
+        .expect("a reader")
+        .stop_when(move || looked.load(Ordering::Relaxed));
+    std::thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let holder = scope.spawn(|| {
+            let has_it = sender;
+            reader.on_part(0, "SELECT 1", |_| {
+                has_it.send(()).expect("a receiver");
+                while !is_over.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            })
+        });
+        receiver.recv().expect("the part is in use");
+        let waiter = scope.spawn(|| reader.get(&[Value::Integer(1)]));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!waiter.is_finished());
+        is_stopping.store(true, Ordering::Relaxed);
+        let error = waiter.join().expect("a thread").expect_err("it was stopped");
+        assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+        is_stopping.store(false, Ordering::Relaxed);
+        is_over.store(true, Ordering::Relaxed);
+        holder.join().expect("a thread").expect("it went on");
+    });
+    assert_eq!(reader.get(&[Value::Integer(1)]).expect("rows").len(), 1);
 }
 
 /// The database says what the JSON says.

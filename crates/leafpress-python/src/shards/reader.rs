@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use leafpress::rusqlite::types::Value as Owned;
+use leafpress::vfs::fork::OfProcess;
+use leafpress::vfs::locks;
 use leafpress::vfs::sync::lock;
 use leafpress::writer::{Executed, Parameters};
 use leafpress_shards::{Cache, Key, Reader, Shards};
@@ -21,16 +23,21 @@ type Rows = (Vec<String>, Vec<Vec<Owned>>);
 /// A reader of the run that was current, until it is closed.
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeShards {
-    reader: Mutex<Option<Arc<Reader>>>,
+    reader: OfProcess<Mutex<Option<Arc<Reader>>>>,
 }
 
 impl NativeShards {
+    /// The reader, in the process that opened it.
+    fn reader(&self, py: Python<'_>) -> PyResult<&Mutex<Option<Arc<Reader>>>> {
+        self.reader.get().map_err(leafpress::Error::from).raise(py)
+    }
+
     fn read<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&Reader) -> leafpress::Result<T> + Send,
     ) -> PyResult<T> {
-        let reader = lock(&self.reader).clone();
+        let reader = lock(self.reader(py)?).clone();
         let Some(reader) = reader else { return Err(misuse(py, "the shards are closed")) };
         let read = py.detach(|| work(&reader));
         match take_signal() {
@@ -73,8 +80,10 @@ impl NativeShards {
             };
             Ok(reader.stop_when(signal_look()))
         };
+        // From then on forks are counted.
+        locks::ensure();
         let reader = py.detach(open).raise(py)?;
-        Ok(Self { reader: Mutex::new(Some(Arc::new(reader))) })
+        Ok(Self { reader: OfProcess::new("reader", Mutex::new(Some(Arc::new(reader)))) })
     }
 
     /// The manifest of the run, as JSON.
@@ -130,8 +139,10 @@ impl NativeShards {
     }
 
     /// Closes the connections.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(lock(&self.reader).take()));
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let reader = lock(self.reader(py)?).take();
+        py.detach(|| drop(reader));
+        Ok(())
     }
 }
 
