@@ -199,16 +199,100 @@ def test_calls_that_would_wait_for_themselves_are_refused(run, path):
                     lambda: writer.backup(path.with_name("copy.db")),
                     lambda: writer.maintain("optimize"),
                     writer.close,
-                    lambda: asyncio.create_task(writer.insert_many("t", [{"b": 1}])),
                 ):
                     with pytest.raises(lp.ProgrammingError, match="for ever"):
-                        await asyncio.wait_for(call(), LIMIT_S)
+                        await call()
                 await tx.execute(INSERT, ("inside",))
                 await other.execute(INSERT, ("other",))
             await writer.execute(INSERT, ("after",))
 
     run(main())
     assert [b for _, b in rows_in(path)] == ["inside", "after"]
+
+
+def test_a_task_that_a_transaction_has_started_waits_for_its_end(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            async def later():
+                await asyncio.sleep(0)
+                await writer.execute(INSERT, ("task",))
+
+            async with writer.transaction() as tx:
+                task = asyncio.create_task(later())
+                await asyncio.sleep(0.05)
+                await tx.execute(INSERT, ("inside",))
+            await task
+
+    run(main())
+    assert [b for _, b in rows_in(path)] == ["inside", "task"]
+
+
+def test_calls_before_the_opening_keep_their_order(run, path):
+    async def main():
+        writer = lp.AsyncWriter(path.with_name("new.db"))
+        made = writer.execute(TABLE)
+        calls = [writer.execute(INSERT, (at,)) for at in range(20)]
+        taken_back = writer.execute(INSERT, ("taken back",))
+        taken_back.cancel()
+        many = asyncio.ensure_future(writer.insert_many("t", [{"b": 20}]))
+        await asyncio.sleep(0)
+        batch = writer.execute_batch("INSERT INTO t(b) VALUES (21)")
+        async with writer.transaction() as tx:
+            await tx.execute(INSERT, (22,))
+        await asyncio.gather(made, *calls, many, batch)
+        rows = await writer.query("SELECT b FROM t ORDER BY a")
+        assert [b for (b,) in rows] == list(range(23))
+        await writer.close()
+
+    run(main())
+
+
+def test_an_opening_that_fails_is_told_to_each_call(run, path):
+    async def main():
+        writer = lp.AsyncWriter(path.with_name("no") / "app.db")
+        calls = [writer.execute("SELECT 1") for _ in range(3)]
+        found = await asyncio.gather(*calls, writer.open(), return_exceptions=True)
+        assert [type(error) for error in found] == [type(found[0])] * 4
+        assert isinstance(found[0], lp.Error)
+        await writer.close()
+        # Once it can be opened, it is.
+        path.with_name("no").mkdir()
+        waiting = writer.execute_batch(TABLE)
+        await writer.close()
+        await waiting
+
+    run(main())
+    assert rows_in(path.with_name("no") / "app.db") == []
+
+
+def test_a_reader_sees_one_state(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            assert writer.interrupt() is False
+            reader = writer.reader()
+            with pytest.raises(lp.ProgrammingError, match="not open"):
+                await reader.execute("SELECT 1")
+            async with reader:
+                await writer.execute(INSERT, ("later",))
+                assert (await reader.execute("SELECT * FROM t")).fetchall() == []
+            async with writer.reader() as reader:
+                assert len((await reader.execute("SELECT * FROM t")).fetchall()) == 1
+
+    run(main())
+
+
+def test_a_call_of_asyncio_is_interrupted(run, path):
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            call = writer.execute(endless)
+            while not writer.interrupt():
+                await asyncio.sleep(0.01)
+            with pytest.raises(lp.Cancelled):
+                await call
+
+    run(main())
 
 
 def test_a_call_has_its_limit(run, path):

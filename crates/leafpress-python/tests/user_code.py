@@ -44,6 +44,9 @@ async def writes_later() -> None:
         assert_type(await writer.insert_many("t", [{"x": 1}]), int)
         async with writer.transaction() as tx:
             await tx.execute("DELETE FROM t")
+        async with writer.reader() as reader:
+            assert_type(await reader.execute("SELECT 1"), lp.Result)
+        assert_type(writer.interrupt(), bool)
 
 
 def fails() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._async import AsyncTransaction, AsyncWriter
+from ._async import AsyncReader, AsyncTransaction, AsyncWriter
 from ._bench import BenchReport, bench
 from ._command import advise, doctor, index, storage, verify
 from ._engines import PartReport, ShardOptions, ShardProgress, ShardReport
@@ -36,6 +36,7 @@ from ._writer import Reader, Ticket, Transaction, Writer
 __all__ = [
     "AsyncJob",
     "AsyncQueue",
+    "AsyncReader",
     "AsyncTransaction",
     "AsyncWork",
     "AsyncWriter",

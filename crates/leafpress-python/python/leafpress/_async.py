@@ -14,16 +14,19 @@ import threading
 import weakref
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from ._errors import misuse
+from ._errors import Error, misuse
 from ._insert import columns_and_rows, listed, needs_columns
-from ._leafpress import Loop, NativeTransaction, NativeWriter, Task
+from ._leafpress import Loop, NativeReader, NativeTransaction, NativeWriter, Task
 from ._result import Executed, Result
 from ._writer import (
     COLUMNS,
     Parameters,
+    begun_reader,
+    caller,
     checked_columns,
     columns_of,
     no_pickle,
@@ -90,6 +93,35 @@ def start(begin: Callable[..., Task], *arguments: Any) -> Call[Any]:
     return call
 
 
+Begin = Callable[[NativeWriter, Loop, "Call[Any]"], "Task | None"]
+"""Begins a call of a writer that is open."""
+
+
+class _Opening:
+    """Calls of one event loop that wait for the writer to be opened, in their order."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Call[Any], Begin]] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def begin_all(self, native: NativeWriter) -> None:
+        side = side_of(get_running_loop())
+        for call, begin in self.waiting:
+            if call.done():
+                # It was cancelled: nothing of it is to be written.
+                continue
+            try:
+                call._task = begin(native, side, call)
+            except Exception as error:
+                call.set_exception(error)
+
+    def fail_all(self, error: BaseException) -> None:
+        for call, _ in self.waiting:
+            if isinstance(error, Exception) and not call.done():
+                call.set_exception(error)
+            call.cancel()
+
+
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """The result of a function that waits, from a thread of the event loop's pool."""
     return await get_running_loop().run_in_executor(None, function, *arguments)
@@ -107,8 +139,9 @@ class AsyncWriter:
     ```
 
     `execute` and `execute_batch` return futures of asyncio: their call is on its way even before it
-    is awaited. A call that is cancelled before a thread has begun with it writes nothing. After
-    that it is committed all the same.
+    is awaited, as after `Writer.submit`. The calls of one event loop are carried out in their order,
+    also those that wait for the opening. A call that is cancelled before a thread has begun with it
+    writes nothing. After that it is committed all the same.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[WriterOptions]) -> None:
@@ -117,6 +150,7 @@ class AsyncWriter:
         self._options = options
         self._opening = threading.Lock()
         self._writer: NativeWriter | None = None
+        self._openings: dict[AbstractEventLoop, _Opening] = {}
 
     async def open(self) -> Self:
         """Opens the database, and makes it if it is missing.
@@ -149,9 +183,11 @@ class AsyncWriter:
         return self._writer
 
     async def _opened(self) -> NativeWriter:
-        if self._writer is None:
-            return await in_thread(lambda: self._native)
-        return self._writer
+        """The native writer, after the calls that wait for it."""
+        if self._writer is not None and not self._openings:
+            return self._writer
+        native: NativeWriter = await self._begin(_give)
+        return native
 
     def execute(
         self, sql: str, parameters: Parameters = None, *, call_limit: float | None = None
@@ -164,8 +200,12 @@ class AsyncWriter:
         # Written out, as each call comes through here.
         if _around.get():
             self._not_inside()
-        if self._writer is None:
-            return self._later("execute_async", sql, parameters, call_limit)
+        if self._writer is None or self._openings:
+            return self._begin(
+                lambda native, side, call: native.execute_async(
+                    side, call, sql, parameters, call_limit
+                )
+            )
         loop = get_running_loop()
         call: Call[Executed] = Call(loop=loop)
         side = _sides.get(loop) or side_of(loop)
@@ -177,7 +217,8 @@ class AsyncWriter:
 
         Raises as `execute`: then all of them are undone.
         """
-        return self._start("execute_batch_async", sql)
+        self._not_inside()
+        return self._begin(lambda native, side, call: native.execute_batch_async(side, call, sql))
 
     async def insert_many(
         self, table: str, rows: Any, columns: Sequence[str] | None = None
@@ -186,18 +227,23 @@ class AsyncWriter:
 
         The rows are read in the event loop's thread: hand in large ones in parts.
         """
-        native = await self._opened()
         rows = listed(rows)
         if columns is None and needs_columns(rows):
+            native = await self._opened()
             columns = await in_thread(columns_of, native, table)
         names, values = columns_and_rows(rows, columns)
-        inserted: int = await self._start("insert_many_async", table, names, values)
+        self._not_inside()
+        inserted: int = await self._begin(
+            lambda native, side, call: native.insert_many_async(side, call, table, names, values)
+        )
         return inserted
 
     def transaction(self, *, call_limit: float | None = None) -> AsyncTransaction:
         """A transaction of several statements, as an asynchronous context manager.
 
-        As `Writer.transaction`: all other calls of the writer wait for its end.
+        As `Writer.transaction`: all other calls of the writer wait for its end. In the task that has
+        begun it they raise `ProgrammingError`. Another task is not to be awaited inside of the block
+        if it calls the writer: that call waits for the end of the block.
         """
         return AsyncTransaction(self, call_limit)
 
@@ -205,6 +251,15 @@ class AsyncWriter:
         """The rows of a query, in a thread of the event loop's pool. As `Writer.query`."""
         native = await self._opened()
         return await in_thread(query, native, sql, parameters, "query")
+
+    def reader(self) -> AsyncReader:
+        """A read-only connection that sees one state of the database, as an asynchronous context
+        manager. As `Writer.reader`."""
+        return AsyncReader(self, caller())
+
+    def interrupt(self) -> bool:
+        """Stops the call that is carried out now, which raises `Cancelled`; False if none is."""
+        return self._writer is not None and self._writer.interrupt()
 
     def stats(self) -> dict[str, Any]:
         """Numbers of the work since the opening; the units are in the names."""
@@ -237,27 +292,45 @@ class AsyncWriter:
         """Waits until all accepted calls are committed, and closes the database. As
         `Writer.close`."""
         self._not_inside()
+        if self._openings:
+            # Its failure is that of the calls that wait for it.
+            with suppress(Error):
+                await self._opened()
         if self._writer is not None:
             await in_thread(self._writer.close, timeout)
 
-    def _start(self, method: str, *arguments: Any) -> asyncio.Future[Any]:
-        self._not_inside()
-        if self._writer is None:
-            return self._later(method, *arguments)
-        return start(getattr(self._writer, method), *arguments)
+    def _begin(self, begin: Begin) -> Call[Any]:
+        """Begins a call, after the opening and the calls that wait for it before this one."""
+        loop = get_running_loop()
+        call: Call[Any] = Call(loop=loop)
+        opening = self._openings.get(loop)
+        if opening is None:
+            if self._writer is not None:
+                call._task = begin(self._writer, side_of(loop), call)
+                return call
+            opening = self._openings[loop] = _Opening()
+            # The loop alone would let go of the task.
+            opening.task = loop.create_task(self._open_for(loop, opening))
+        opening.waiting.append((call, begin))
+        return call
 
-    def _later(self, method: str, *arguments: Any) -> asyncio.Future[Any]:
-        """A call that opens the database first."""
-
-        async def open_and_call() -> Any:
-            native = await self._opened()
-            return await start(getattr(native, method), *arguments)
-
-        return get_running_loop().create_task(open_and_call())
+    async def _open_for(self, loop: AbstractEventLoop, opening: _Opening) -> None:
+        try:
+            native = await in_thread(lambda: self._native)
+        except BaseException as error:
+            del self._openings[loop]
+            opening.fail_all(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            del self._openings[loop]
+            opening.begin_all(native)
 
     def _not_inside(self) -> None:
         """Refuses a call that would wait for the transaction around it."""
-        if any(around._writer is self and around.is_open for around in _around.get()):
+        # A task that was started inside of the block has its variables, and does not hold it up.
+        task = asyncio.current_task()
+        if any(around._is_open_in(self, task) for around in _around.get()):
             error = misuse(
                 "this call would wait for the end of the transaction that it is made in, for ever",
                 "use the transaction's own methods, or make the call after it",
@@ -276,21 +349,30 @@ class AsyncTransaction:
         self._writer = writer
         self._call_limit = call_limit
         self._native: NativeTransaction | None = None
+        self._task: asyncio.Task[Any] | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether it has begun, and has not ended."""
         return self._native is not None and self._native.is_open()
 
+    def _is_open_in(self, writer: AsyncWriter, task: asyncio.Task[Any] | None) -> bool:
+        return self._writer is writer and self._task is task and self.is_open
+
     async def __aenter__(self) -> Self:
         self._writer._not_inside()
-        native = await self._writer._opened()
-        self._native = native.transaction(self._call_limit)
+
+        def begin(native: NativeWriter, side: Loop, call: Call[Any]) -> Task:
+            self._native = native.transaction(self._call_limit)
+            return self._native.begin_async(side, call)
+
         try:
-            await start(self._native.begin_async)
+            await self._writer._begin(begin)
         except BaseException:
-            self._native.abandon()
+            if self._native is not None:
+                self._native.abandon()
             raise
+        self._task = asyncio.current_task()
         _around.set((*_around.get(), self))
         return self
 
@@ -335,3 +417,33 @@ class AsyncTransaction:
             raise misuse("the transaction is not open", "use it in an `async with` block")
         return self._native
 
+
+class AsyncReader:
+    """A read-only connection that sees one state of the database."""
+
+    def __init__(self, writer: AsyncWriter, name: str) -> None:
+        self._writer = writer
+        self._name = name
+        self._native: NativeReader | None = None
+
+    async def __aenter__(self) -> Self:
+        native = await self._writer._opened()
+        self._native = await in_thread(begun_reader, native, self._name)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._native is not None:
+            await in_thread(self._native.close)
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self)
+
+    async def execute(self, sql: str, parameters: Parameters = None) -> Result:
+        """The rows of a query, in a thread of the event loop's pool. As `Reader.execute`."""
+        if self._native is None:
+            raise misuse("the reader is not open", "use it in an `async with` block")
+        return await in_thread(self._native.query, sql, parameters)
+
+
+def _give(native: NativeWriter, _: Loop, call: Call[Any]) -> None:
+    call.set_result(native)

@@ -161,14 +161,14 @@ class Writer:
         Raises `OperationalError` if SQLite refuses it or it would write, and `TimedOut` if no
         connection comes back in time.
         """
-        return query(self._native, sql, parameters, _caller())
+        return query(self._native, sql, parameters, caller())
 
     def reader(self) -> Reader:
         """A read-only connection that sees one state of the database, as a context manager.
 
         The write-ahead log grows until it is closed. Raises as `query`.
         """
-        return Reader(self._native, _caller())
+        return Reader(self._native, caller())
 
     def stats(self) -> dict[str, Any]:
         """Numbers of the work since the opening; the units are in the names."""
@@ -317,14 +317,7 @@ class Reader:
         self._native: NativeReader | None = None
 
     def __enter__(self) -> Self:
-        self._native = self._writer.reader(self._name)
-        try:
-            # A deferred transaction sees what was committed when it first reads.
-            self._native.query("BEGIN", None)
-            self._native.query("SELECT 1 FROM sqlite_schema LIMIT 1", None)
-        except BaseException:
-            self._native.close()
-            raise
+        self._native = begun_reader(self._writer, self._name)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -336,6 +329,19 @@ class Reader:
         if self._native is None:
             raise misuse("the reader is not open", "use it in a `with` block")
         return self._native.query(sql, parameters)
+
+
+def begun_reader(writer: NativeWriter, name: str) -> NativeReader:
+    """A reader that sees the state of now until it is closed."""
+    reader = writer.reader(name)
+    try:
+        # A deferred transaction sees what was committed when it first reads.
+        reader.query("BEGIN", None)
+        reader.query("SELECT 1 FROM sqlite_schema LIMIT 1", None)
+    except BaseException:
+        reader.close()
+        raise
+    return reader
 
 
 COLUMNS = "SELECT name FROM pragma_table_info(?)"
@@ -371,7 +377,7 @@ def no_pickle(thing: object) -> Error:
     )
 
 
-def _caller() -> str:
+def caller() -> str:
     """The place in the program that has called a method of this module."""
     frame = sys._getframe(2)
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
