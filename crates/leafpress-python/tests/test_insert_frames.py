@@ -114,3 +114,38 @@ def test_a_frame_of_pandas_is_inserted_without_pyarrow(
         writer.execute_batch("CREATE TABLE t(k, x)")
         writer.insert_many("t", FRAMES["index of pandas"][0])
     assert rows_of(tmp_path / "a.db", "SELECT * FROM t") == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("declared", ["INTEGER", "REAL", "NUMERIC", "ANY"])
+def test_an_integer_beyond_64_bits_is_not_made_a_real(declared: str, tmp_path: pathlib.Path) -> None:
+    frame = pyarrow.table({"k": ["a", "b"], "x": pyarrow.array([7, 2**63 + 1], pyarrow.uint64())})
+    with lp.Writer(tmp_path / "a.db") as writer:
+        writer.execute_batch(f"CREATE TABLE t(k, X {declared})")
+
+        async def later() -> None:
+            async with lp.AsyncWriter(tmp_path / "a.db") as other:
+                await other.insert_many("t", frame)
+
+        async def later_in_a_transaction() -> None:
+            async with lp.AsyncWriter(tmp_path / "a.db") as other, other.transaction() as tx:
+                await tx.insert_many("t", frame)
+
+        def in_a_transaction() -> None:
+            with writer.transaction() as tx:
+                tx.insert_many("t", frame, ["x", "k"])
+
+        calls = [
+            lambda: writer.insert_many("t", frame), in_a_transaction,
+            lambda: asyncio.run(later()), lambda: asyncio.run(later_in_a_transaction()),
+        ]  # fmt: skip
+        for call in calls:
+            with pytest.raises(lp.DataError, match="row 2 has an integer in column 'x'") as caught:
+                call()
+            assert caught.value.line == 2
+        assert writer.insert_many("t", frame, ["k"]) == 2
+        # A column that keeps texts keeps all digits.
+        writer.execute_batch("CREATE TABLE kept(k ANY, x ANY) STRICT")
+        writer.insert_many("kept", frame)
+        kept = writer.query("SELECT x FROM kept").fetchall()
+        assert kept == [(7,), ("9223372036854775809",)]
+    assert rows_of(tmp_path / "a.db", "SELECT x FROM t") == [(None,), (None,)]

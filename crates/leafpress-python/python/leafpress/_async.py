@@ -19,7 +19,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from ._errors import Error, misuse
-from ._insert import columns_and_rows, listed, needs_columns
+from ._insert import (
+    DECLARED,
+    columns_and_rows,
+    large_columns,
+    listed,
+    needs_columns,
+    refuse_large,
+)
 from ._leafpress import Loop, NativeReader, NativeTransaction, NativeWriter, Task
 from ._result import Executed, Result
 from ._writer import (
@@ -232,6 +239,8 @@ class AsyncWriter:
             native = await self._opened()
             columns = await in_thread(columns_of, native, table)
         names, values = columns_and_rows(rows, columns)
+        if large := large_columns(names, values):
+            refuse_large(large, await self.query(DECLARED, (table,)))
         self._not_inside()
         inserted: int = await self._begin(
             lambda native, side, call: native.insert_many_async(side, call, table, names, values)
@@ -409,6 +418,8 @@ class AsyncTransaction:
             found = await self.execute(COLUMNS, (table,))
             columns = checked_columns(table, [name for (name,) in found])
         names, values = columns_and_rows(rows, columns)
+        if large := large_columns(names, values):
+            refuse_large(large, await self.execute(DECLARED, (table,)))
         inserted: int = await start(self._opened().insert_many_async, table, names, values)
         return inserted
 

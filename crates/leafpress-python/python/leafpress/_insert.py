@@ -64,6 +64,39 @@ def _of_frame(frame: Input, columns: Sequence[str] | None) -> tuple[list[str], R
     return names, taken
 
 
+DECLARED = """\
+SELECT it.name, it.type, list.strict
+FROM pragma_table_info(?1) AS it JOIN pragma_table_list(?1) AS list"""
+
+
+def large_columns(names: Sequence[str], rows: Rows) -> dict[str, int]:
+    """The columns of a frame with an integer beyond 64 bits, which is there as a text, and the row
+    of the first one. For `refuse_large`, which needs what the table declares."""
+    found = rows.large if isinstance(rows, FrameRows) else {}
+    return {name: row for name, row in found.items() if name in names}
+
+
+def refuse_large(large: Mapping[str, int], declared: Iterable[Sequence[Any]]) -> None:
+    """Refuses such an integer for a column that would make a real of it. `declared` are the rows of
+    `DECLARED`."""
+    are_numbers = {
+        name.lower() for name, kind, is_strict in declared if _is_of_numbers(kind, is_strict)
+    }
+    for name, row in large.items():
+        if name.lower() in are_numbers:
+            text = f"has an integer in column {name!r} that does not fit in the 64 bits of SQLite"
+            raise _odd_row(row, text, "cast the column of the frame to texts, and declare it TEXT")
+
+
+def _is_of_numbers(declared: str, is_strict: bool) -> bool:
+    """Whether a column makes numbers of texts, by SQLite's rules of affinity."""
+    kind = declared.upper()
+    if "INT" in kind:
+        return True
+    is_of_texts = any(word in kind for word in ("CHAR", "CLOB", "TEXT", "BLOB"))
+    return not (is_of_texts or kind == "" or (is_strict and kind == "ANY"))
+
+
 def _picked(rows: Iterable[Sequence[Any]], places: list[int]) -> Iterator[list[Any]]:
     return ([row[place] for place in places] for row in rows)
 

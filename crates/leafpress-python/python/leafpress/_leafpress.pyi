@@ -28,6 +28,9 @@ class FrameRows:
     def __new__(cls, frame: Any) -> FrameRows: ...
     @property
     def names(self) -> list[str]: ...
+    @property
+    def large(self) -> dict[str, int]:
+        """Columns with an integer beyond 64 bits, and the number of its row from 1."""
     def pick(self, places: Sequence[int]) -> None:
         """Leaves the columns at these places, in this order."""
 

@@ -13,7 +13,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._errors import Cancelled, Error, TimedOut, misuse
-from ._insert import columns_and_rows, listed, needs_columns
+from ._insert import (
+    DECLARED,
+    columns_and_rows,
+    large_columns,
+    listed,
+    needs_columns,
+    refuse_large,
+)
 from ._leafpress import NativeReader, NativeTicket, NativeTransaction, NativeWriter
 from ._result import Executed, Result
 
@@ -140,6 +147,8 @@ class Writer:
         if columns is None and needs_columns(rows):
             columns = columns_of(self._native, table)
         names, values = columns_and_rows(rows, columns)
+        if large := large_columns(names, values):
+            refuse_large(large, query(self._native, DECLARED, (table,), "insert_many"))
         return self._native.insert_many(table, names, values)
 
     def transaction(self, *, call_limit: float | None = None) -> Transaction:
@@ -303,6 +312,8 @@ class Transaction:
             found = self._native.execute(COLUMNS, (table,))
             columns = checked_columns(table, [name for (name,) in found])
         names, values = columns_and_rows(rows, columns)
+        if large := large_columns(names, values):
+            refuse_large(large, self._native.execute(DECLARED, (table,)))
         return self._native.insert_many(table, names, values)
 
 
