@@ -14,7 +14,7 @@ pytest.importorskip("dask.dataframe", reason="Dask is not installed: its writer 
 import dask  # noqa: E402
 import dask.dataframe  # noqa: E402
 import pandas  # noqa: E402
-from leafpress.dask import to_sqlite  # noqa: E402
+from leafpress.dask import to_sqlite, write  # noqa: E402
 
 ROWS = 4_000
 
@@ -62,3 +62,34 @@ def test_a_write_that_fails_leaves_no_table(tmp_path: Path) -> None:
     [(count,)] = query(tmp_path / "app.db", "SELECT count(*) FROM people")
     assert count >= ROWS and (count - ROWS) % (ROWS // 20) == 0
     assert query(tmp_path / "app.db", "SELECT name FROM sqlite_schema") == [("people",)]
+
+
+@pytest.mark.parametrize("values", [[1, 2**60], [1.5, 2.0], [True, False], [1, "x"]])
+def test_numbers_among_objects_never_become_texts(values: list[Any], tmp_path: Path) -> None:
+    rows = pandas.DataFrame({"id": [1, 2], "a": pandas.Series(values, dtype=object)})
+    with dask.config.set({"scheduler": "synchronous", "dataframe.convert-string": False}):
+        given = dask.dataframe.from_pandas(rows, npartitions=1)
+        with pytest.raises(lp.DataError, match=r"column 'a' of objects.*\n.*\n.*astype"):
+            to_sqlite(given, tmp_path / "app.db", "t")
+        assert query(tmp_path / "app.db", "SELECT name FROM sqlite_schema") == []
+        with pytest.raises(lp.DataError, match="column 'a' of objects"):
+            write(given, tmp_path / "shards", by="hash(id)", parts=1)
+        assert not (tmp_path / "shards").exists()
+        # A table that is there says what a number becomes.
+        lp.load(tmp_path / "app.db", [{"id": 0, "a": None}], table="t", create="CREATE TABLE t(id INTEGER, a)")
+        to_sqlite(given, tmp_path / "app.db", "t", if_exists="append")
+    assert query(tmp_path / "app.db", "SELECT a FROM t WHERE id > 0 ORDER BY id") == [(value,) for value in values]
+
+
+def test_bytes_among_objects_stay_bytes(tmp_path: Path) -> None:
+    rows = pandas.DataFrame({"id": [1, 2], "a": pandas.Series([b"abc", None], dtype=object)})
+    with dask.config.set({"scheduler": "synchronous", "dataframe.convert-string": False}):
+        given = dask.dataframe.from_pandas(rows, npartitions=1)
+        to_sqlite(given, tmp_path / "app.db", "t")
+        assert query(tmp_path / "app.db", "SELECT a FROM t ORDER BY id") == [(b"abc",), (None,)]
+        with pytest.raises(lp.DataError, match="of type bytes"):
+            write(given, tmp_path / "shards", by="hash(id)", parts=1)
+        texts = dask.dataframe.from_pandas(rows.assign(a=["é", None]), npartitions=1)
+        write(texts, tmp_path / "shards", by="hash(id)", parts=1)
+    with lp.Shards(tmp_path / "shards") as shards:
+        assert shards.scan("SELECT a FROM shards ORDER BY id").fetchall() == [("é",), (None,)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from ._errors import OperationalError, misuse
 from ._load import load
@@ -25,13 +25,13 @@ _WHOLE = -1
 class Parts:
     """One write of many parts. Processes get copies of it."""
 
-    def __init__(self, db: Path, table: str, if_exists: str) -> None:
+    def __init__(self, db: Path, table: str, if_exists: Literal["fail", "append"]) -> None:
         if if_exists not in ("fail", "append"):
             raise misuse(f"if_exists={if_exists!r}", 'give "fail" or "append"')
         # Tasks may have another working directory.
         self.path = os.path.abspath(os.fspath(db))
         self.table = table
-        self.if_exists = if_exists
+        self.if_exists: Literal["fail", "append"] = if_exists
         self.id = uuid.uuid4().hex
         self.made_table = False
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
 
 from dask.base import compute
 from dask.delayed import delayed
 
-from ._parts import Parts
 from ._engines import Built, Plan, Scattered, ShardReport, sample_of
 from ._engines import write as write_by
+from ._errors import DataError
+from ._parts import Parts
 from ._sources import Path
+from ._values import adapt
 
 if TYPE_CHECKING:
     import pyarrow
@@ -21,13 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["to_sqlite", "write"]
 
 
-def to_sqlite(frame: Any, db: Path, table: str, *, if_exists: str = "fail") -> int:
+def to_sqlite(
+    frame: Any, db: Path, table: str, *, if_exists: Literal["fail", "append"] = "fail"
+) -> int:
     """Writes a frame of `dask.dataframe` into one table of one file; returns the number of rows.
 
     Each partition is one durable transaction of a shared Writer, in whichever thread or process of
     this machine computes it. Named levels of the index become columns.
 
     if_exists: "fail" (an error if the table is there) or "append".
+
+    A table that the call makes has a column of TEXT for one of objects. So numbers in such a column
+    raise `DataError`: give it another type before.
 
     After an exception a table that the call has made is dropped again. In a table that was there,
     the rows of the finished partitions stay. A partition that is computed again writes nothing
@@ -37,9 +45,9 @@ def to_sqlite(frame: Any, db: Path, table: str, *, if_exists: str = "fail") -> i
     parts = Parts(db, table, if_exists)
     try:
         parts.begin(frame._meta)
-        write = delayed(parts.write, pure=False)
+        write = delayed(_write, pure=False)
         counts = compute(
-            *(write(number, [part]) for number, part in enumerate(frame.to_delayed()))
+            *(write(parts, number, part) for number, part in enumerate(frame.to_delayed()))
         )
     except BaseException:
         parts.abandon()
@@ -59,7 +67,8 @@ def write(
         twice: persist a frame that is dear to compute.
     parts: number of parts, each pressed by one task.
 
-    Named levels of the index become columns. Columns of objects have to hold texts.
+    Named levels of the index become columns. A column of objects with other values than texts raises
+    `DataError`.
 
     Raises what the tasks raise; `OperationalError` if another run was published meanwhile: then
     this one is complete, and `leafpress shards rollback --to RUN` makes it current. After all
@@ -118,9 +127,45 @@ def _schema_of(meta: Any) -> pyarrow.Schema:
 def _table(part: Any, schema: pyarrow.Schema) -> pyarrow.Table:
     import pyarrow
 
+def _write(parts: Parts, number: int, part: Any) -> int:
+    """Writes a partition into the table, whose columns were made for a frame without rows."""
+    if parts.made_table:
+        for name, value in _objects_but_texts(part):
+            if isinstance(adapt(value), (int, float)):
+                raise _not_text(name, value, "the table has a column of TEXT for them")
+    return parts.write(number, [part])
+
+
+def _objects_but_texts(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Values of columns of objects that are neither texts nor missing, with the columns' names."""
+    import pandas
+
+    for place, dtype in enumerate(part.dtypes):
+        if dtype != object:
+            continue
+        column = part.iloc[:, place]
+        if pandas.api.types.infer_dtype(column, skipna=True) in ("string", "empty"):
+            continue
+        for value in column[column.notna()]:
+            if not isinstance(value, str):
+                yield part.columns[place], value
+
+
+def _not_text(name: Any, value: Any, why: str) -> DataError:
+    advice = f"give the column another type, as by frame[{name!r}].astype(…)"
+    error = DataError(
+        f"the column {name!r} of objects holds a value of type {type(value).__name__}, and {why}"
+        f"\non disk: nothing of this partition\nto do: {advice}"
+    )
+    error.kind, error.on_disk, error.to_do = "bad_row", "nothing of this partition", advice
+    return error
+
+
     return pyarrow.Table.from_pandas(part, schema=schema, preserve_index=False)
 
 
+    for name, value in _objects_but_texts(part):
+        raise _not_text(name, value, "the parts have a column of TEXT for them")
 def _sample(by: str, part: Any, schema: pyarrow.Schema) -> str:
     return sample_of(by, _table(part, schema))
 
