@@ -14,3 +14,6 @@ def wrong() -> None:
     lp.load("app.db", "a.csv", on_error="ignore")  # a mistake
     lp.load("app.db", "a.csv", on_conflict="fail")  # a mistake
     lp.load("app.db", "a.csv", layout="far")  # a mistake
+    lp.load("app.db", "a.csv", if_exists="update")  # a mistake
+    lp.load("app.db", "a.csv", preset="fast")  # a mistake
+    lp.load("app.db", "a.csv", format="xml")  # a mistake

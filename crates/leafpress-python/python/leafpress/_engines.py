@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Union
 
 from . import _leafpress
 from ._errors import DatabaseError, Error, misuse
-from ._load import Names, _names, _size
+from ._load import Layout, Names, OnConflict, _names, _size
 from ._sources import Path
 
 if TYPE_CHECKING:
@@ -106,13 +106,13 @@ class ShardOptions(TypedDict, total=False):
     """A STRICT table (False)."""
     without_rowid: bool
     """A table without rowids (False)."""
-    on_conflict: str
+    on_conflict: OnConflict
     """Rows that share a key: "abort", "ignore" or "replace" ("abort")."""
     analyze: bool
     """Statistics for SQLite's planner (False)."""
     page_size: int | None
     """Bytes in a page (4,096)."""
-    layout: str
+    layout: Layout
     """"remote": pages in the order for readers of ranges over a network ("local")."""
     seed: int
     """Seed of the hash (0)."""

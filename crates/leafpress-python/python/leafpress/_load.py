@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Names = Union[str, Iterable[str]]
 OnConflict = Literal["abort", "ignore", "replace"]
+IfExists = Literal["fail", "append", "replace", "ignore", "upsert"]
+Layout = Literal["local", "remote"]
+Preset = Literal["turso", "rqlite", "litefs", "httpvfs", "mobile"]
+Format = Literal["csv", "tsv", "json", "ndjson", "jsonl", "pgtext", "mysqltext"]
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _TYPES = {int: "integer", float: "real", str: "text", bytes: "blob", bool: "boolean"}
@@ -45,7 +49,7 @@ class LoadOptions(TypedDict, total=False):
     """Keywords of `load` but `dry_run`, for functions that pass them on."""
 
     table: str | None
-    if_exists: str
+    if_exists: IfExists
     pk: Names
     index: Names
     unique: Names
@@ -64,9 +68,9 @@ class LoadOptions(TypedDict, total=False):
     all_text: bool
     exact: bool
     page_size: int | None
-    layout: Literal["local", "remote"] | None
-    preset: str | None
-    format: str | None
+    layout: Layout | None
+    preset: Preset | None
+    format: Format | None
     delimiter: str | None
     quote: str | None
     escape: str | None
@@ -112,7 +116,7 @@ def load(
     source: Any,
     *,
     table: str | None = None,
-    if_exists: str = "fail",
+    if_exists: IfExists = "fail",
     pk: Names = (),
     index: Names = (),
     unique: Names = (),
@@ -131,9 +135,9 @@ def load(
     all_text: bool = False,
     exact: bool = False,
     page_size: int | None = None,
-    layout: Literal["local", "remote"] | None = None,
-    preset: str | None = None,
-    format: str | None = None,
+    layout: Layout | None = None,
+    preset: Preset | None = None,
+    format: Format | None = None,
     delimiter: str | None = None,
     quote: str | None = '"',
     escape: str | None = None,

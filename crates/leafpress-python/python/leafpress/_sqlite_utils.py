@@ -6,7 +6,7 @@ import click
 import sqlite_utils
 
 from ._errors import Error
-from ._load import load
+from ._load import IfExists, load
 
 
 @sqlite_utils.hookimpl  # type: ignore[untyped-decorator,unused-ignore]
@@ -31,7 +31,7 @@ def _load(
     files: tuple[str, ...],
     pk: tuple[str, ...],
     index: tuple[str, ...],
-    if_exists: str | None,
+    if_exists: IfExists | None,
 ) -> None:
     """Load CSV, JSON, Parquet or Arrow FILES into TABLE by Leafpress, all or nothing."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow
 import ray
@@ -40,7 +40,9 @@ class LeafpressDatasink(Datasink[int]):
     `_leafpress_part`, which may be dropped.
     """
 
-    def __init__(self, db: Path, table: str, *, if_exists: str = "fail") -> None:
+    def __init__(
+        self, db: Path, table: str, *, if_exists: Literal["fail", "append"] = "fail"
+    ) -> None:
         """Names the place. Raises `ProgrammingError` for another `if_exists`."""
         self._parts = Parts(db, table, if_exists)
 
