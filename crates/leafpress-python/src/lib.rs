@@ -48,7 +48,8 @@ mod _leafpress {
     use crate::queue::{NativeFeed, NativeQueue};
     #[pymodule_export]
     use crate::shards::{
-        NativeRun, NativeShards, shards_build, shards_routing, shards_sample, shards_scatter,
+        NativeRun, NativeShards, shards_build, shards_check, shards_routing, shards_sample,
+        shards_scatter,
     };
     #[pymodule_export]
     use crate::writer::{NativeReader, NativeTicket, NativeTransaction, NativeWriter};

@@ -201,6 +201,9 @@ class InOneProcess:
     def __init__(self) -> None:
         self.scatters = 0
 
+    def known_schema(self) -> Any:
+        return self.schema()
+
     def schema(self) -> Any:
         import pyarrow
 
@@ -276,3 +279,63 @@ def test_a_run_without_all_parts_is_not_published(tmp_path: Path) -> None:
     with pytest.raises(lp.DataError, match="part 1 of run"):
         _engines.write(LosesAPart(), tmp_path / "out", "hash(id)", 2, {"table": "t"})
     assert not (tmp_path / "out").exists()
+
+
+class Fails(InOneProcess):
+    def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
+        raise RuntimeError("the true cause")
+
+
+def test_an_exception_of_progress_ends_the_telling_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[lp.ShardProgress] = []
+
+    def tell(progress: lp.ShardProgress) -> None:
+        told.append(progress)
+        raise ValueError("of the callback")
+
+    options: Any = {"table": "t", "progress": tell}
+    report = _engines.write(InOneProcess(), tmp_path / "out", "hash(id)", 2, options)
+    assert report.rows == 3 and is_sound(tmp_path / "out") and len(told) == 1
+    assert "of the callback" in caplog.text
+    with pytest.raises(RuntimeError, match="the true cause"):
+        _engines.write(Fails(), tmp_path / "other", "hash(id)", 2, options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"layout": "romote"}, "layout"),
+        ({"page_size": 1000}, "page"),
+        ({"page_size": -1}, "page_size"),
+        ({"on_conflict": "other", "pk": "id"}, "on_conflict"),
+        ({"on_conflict": "ignore"}, "no key"),
+        ({"without_rowid": True}, "primary key"),
+        ({"pk": "nope"}, "nope"),
+        ({"index": "nope"}, "nope"),
+        ({"not_null": "nope"}, "nope"),
+        ({"memory": -5}, "memory"),
+        ({"threads": -1}, "threads"),
+    ],
+)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_wrong_options_of_parts_are_told_before_rows_move(
+    options: Any, said: str, is_known: bool, tmp_path: Path
+) -> None:
+    engine = InOneProcess()
+    if not is_known:
+        engine.known_schema = lambda: None  # type: ignore[method-assign]
+    is_of_columns = said == "nope"
+    with pytest.raises(lp.Error, match=said):
+        _engines.write(engine, tmp_path / "out", "hash(id)", 2, {"table": "t", **options})
+    assert engine.scatters == (1 if is_of_columns and not is_known else 0)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_says_nothing_is_refused(tmp_path: Path) -> None:
+    for by, options in (("rows", {"seed": 5}), ("hash(id)", {"seed": -5}), ("hash(other)", {})):
+        engine = InOneProcess()
+        with pytest.raises(lp.ProgrammingError, match="seed|other"):
+            _engines.write(engine, tmp_path / "out", by, 2, options)  # type: ignore[arg-type]
+        assert engine.scatters == 0

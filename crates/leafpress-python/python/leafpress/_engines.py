@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("leafpress")
 _MEMORY_OF_TASK = 256 << 20
 _SECONDS_BETWEEN_LOOKS = 0.5
-
 _SECONDS_BETWEEN_SIGNS = 600.0
+
 
 @dataclass(frozen=True)
 class ShardProgress:
@@ -124,7 +125,8 @@ class ShardOptions(TypedDict, total=False):
     """Folder or URL for the rows on their way from task to task, which all workers reach (that of
     the shards)."""
     progress: Union[bool, Tell, None]
-    """Called with a `ShardProgress` on a thread of its own; True shows a line on stderr (None)."""
+    """Called with a `ShardProgress` on a thread of its own; True shows a line on stderr (None). What
+    it raises is logged, and ends the telling: the write goes on."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,9 @@ class Engine(Protocol):
     tasks: int | None
     """Number of tasks that give rows, if known."""
 
+    def known_schema(self) -> pyarrow.Schema | None:
+        """The columns, if they are known without a task."""
+
     def schema(self) -> pyarrow.Schema | None:
         """The columns, for a write whose tasks have no batch at all."""
 
@@ -238,17 +243,21 @@ def write(
         raise misuse(f"parts={parts}: there is at least one")
     seed, progress = options.get("seed", 0), options.get("progress")
     of_parts = _part_options(folder, options)
-    # A wrong way to split is told before anything is made.
-    _leafpress.shards_routing(by, seed, parts, [])
+    if seed < 0:
+        raise misuse(f"seed={seed}: it is 0 at least")
+    # What is wrong is told before anything is made.
+    rule = json.loads(_leafpress.shards_routing(by, seed, parts, [])[0])
+    if seed and rule["by"] != "hash":
+        raise misuse(f"{by} has no hash that a seed could change", "leave out seed")
+    _check_options(folder, by, of_parts, engine.known_schema())
     run = _leafpress.NativeRun(folder, scratch)
     try:
         living = _Repeating(lambda: _keep_alive(run), _SECONDS_BETWEEN_SIGNS)
         with living, _Telling(run, progress) as telling:
             samples: list[str] = []
-            if by.strip().lower().startswith("range"):
+            if rule["by"] == "range":
                 telling.begin("sampling", None)
-                column = by[by.index("(") + 1 : by.rindex(")")].strip()
-                samples = engine.sample(by, column)
+                samples = engine.sample(by, rule["column"])
             routing, made = _leafpress.shards_routing(by, seed, parts, samples)
             plan = Plan(folder, scratch or folder, run.name, routing, made, of_parts)
             telling.begin("scattering", engine.tasks)
@@ -325,6 +334,26 @@ def _part_options(folder: str, options: ShardOptions) -> dict[str, Any]:
     }
 
 
+def _check_options(
+    folder: str, by: str, options: dict[str, Any], schema: pyarrow.Schema | None
+) -> None:
+    """Refuses what the tasks that press parts would refuse, as far as the columns are known."""
+    import pyarrow
+
+    if schema is None:
+        names = dict.fromkeys([*options["pk"], *options["not_null"], "_"])
+        columns = pyarrow.schema([(name, pyarrow.int64()) for name in names])
+        has_other_key = options["unique"] and not options["pk"]
+        on_conflict = "abort" if has_other_key else options["on_conflict"]
+        options = {**options, "index": [], "unique": [], "on_conflict": on_conflict}
+    else:
+        columns = schema
+        sample_of(by, columns.empty_table())
+    with tempfile.TemporaryDirectory(prefix="leafpress-shards-") as place:
+        none = plain(columns.empty_table())
+        _leafpress.shards_check(folder, os.path.join(place, "part.db"), none, options)
+
+
 def _no_rows(plan: Plan, schema: pyarrow.Schema | None) -> Scattered:
     """The file of a write without any task."""
     if schema is None:
@@ -351,35 +380,6 @@ def _report(plan: Plan, by: str, built: list[Built], began: float) -> ShardRepor
     )
 
 
-class _Telling:
-    """Tells the progress of tasks, which shows in the files that they have finished."""
-
-    def __init__(self, run: _leafpress.NativeRun, progress: bool | Tell | None) -> None:
-        self._run_of = run
-        self._is_line = progress is True
-        self._tell = progress if callable(progress) else _show if progress else None
-        self._stage: tuple[str, int | None] | None = None
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="leafpress-progress", daemon=True)
-
-    def begin(self, stage: str, total: int | None) -> None:
-        self._stage = (stage, total)
-
-    def __enter__(self) -> _Telling:
-        if self._tell is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        if self._tell is not None:
-            self._thread.join()
-            self._look()
-        if self._is_line:
-            sys.stderr.write("\n")
-
-    def _run(self) -> None:
-        while not self._is_over.wait(_SECONDS_BETWEEN_LOOKS):
 def _keep_alive(run: _leafpress.NativeRun) -> None:
     try:
         run.keep_alive()
@@ -409,12 +409,42 @@ class _Repeating:
             self._function()
 
 
+class _Telling:
+    """Tells the progress of tasks, which shows in the files that they have finished."""
+
+    def __init__(self, run: _leafpress.NativeRun, progress: bool | Tell | None) -> None:
+        self._run_of = run
+        self._is_line = progress is True
+        self._tell = progress if callable(progress) else _show if progress else None
+        self._stage: tuple[str, int | None] | None = None
+        self._repeating = _Repeating(self._look, _SECONDS_BETWEEN_LOOKS)
+
+    def begin(self, stage: str, total: int | None) -> None:
+        self._stage = (stage, total)
+
+    def __enter__(self) -> _Telling:
+        if self._tell is not None:
+            self._repeating.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._tell is not None:
+            self._repeating.__exit__()
             self._look()
+        if self._is_line:
+            sys.stderr.write("\n")
 
     def _look(self) -> None:
-        if self._stage is not None and self._tell is not None:
-            stage, total = self._stage
-            self._tell(ShardProgress(stage, self._done(stage), total))
+        if self._stage is None or self._tell is None:
+            return
+        stage, total = self._stage
+        done = self._done(stage)
+        try:
+            self._tell(ShardProgress(stage, done, total))
+        except Exception:
+            # The tasks have done nothing wrong, and what they raise is not to be hidden.
+            _LOG.warning("the progress of shards is not told any more", exc_info=True)
+            self._tell = None
 
     def _done(self, stage: str) -> int:
         try:

@@ -251,11 +251,11 @@ class NativeRun:
     def publish(self, routing: str, schema: str, records: list[str]) -> None:
         """Publishes the parts. Records, schema and routing are JSON, as `shards_build` and
         `shards_routing` give them."""
+    def keep_alive(self) -> None:
+        """Leaves a sign of life, for `gc`."""
     def progress(self) -> tuple[int, int]:
         """Number of parts that have a file, and of files of scattered rows."""
     def remove_scattered(self) -> None:
-    def keep_alive(self) -> None:
-        """Leaves a sign of life, for `gc`."""
         """Removes the scattered rows."""
     def abandon(self) -> None:
         """Removes all of the run, unless it is published."""
@@ -271,6 +271,10 @@ def shards_scatter(
 ) -> tuple[str, list[int]]:
     """Writes exported rows into a new file of a run, by part; its path and the number of rows of
     each."""
+
+def shards_check(folder: str, place: str, source: Any, options: dict[str, Any]) -> None:
+    """Looks at the options of the parts: what a load of exported rows, which are none, would
+    refuse. Nothing is made at `place`."""
 
 def shards_build(
     folder: str,

@@ -87,6 +87,9 @@ class _Dask:
         self._schema = _schema_of(frame._meta)
         self.tasks: int | None = frame.npartitions
 
+    def known_schema(self) -> pyarrow.Schema:
+        return self._schema
+
     def schema(self) -> pyarrow.Schema:
         return self._schema
 
@@ -124,9 +127,6 @@ def _schema_of(meta: Any) -> pyarrow.Schema:
     return pyarrow.schema(known)
 
 
-def _table(part: Any, schema: pyarrow.Schema) -> pyarrow.Table:
-    import pyarrow
-
 def _write(parts: Parts, number: int, part: Any) -> int:
     """Writes a partition into the table, whose columns were made for a frame without rows."""
     if parts.made_table:
@@ -161,11 +161,14 @@ def _not_text(name: Any, value: Any, why: str) -> DataError:
     return error
 
 
-    return pyarrow.Table.from_pandas(part, schema=schema, preserve_index=False)
-
+def _table(part: Any, schema: pyarrow.Schema) -> pyarrow.Table:
+    import pyarrow
 
     for name, value in _objects_but_texts(part):
         raise _not_text(name, value, "the parts have a column of TEXT for them")
+    return pyarrow.Table.from_pandas(part, schema=schema, preserve_index=False)
+
+
 def _sample(by: str, part: Any, schema: pyarrow.Schema) -> str:
     return sample_of(by, _table(part, schema))
 

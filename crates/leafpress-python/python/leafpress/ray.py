@@ -109,8 +109,14 @@ class _Ray:
         self._dataset = dataset
         self.tasks: int | None = None
 
+    def known_schema(self) -> pyarrow.Schema | None:
+        return self._schema(False)
+
     def schema(self) -> pyarrow.Schema | None:
-        schema = self._dataset.schema()
+        return self._schema(True)
+
+    def _schema(self, is_worth_work: bool) -> pyarrow.Schema | None:
+        schema = self._dataset.schema(fetch_if_missing=is_worth_work)
         found = None if schema is None else schema.base_schema
         return found if isinstance(found, pyarrow.Schema) else None
 

@@ -47,6 +47,9 @@ class _Spark:
         self._df = df
         self.tasks: int | None = None
 
+    def known_schema(self) -> pyarrow.Schema:
+        return self.schema()
+
     def schema(self) -> pyarrow.Schema:
         from pyspark.sql.pandas.types import to_arrow_schema
 

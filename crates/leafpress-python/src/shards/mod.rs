@@ -21,7 +21,7 @@ mod scatter;
 use std::path::PathBuf;
 
 use leafpress::load::{Batched, Loader, OnConflict};
-use leafpress::{Error, Result};
+use leafpress::{Error, Result, path_text};
 use leafpress_shards::{
     Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Sample, Schema, Scratch,
     Shards, bounds_of,
@@ -32,7 +32,7 @@ use serde::de::DeserializeOwned;
 use self::gather::{Gathered, Span};
 pub use self::reader::NativeShards;
 use crate::arrow::{Exported, batches_of};
-use crate::errors::Raise;
+use crate::errors::{Raise, of_option};
 use crate::json::as_json;
 use crate::load::layout_of;
 
@@ -266,6 +266,25 @@ pub fn shards_scatter(
     .raise(py)
 }
 
+/// Looks at the options of the parts: what a load of exported rows, which are none, would refuse. Nothing
+/// is made at `place`.
+#[pyfunction]
+pub fn shards_check(
+    py: Python<'_>,
+    folder: PathBuf,
+    place: PathBuf,
+    source: Bound<'_, PyAny>,
+    options: Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let options: PartOptions = options.extract().map_err(|error| of_option(py, error))?;
+    let rows: Exported = batches_of(&source)?;
+    py.detach(|| {
+        let loader = Loader::new(place).bound_for(path_text(folder));
+        options.set(loader)?.dry_run_record_batches("<no rows>", rows).map(drop)
+    })
+    .raise(py)
+}
+
 /// Presses a part out of scattered rows; its record and the schema, as JSON.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "one call of one Python function")]
@@ -278,8 +297,9 @@ pub fn shards_build(
     attempt: &str,
     routing: &str,
     spans: Vec<Span>,
-    options: PartOptions,
+    options: Bound<'_, PyAny>,
 ) -> PyResult<(String, String)> {
+    let options: PartOptions = options.extract().map_err(|error| of_option(py, error))?;
     py.detach(|| {
         let (shards, scratch) = (Shards::at(folder)?, Shards::at(scratch)?);
         let mut builder = PartBuilder::new(&shards, run, part).attempt(attempt);
