@@ -192,7 +192,7 @@ def test_results_are_kept_with_done_jobs(driver: Driver) -> None:
 
 
 def test_a_wrong_push_says_what_is_wrong(queue: Any) -> None:
-    for options in ({"priority": "x"}, {"group": 5}, {"attempts_max": -1}):
+    for options in ({"priority": "x"}, {"group": 5}, {"attempts_max": "x"}):
         with pytest.raises(TypeError, match=f"^{next(iter(options))}: "):
             queue.push("job", **options)
     assert queue.stats()["jobs"]["ready"] == 0
@@ -436,3 +436,23 @@ def test_a_push_in_a_transaction_is_committed_with_it(tmp_path: Path) -> None:
             assert [job.payload for job in await queue.claim(5)] == [1]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"delay": 5, "due": 100.0}, "delay and due"),
+        ({"expires_in": 5, "expires": 4e9}, "expires_in and expires"),
+        ({"unique_for": "waiting"}, "unique_for"),
+        ({"attempts_max": 0}, "attempts_max"),
+    ],
+)
+def test_options_that_contradict_are_refused(options: Any, said: str, tmp_path: Path) -> None:
+    with contextlib.closing(lp.Queue(tmp_path / "app.db")) as queue:
+        with pytest.raises(lp.ProgrammingError, match=said):
+            queue.push(1, **options)
+        with pytest.raises(lp.ProgrammingError, match=said):
+            queue.push_many([lp.NewJob(1, **options)])
+        # None is an option that was not given.
+        queue.push(1, delay=5, due=None, unique=None, unique_for="waiting")
+        assert len(queue.list()) == 1

@@ -111,6 +111,7 @@ def native_job(
 
 def _native_options(options: JobOptions) -> NativeOptions:
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    _check(options, given)
     for name in ("delay", "expires_in"):
         if name in given:
             given[name] = seconds(name, given[name])
@@ -127,6 +128,19 @@ def _native_options(options: JobOptions) -> NativeOptions:
         names = ", ".join(JobOptions.__annotations__)
         raise misuse(f"a push has no option {min(unknown)!r}; it has {names}")
     return NativeOptions(**given)
+
+
+def _check(options: JobOptions, given: Mapping[str, Any]) -> None:
+    """Refuses options that contradict one another, or would do nothing."""
+    for one, other in (("delay", "due"), ("expires_in", "expires")):
+        if one in given and other in given:
+            raise misuse(f"{one} and {other} say the same thing in two ways", "give one of them")
+    # A key of None is no key by intent.
+    if "unique_for" in given and "unique" not in options:
+        raise misuse("unique_for is how long a unique key is held", "give the key: unique=…")
+    attempts_max = given.get("attempts_max", 1)
+    if isinstance(attempts_max, int) and attempts_max < 1:
+        raise misuse(f"attempts_max={attempts_max}: a job has at least one attempt")
 
 
 def seconds(name: str, time: float | timedelta) -> float:
