@@ -286,3 +286,24 @@ def test_a_wrong_type_names_the_option(db, options):
     with pytest.raises(TypeError, match=f"^{name}: "):
         lp.load(db, ROWS, **{"table": "t", **options})
     assert not db.exists()
+
+
+def test_a_choice_among_rows_that_share_a_key_needs_a_key(db):
+    rows = [{"a": 1}, {"a": 1}]
+    for on_conflict in ("ignore", "replace"):
+        with pytest.raises(lp.ProgrammingError, match="no key.*\n(.*\n)*.*pk"):
+            lp.load(db, rows, table="t", on_conflict=on_conflict)
+        with pytest.raises(lp.ProgrammingError, match="no key"):
+            lp.load(db, rows, table="t", on_conflict=on_conflict, if_exists="append")
+    assert not db.exists()
+    lp.load(db, rows, table="t")
+    with pytest.raises(lp.ProgrammingError, match="no key"):
+        lp.load(db, rows, table="t", on_conflict="ignore", if_exists="append")
+    assert ask(db, "SELECT count(*) FROM t") == [(2,)]
+    # Keys of each kind.
+    lp.load(db, rows, table="p", pk="a", on_conflict="ignore")
+    lp.load(db, rows, table="u", unique="a", on_conflict="ignore")
+    lp.load(db, rows, table="c", create="CREATE TABLE c(a UNIQUE)", on_conflict="ignore")
+    for table in "puc":
+        lp.load(db, rows, table=table, on_conflict="ignore", if_exists="append")
+        assert ask(db, f"SELECT a FROM {table}") == [(1,)]

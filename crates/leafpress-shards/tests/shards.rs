@@ -656,6 +656,18 @@ fn a_wait_for_another_thread_ends_once_the_caller_wants_it() {
     assert_eq!(reader.get(&[Value::Integer(1)]).expect("rows").len(), 1);
 }
 
+#[test]
+fn a_seed_without_a_hash_is_refused() {
+    let folder = TempDir::new().expect("a folder");
+    let shards = Shards::at(folder.path().join("out")).expect("a folder");
+    for by in ["rows", "bytes", "range(id)"] {
+        let sharder = Sharder::new(shards.clone(), by.parse().expect("a rule"), 2).seed(5);
+        let error = sharder.run(|_| unreachable!()).expect_err("there is no hash");
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+    }
+    assert!(!shards.root().exists());
+}
+
 /// The database says what the JSON says.
 #[test]
 fn the_manifest_is_a_database_too() {

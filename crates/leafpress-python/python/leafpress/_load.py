@@ -193,7 +193,8 @@ def load(
     strict: a STRICT table.
     uuid7: a column of made keys, as 16 bytes; as text with {"id": "text"}.
     on_conflict: rows that share a key: "abort" (default), "ignore" or "replace". With
-        if_exists="append" and a table that is there, the last two are "ignore" and "upsert".
+        if_exists="append" and a table that is there, the last two are "ignore" and "upsert". The
+        table must have a key.
     analyze: statistics for SQLite's planner.
     all_text, exact: columns of TEXT; REAL only where the texts can be had back.
     page_size: bytes in a page of a new database.

@@ -149,6 +149,10 @@ impl Sharder {
                 self.parts
             )));
         }
+        if self.seed != 0 && !matches!(self.by, RouteBy::Hash(_)) {
+            return Err(Error::misuse(format!("{} has no hash that a seed could change", self.by))
+                .to_do("leave out ⟦seed⟧, or split by a hash"));
+        }
         let began = Instant::now();
         let publication = self.shards.begin()?;
         let made = self.make(&publication, stage);

@@ -115,7 +115,7 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
     let rejects = Mutex::new(rejects.showing(DRY_RUN_REJECTS_MAX));
     monitor.enter("detecting types");
     let mut rows_read = feed.survey(&rejects)?;
-    let (shape, order) = target.to_build(&feed.state().plan)?;
+    let (shape, order) = target.to_build(options, &feed.state().plan)?;
     let mut flow = Flow { options, feed: &mut *feed, monitor, rejects, target };
     let mut path_ahead = flow.target.path_ahead().map(str::to_owned);
     if flow.must_be_tried(&shape) {
@@ -398,7 +398,7 @@ impl Flow<'_> {
         for _ in 0..ATTEMPTS_MAX {
             // The last attempt's pages are read again, or written anew.
             output.drain().map_err(|source| not_written(path, source))?;
-            let (shape, expected) = self.target.to_build(&self.feed.state().plan)?;
+            let (shape, expected) = self.target.to_build(self.options, &self.feed.state().plan)?;
             let given = self.feed.state().plan.given.clone();
             let order_now = order.unwrap_or(expected);
             let layout = self.target.layout(self.options)?;

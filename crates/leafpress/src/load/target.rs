@@ -180,6 +180,7 @@ impl Target {
             .to_do("leave out ⟦on_conflict⟧, or load with ⟦upsert⟧"));
         }
         let there = describe_table(&existing, table)?;
+        refuse_without_key(options, &there)?;
         if !has_rules(options, &there)? {
             return Err(is_declared_there(table).to_do(
                 "leave out ⟦strict⟧, ⟦not_null⟧, ⟦primary_key⟧, ⟦without_rowid⟧, ⟦index⟧ and \
@@ -288,8 +289,9 @@ impl Target {
 
     /// Shape and order of the table to be built. Rows for an existing table are sorted in the order
     /// that it takes fastest.
-    pub fn to_build(&self, plan: &Plan) -> Result<(TableShape, RowOrder)> {
+    pub fn to_build(&self, options: &LoadOptions, plan: &Plan) -> Result<(TableShape, RowOrder)> {
         let Place::Table(existing, mode, _) = &self.place else {
+            refuse_without_key(options, &plan.shape)?;
             return Ok(if self.keeps_order {
                 (without_rules(&plan.shape), RowOrder::ThroughSql)
             } else {
@@ -502,6 +504,15 @@ fn has_rules(options: &LoadOptions, there: &TableShape) -> Result<bool> {
         && (!options.strict || there.strict)
         && asked.indexes.iter().all(has_index)
         && options.not_null.iter().all(refuses_null))
+}
+
+/// Refuses a choice among rows that share a key, for a table without any.
+fn refuse_without_key(options: &LoadOptions, table: &TableShape) -> Result<()> {
+    if options.on_conflict == OnConflict::Abort || table.is_unique() {
+        return Ok(());
+    }
+    Err(Error::misuse(format!("{} has no key, so no two rows can share one", table.name))
+        .to_do("name the key by ⟦primary_key⟧ or ⟦unique⟧, or leave out ⟦on_conflict⟧"))
 }
 
 fn insert_mode(options: &LoadOptions) -> Option<InsertMode> {

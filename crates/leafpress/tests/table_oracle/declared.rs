@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tempfile::tempdir;
 
-use crate::judge::{Compare, Expected, assert_same, insert, open_sound};
+use crate::judge::{Compare, Expected, assert_same, has_key, insert, open_sound};
 use crate::schema::{Cell, Table, rows, table};
 
 /// A table, rows for it, and how they are loaded.
@@ -72,6 +72,8 @@ pub fn case(len: usize) -> impl Strategy<Value = Case> {
             (table, rows),
             (on_conflict, skip, threads, memory_bytes, page_bytes, analyze, stream),
         )| {
+            // Without a key the choice is refused.
+            let on_conflict = if has_key(&table.sql) { on_conflict } else { OnConflict::Abort };
             Case {
                 table,
                 rows,

@@ -31,6 +31,15 @@ pub fn bound(kind: Kind, cell: &Cell) -> Value {
     }
 }
 
+/// Returns true if rows of the table `t` can share a key.
+pub fn has_key(sql: &str) -> bool {
+    let database = Connection::open_in_memory().unwrap();
+    database.execute_batch(sql).unwrap();
+    let sql = "SELECT EXISTS (SELECT 1 FROM pragma_table_xinfo('t') WHERE pk > 0)
+               OR EXISTS (SELECT 1 FROM pragma_index_list('t') WHERE \"unique\")";
+    database.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
 /// The statement that inserts a row as the loader promises to.
 pub fn insert_sql(names: &[String], on_conflict: OnConflict) -> String {
     let (or, then) = match on_conflict {

@@ -123,6 +123,9 @@ pub fn flags() -> impl Strategy<Value = Flags> {
                     distinct.push(index);
                 }
             }
+            // Without a key the choice is refused.
+            let has_key = !key.is_empty() || distinct.iter().any(|(_, unique)| *unique);
+            let on_conflict = if has_key { on_conflict } else { OnConflict::Abort };
             Flags {
                 indexes: distinct,
                 without_rowid: without_rowid && !key.is_empty(),
