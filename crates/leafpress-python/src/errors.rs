@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use crate::writer::NotUtf8;
+
 /// Turns a result of the library into one of Python.
 pub trait Raise<T> {
     /// The value, or the exception.
@@ -34,7 +36,12 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     {
         return own.clone_ref(py);
     }
-    match made(py, error) {
+    let text = causes(error).find_map(|cause| cause.downcast_ref::<NotUtf8>());
+    let made = match text {
+        Some(text) => not_utf8(py, text),
+        None => made(py, error),
+    };
+    match made {
         Ok(made) => PyErr::from_value(made),
         Err(failure) => failure,
     }
@@ -87,12 +94,22 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     make.call((), Some(&parts))
 }
 
+/// The exception for a text that Python has no object for.
+fn not_utf8<'py>(py: Python<'py>, text: &NotUtf8) -> PyResult<Bound<'py, PyAny>> {
+    py.import("leafpress._errors")?.getattr("not_utf8")?.call1((text.to_string(),))
+}
+
 /// Returns true for a call whose parameters do not fit its statement.
 fn has_wrong_parameters(error: &Error) -> bool {
-    let first = std::error::Error::source(error);
-    std::iter::successors(first, |cause| cause.source()).any(|cause| {
+    causes(error).any(|cause| {
         use leafpress::rusqlite::Error::{InvalidParameterCount, InvalidParameterName};
         let cause = cause.downcast_ref();
         matches!(cause, Some(InvalidParameterCount(..) | InvalidParameterName(_)))
     })
+}
+
+/// The causes of an error, the nearest first.
+fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let first = std::error::Error::source(error);
+    std::iter::successors(first, |cause| cause.source())
 }

@@ -3,9 +3,9 @@
 //! The five types that SQLite has are converted here. All others (dates, decimals, scalars of
 //! numpy, nested values) are made one of these by `leafpress._values.adapt`, in Python.
 //!
-//! Must never: change a number.
+//! Must never: change a number, or a text.
 
-use leafpress::rusqlite::types::{Value, ValueRef};
+use leafpress::rusqlite::types::Value;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -97,14 +97,13 @@ pub fn data_error(py: Python<'_>, message: &str) -> PyErr {
     }
 }
 
-/// The object of a value. Text that is not UTF-8 shows the replacement character for its other
-/// bytes.
-pub fn object_of<'py>(py: Python<'py>, value: ValueRef<'_>) -> PyResult<Bound<'py, PyAny>> {
+/// The object of a value.
+pub fn object_of<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
-        ValueRef::Null => py.None().into_bound(py),
-        ValueRef::Integer(integer) => integer.into_pyobject(py)?.into_any(),
-        ValueRef::Real(real) => real.into_pyobject(py)?.into_any(),
-        ValueRef::Text(text) => PyString::new(py, &String::from_utf8_lossy(text)).into_any(),
-        ValueRef::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
+        Value::Null => py.None().into_bound(py),
+        Value::Integer(integer) => integer.into_pyobject(py)?.into_any(),
+        Value::Real(real) => real.into_pyobject(py)?.into_any(),
+        Value::Text(text) => PyString::new(py, text).into_any(),
+        Value::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
     })
 }

@@ -257,3 +257,28 @@ def test_no_library_is_imported_for_it() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_a_text_that_is_not_utf_8_is_told(tmp_path):
+    bad = "SELECT 1, CAST(x'ff41' AS TEXT) AS name"
+    with lp.Writer(tmp_path / "a.db") as writer:
+        writer.execute_batch(f"CREATE TABLE t AS {bad}")
+
+        def in_a_transaction():
+            with writer.transaction() as tx:
+                tx.execute("SELECT * FROM t")
+
+        def by_a_reader():
+            with writer.reader() as reader:
+                reader.execute(bad)
+
+        for read in (lambda: writer.query("SELECT * FROM t"), in_a_transaction, by_a_reader):
+            with pytest.raises(lp.DataError, match="\"name\" of the result is not UTF-8") as caught:
+                read()
+            assert "CAST(column AS BLOB)" in caught.value.to_do
+        assert writer.query("SELECT CAST(name AS BLOB) FROM t").fetchall() == [(b"\xffA",)]
+        with writer.transaction() as tx:
+            with pytest.raises(lp.DataError):
+                tx.execute("SELECT name FROM t")
+            tx.execute("DELETE FROM t")
+        assert writer.query("SELECT * FROM t").fetchall() == []

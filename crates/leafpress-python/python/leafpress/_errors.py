@@ -150,6 +150,14 @@ def unfit(message: str) -> DataError:
     return error
 
 
+def not_utf8(message: str) -> DataError:
+    """The exception for a text of a database that Python has no object for."""
+    advice = "read its bytes: CAST(column AS BLOB)"
+    error = DataError(f"{message}\nto do: {advice}")
+    error.kind, error.to_do = "input", advice
+    return error
+
+
 def misuse(message: str, to_do: str | None = None) -> ProgrammingError:
     """The exception for a call that is wrong."""
     error = ProgrammingError(message if to_do is None else f"{message}\nto do: {to_do}")

@@ -1,8 +1,11 @@
 //! Rows for a table, from Python, and rows that a statement returned, for it.
 //!
-//! Must never: accept a row that has more or fewer values than there are columns.
+//! Must never: accept a row that has more or fewer values than there are columns, or change a text that is
+//! not UTF-8.
 
-use leafpress::rusqlite::types::{Value, ValueRef};
+use std::fmt;
+
+use leafpress::rusqlite::types::{Type, Value, ValueRef};
 use leafpress::rusqlite::{self, Row, Statement};
 use leafpress::writer::{Executed, Parameters};
 use pyo3::prelude::*;
@@ -52,20 +55,44 @@ fn in_row(py: Python<'_>, error: PyErr, number: usize) -> PyErr {
 }
 
 /// The values of a row that SQLite gives.
+///
+/// # Errors
+/// SQLite's; with [`NotUtf8`] as cause for a text that is not UTF-8.
 pub fn values_of(row: &Row<'_>) -> rusqlite::Result<Vec<Value>> {
     let count = row.as_ref().column_count();
-    (0..count).map(|index| row.get_ref(index).map(owned)).collect()
+    (0..count).map(|index| owned(row, index)).collect()
 }
 
-fn owned(value: ValueRef<'_>) -> Value {
-    match value {
+fn owned(row: &Row<'_>, index: usize) -> rusqlite::Result<Value> {
+    Ok(match row.get_ref(index)? {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(integer) => Value::Integer(integer),
         ValueRef::Real(real) => Value::Real(real),
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Text(text) => {
+            let Ok(text) = std::str::from_utf8(text) else {
+                let column = row.as_ref().column_name(index)?.to_owned();
+                let cause = Box::new(NotUtf8 { column });
+                return Err(rusqlite::Error::FromSqlConversionFailure(index, Type::Text, cause));
+            };
+            Value::Text(text.to_owned())
+        }
         ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    })
+}
+
+/// Cause of the error for a text that is not UTF-8, which Python has no object for.
+#[derive(Debug)]
+pub struct NotUtf8 {
+    column: String,
+}
+
+impl fmt::Display for NotUtf8 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a text in column {:?} of the result is not UTF-8", self.column)
     }
 }
+
+impl std::error::Error for NotUtf8 {}
 
 /// All rows of a query on a read-only connection, with the names of their columns.
 pub fn all_rows(
@@ -120,8 +147,7 @@ pub fn result(
     let class = RESULT.import(py, "leafpress._result", "Result")?;
     let list = PyList::empty(py);
     for row in rows {
-        let values: PyResult<Vec<_>> =
-            row.iter().map(|value| object_of(py, ValueRef::from(value))).collect();
+        let values: PyResult<Vec<_>> = row.iter().map(|value| object_of(py, value)).collect();
         list.append(PyTuple::new(py, values?)?)?;
     }
     Ok(class.call1((columns, list, done.rows_changed, done.last_insert_rowid))?.unbind())
