@@ -68,7 +68,10 @@ pub fn of_option(py: Python<'_>, error: PyErr) -> PyErr {
 /// The exception for an option that cannot have this value.
 pub fn named(py: Python<'_>, option: &str, error: &PyErr) -> PyErr {
     let kind = error.get_type(py);
-    if kind.is(py.get_type::<PyTypeError>()) || kind.is(py.get_type::<PyOverflowError>()) {
+    if kind.is(py.get_type::<PyOverflowError>()) {
+        return misuse(py, format!("{option}: the number is out of range: {}", error.value(py)));
+    }
+    if kind.is(py.get_type::<PyTypeError>()) {
         return PyTypeError::new_err(format!("{option}: {}", error.value(py)));
     }
     error.clone_ref(py)

@@ -280,11 +280,19 @@ def test_the_keywords_have_types_for_functions_that_pass_them_on():
     assert {name: it.__forward_arg__ for name, it in typed} == keywords
 
 
-@pytest.mark.parametrize("options", [{"page_size": "x"}, {"threads": -1}, {"strict": 7}, {"table": 5}])
+@pytest.mark.parametrize("options", [{"page_size": "x"}, {"threads": "x"}, {"strict": 7}, {"table": 5}])
 def test_a_wrong_type_names_the_option(db, options):
     [name] = options
     with pytest.raises(TypeError, match=f"^{name}: "):
         lp.load(db, ROWS, **{"table": "t", **options})
+    assert not db.exists()
+
+
+@pytest.mark.parametrize("option", ["memory", "threads", "max_rejects", "page_size", "max_row_bytes", "skip_lines"])
+def test_negative_numbers_are_refused(db, tmp_path, option):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    with pytest.raises(lp.ProgrammingError, match=option):
+        lp.load(db, tmp_path / "a.csv", on_error="skip", **{option: -1})
     assert not db.exists()
 
 

@@ -445,6 +445,8 @@ def test_a_push_in_a_transaction_is_committed_with_it(tmp_path: Path) -> None:
         ({"expires_in": 5, "expires": 4e9}, "expires_in and expires"),
         ({"unique_for": "waiting"}, "unique_for"),
         ({"attempts_max": 0}, "attempts_max"),
+        ({"attempts_max": -1}, "attempts_max"),
+        ({"priority": 2**40}, "priority"),
     ],
 )
 def test_options_that_contradict_are_refused(options: Any, said: str, tmp_path: Path) -> None:
@@ -456,3 +458,19 @@ def test_options_that_contradict_are_refused(options: Any, said: str, tmp_path: 
         # None is an option that was not given.
         queue.push(1, delay=5, due=None, unique=None, unique_for="waiting")
         assert len(queue.list()) == 1
+
+
+def test_negative_numbers_of_jobs_are_refused(tmp_path: Path) -> None:
+    with contextlib.closing(lp.Queue(tmp_path / "app.db")) as queue:
+        calls = [
+            lambda: queue.claim(-1),
+            lambda: queue.list(limit=-1),
+            lambda: queue.purge(limit=-1),
+            lambda: queue.retry_dead(-1),
+            lambda: queue.work(print, jobs_max=-1),
+        ]
+        for call in calls:
+            with pytest.raises(lp.ProgrammingError, match="-1"):
+                call()
+        with pytest.raises(lp.ProgrammingError, match="concurrency"):
+            queue.configure(concurrency=-1)

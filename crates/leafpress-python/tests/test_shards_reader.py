@@ -66,6 +66,8 @@ def test_wrong_reads_are_told(tmp_path: Path) -> None:
     with pytest.raises(lp.ProgrammingError, match="_CURRENT"):
         lp.Shards(tmp_path)
     shards = lp.Shards(make(tmp_path, "hash(id)"))
+    with pytest.raises(lp.ProgrammingError, match="cache_size"):
+        lp.Shards(tmp_path / "people", cache=tmp_path / "cache", cache_size=-5)
     with pytest.raises(lp.Error, match="nothing"):
         shards.scan("SELECT nothing FROM people")
     with pytest.raises(lp.Error):

@@ -474,6 +474,8 @@ def test_options_are_in_force(path):
         ({"profile": "fast"}, "there is no profile 'fast'"),
         ({"profil": "durable"}, "no option 'profil'"),
         ({"busy_timeout": -1}, "busy_timeout is -1"),
+        ({"queue_capacity": -1}, "^queue_capacity: "),
+        ({"readers": -1}, "^readers: "),
         ({"locking": "some"}, "shared or exclusive"),
         ({"checkpoint": {"wal": 1}}, "no limit 'wal'"),
     ],
@@ -486,7 +488,7 @@ def test_wrong_options_are_refused(path, options, text):
 
 @pytest.mark.parametrize(
     "options",
-    [{"page_size": "x"}, {"queue_capacity": -1}, {"profile": 7}, {"readers": None, "small": "x"}],
+    [{"page_size": "x"}, {"queue_capacity": "x"}, {"profile": 7}, {"readers": None, "small": "x"}],
 )
 def test_a_wrong_type_names_the_option(path, options):
     with pytest.raises(TypeError, match=f"{list(options)[-1]}: "):

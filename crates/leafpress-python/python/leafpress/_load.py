@@ -320,6 +320,8 @@ def _byte(option: str, text: str | None) -> int | None:
 
 def _size(option: str, size: int | str | None) -> int | None:
     if not isinstance(size, str):
+        if size is not None and size < 0:
+            raise misuse(f"{option}={size} is no size", 'write bytes from 0, or as "512M"')
         return size
     digits = size.strip().upper().removesuffix("IB").removesuffix("B")
     unit = digits[-1:] if digits[-1:] in _SIZES and not digits[-1:].isdigit() else ""

@@ -151,6 +151,7 @@ class SyncQueue(Queue):
             wait: Longest time to wait for a job; None waits until there is one.
             worker: Name of this consumer in lists and histories.
         """
+        _check_count("count", count)
         fields = self._native.claim(None, count, _time("lease", lease), _time("wait", wait), worker)
         return [Job(self, each) for each in fields]
 
@@ -226,6 +227,7 @@ class SyncQueue(Queue):
 
     def retry_dead(self, limit: int | None = None) -> int:
         """Has dead jobs tried again, the oldest first; returns their number."""
+        _check_count("limit", limit)
         return int(self._native.retry_dead(None, limit))
 
     def remove(self, id: int) -> bool:
@@ -241,6 +243,7 @@ class SyncQueue(Queue):
         """Removes jobs of these states ("done" and "dead" if none is named) that have been so for
         longer than `older_than`; returns their number."""
         age = _time("older_than", older_than)
+        _check_count("limit", limit)
         return int(self._native.purge(None, _some(states), age, limit))
 
     def drop(self) -> int:
@@ -309,6 +312,7 @@ class SyncQueue(Queue):
     ) -> _Records:
         """A page of jobs, in the order of their pushes; those after the job `after`."""
         order = (after, newest)
+        _check_count("limit", limit)
         found = self._native.list(_some(states), group, order, limit, payloads)
         return [_job(job) for job in _json(found)]
 
@@ -442,6 +446,7 @@ class AsyncQueue(Queue):
     ) -> _AsyncJobs:
         """As `SyncQueue.claim`."""
         self._writer._not_inside()
+        _check_count("count", count)
         native = self._native or await self._open()
         times = _time("lease", lease), _time("wait", wait)
         claiming = start(native.claim, count, *times, worker)
@@ -507,6 +512,7 @@ class AsyncQueue(Queue):
 
     async def retry_dead(self, limit: int | None = None) -> int:
         """As `SyncQueue.retry_dead`."""
+        _check_count("limit", limit)
         jobs: int = await self._call("retry_dead", limit)
         return jobs
 
@@ -523,6 +529,7 @@ class AsyncQueue(Queue):
     ) -> int:
         """As `SyncQueue.purge`."""
         age = _time("older_than", older_than)
+        _check_count("limit", limit)
         jobs: int = await self._call("purge", _some(states), age, limit)
         return jobs
 
@@ -583,6 +590,7 @@ class AsyncQueue(Queue):
     ) -> _Records:
         """As `SyncQueue.list`."""
         order = (after, newest)
+        _check_count("limit", limit)
         found = await self._read("list", _some(states), group, order, limit, payloads)
         return [_job(job) for job in found]
 
@@ -649,6 +657,11 @@ def _some(states: tuple[str, ...]) -> list[str] | None:
 
 def _time(name: str, time: float | timedelta | None) -> float | None:
     return None if time is None else seconds(name, time)
+
+
+def _check_count(name: str, count: int | None) -> None:
+    if count is not None and count < 0:
+        raise misuse(f"{name}={count}: a number of jobs is 0 at least")
 
 
 def _native_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -112,6 +112,8 @@ class _Options:
         self.lease = None if lease is None else seconds("lease", lease)
         self.worker: str | None = given.pop("worker", None)
         self.jobs_max: int | None = given.pop("jobs_max", None)
+        if self.jobs_max is not None and self.jobs_max < 0:
+            raise misuse(f"jobs_max={self.jobs_max}: a number of jobs is 0 at least")
         self.until_empty = bool(given.pop("until_empty", False))
         self.stop: Stop | None = given.pop("stop", None)
         if given:

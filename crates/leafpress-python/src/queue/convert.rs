@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use serde::Serialize;
 
-use crate::errors::{Raise, misuse, of_option};
+use crate::errors::{Raise, misuse, named, of_option};
 use crate::json::as_json;
 use crate::values::text_of;
 
@@ -181,7 +181,8 @@ pub fn changes_of(settings: &Bound<'_, PyDict>) -> PyResult<Vec<Change>> {
     let mut changes = Vec::new();
     for (name, value) in settings {
         let name: String = name.extract()?;
-        changes.push(change_of(py, &name, &value)?);
+        let change = change_of(py, &name, &value).map_err(|error| named(py, &name, &error))?;
+        changes.push(change);
     }
     Ok(changes)
 }
