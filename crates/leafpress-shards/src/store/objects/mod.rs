@@ -10,7 +10,8 @@
 //! | `unfinished` | unfinished uploads of S3 |
 //!
 //! Each request is repeated for [`address::RETRIES_MAX`] and ends after its own limit of 30 seconds, so that a
-//! store that does not answer is an error within about a minute.
+//! store that does not answer is an error within a minute; within two for a run, which then tries to remove its
+//! files.
 //!
 //! Must never: replace an object other than `_CURRENT` and the sign of life of a run.
 
@@ -211,12 +212,12 @@ impl Store for Objects {
         Err(self.unknown(path, &answer))
     }
 
-    /// Nothing is made before the first object.
     fn touch(&self, path: &str) -> Result<()> {
         let put = self.put(path, Bytes::from_static(b"alive\n"), PutOptions::default())?;
         put.map_err(|error| self.failed("write", path, &error))
     }
 
+    /// Nothing is made before the first object.
     fn begin(&self, _: &str) -> Result<bool> {
         Ok(true)
     }
