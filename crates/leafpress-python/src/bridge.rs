@@ -175,7 +175,7 @@ pub struct Task(Arc<dyn Polled>);
 
 #[pymethods]
 impl Task {
-    /// Drops the future: a call that has not begun is taken back.
+    /// Drops the future: its call is taken back if it has not begun, and that of a Writer is stopped.
     fn cancel(&self) {
         self.0.drop_future();
     }

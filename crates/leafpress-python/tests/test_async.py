@@ -150,6 +150,40 @@ def test_a_call_that_has_not_begun_is_taken_back(run, path):
     assert [b for _, b in rows_in(path)] == ["inside", 1, 3, 5, 7, 9]
 
 
+ENDLESS = """WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+    INSERT INTO t(b) SELECT i FROM n"""
+
+
+def test_a_cancelled_call_is_stopped_while_it_runs(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            for begin in (writer.execute, writer.execute_batch):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(begin(ENDLESS), 0.2)
+                await asyncio.wait_for(writer.execute(INSERT, ("next",)), LIMIT_S)
+
+    run(main())
+    assert [b for _, b in rows_in(path)] == ["next", "next"]
+
+
+def test_a_call_that_is_cancelled_while_it_waits_for_a_lock_is_not_carried_out(run, path):
+    async def main():
+        async with lp.AsyncWriter(path) as writer:
+            await writer.execute(INSERT, ("before",))
+            other = sqlite3.connect(path, isolation_level=None)
+            other.execute("BEGIN IMMEDIATE")
+            # The second one is run in a transaction of the writer's own, the first by itself.
+            for call in (writer.execute(INSERT, ("no",)), writer.insert_many("t", [{"b": "no"}])):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(call, 0.2)
+            other.execute("ROLLBACK")
+            other.close()
+            await writer.execute(INSERT, ("after",))
+
+    run(main())
+    assert [b for _, b in rows_in(path)] == ["before", "after"]
+
+
 def test_a_transaction_is_all_or_nothing(run, path):
     async def main():
         async with lp.AsyncWriter(path) as writer:
@@ -195,6 +229,7 @@ def test_calls_that_would_wait_for_themselves_are_refused(run, path):
                     lambda: writer.execute("SELECT 1"),
                     lambda: writer.execute_batch("SELECT 1"),
                     lambda: writer.insert_many("t", [{"b": 1}]),
+                    lambda: asyncio.wait_for(writer.insert_many("t", [{"b": 1}]), 9),
                     lambda: writer.transaction().__aenter__(),
                     lambda: writer.backup(path.with_name("copy.db")),
                     lambda: writer.maintain("optimize"),
@@ -210,17 +245,25 @@ def test_calls_that_would_wait_for_themselves_are_refused(run, path):
     assert [b for _, b in rows_in(path)] == ["inside", "after"]
 
 
-def test_a_task_that_a_transaction_has_started_waits_for_its_end(run, path):
+def test_a_task_that_a_transaction_has_started_calls_after_its_end(run, path):
     async def main():
         async with lp.AsyncWriter(path) as writer:
+            is_over = asyncio.Event()
+
+            async def early():
+                await writer.execute(INSERT, ("early",))
+
             async def later():
-                await asyncio.sleep(0)
+                await is_over.wait()
                 await writer.execute(INSERT, ("task",))
 
             async with writer.transaction() as tx:
                 task = asyncio.create_task(later())
-                await asyncio.sleep(0.05)
+                # Else both would wait for ever.
+                with pytest.raises(lp.ProgrammingError, match="outside of the block"):
+                    await asyncio.gather(early())
                 await tx.execute(INSERT, ("inside",))
+            is_over.set()
             await task
 
     run(main())

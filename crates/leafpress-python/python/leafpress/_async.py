@@ -79,13 +79,13 @@ else:
 
 
 class Call(_Future[T]):
-    """A call that is on its way. If it is cancelled before a thread has begun with it, nothing of
-    it is written; otherwise it is committed, and its answer is lost."""
+    """A call that is on its way. If it is cancelled, it is taken back or stopped, and nothing of it is
+    written; a commit that has begun comes to its end, and its answer is lost."""
 
     _task: Task | None = None
 
     def cancel(self, msg: Any = None) -> bool:
-        """Cancels the future, and takes the call back if that can be."""
+        """Cancels the future, and takes the call back or stops it."""
         is_cancelled = super().cancel(msg)
         if is_cancelled and self._task is not None:
             self._task.cancel()
@@ -147,8 +147,8 @@ class AsyncWriter:
 
     `execute` and `execute_batch` return futures of asyncio: their call is on its way even before it
     is awaited, as after `Writer.submit`. The calls of one event loop are carried out in their order,
-    also those that wait for the opening. A call that is cancelled before a thread has begun with it
-    writes nothing. After that it is committed all the same.
+    also those that wait for the opening. A call that is cancelled is stopped, also while it waits for
+    a lock, and writes nothing. Only a commit that has begun comes to its end all the same.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[WriterOptions]) -> None:
@@ -251,8 +251,8 @@ class AsyncWriter:
         """A transaction of several statements, as an asynchronous context manager.
 
         As `Writer.transaction`: all other calls of the writer wait for its end. In the task that has
-        begun it they raise `ProgrammingError`. Another task is not to be awaited inside of the block
-        if it calls the writer: that call waits for the end of the block.
+        begun it, and in tasks that it starts inside of the block, they raise `ProgrammingError` until
+        the block ends.
         """
         return AsyncTransaction(self, call_limit)
 
@@ -337,16 +337,16 @@ class AsyncWriter:
 
     def _not_inside(self) -> None:
         """Refuses a call that would wait for the transaction around it."""
-        # A task that was started inside of the block has its variables, and does not hold it up.
-        task = asyncio.current_task()
-        if any(around._is_open_in(self, task) for around in _around.get()):
+        # A task that was started inside of the block has its variables. It may be awaited there, as
+        # asyncio.gather and wait_for do: then both would wait for ever.
+        if any(around._writer is self and around.is_open for around in _around.get()):
             error = misuse(
                 "this call would wait for the end of the transaction that it is made in, for ever",
-                "use the transaction's own methods, or make the call after it",
+                "use the transaction's own methods, make the call after it, or start the task that "
+                "makes it outside of the block",
             )
             error.on_disk = "nothing of this call; the transaction is open"
             raise error
-
 
 class AsyncTransaction:
     """A transaction of an `AsyncWriter`, from the begin of its `async with` block to its end.
@@ -358,15 +358,11 @@ class AsyncTransaction:
         self._writer = writer
         self._call_limit = call_limit
         self._native: NativeTransaction | None = None
-        self._task: asyncio.Task[Any] | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether it has begun, and has not ended."""
         return self._native is not None and self._native.is_open()
-
-    def _is_open_in(self, writer: AsyncWriter, task: asyncio.Task[Any] | None) -> bool:
-        return self._writer is writer and self._task is task and self.is_open
 
     async def __aenter__(self) -> Self:
         self._writer._not_inside()
@@ -381,7 +377,6 @@ class AsyncTransaction:
             if self._native is not None:
                 self._native.abandon()
             raise
-        self._task = asyncio.current_task()
         _around.set((*_around.get(), self))
         return self
 

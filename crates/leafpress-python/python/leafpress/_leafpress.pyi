@@ -52,7 +52,8 @@ class Task:
     """A future of Rust that an event loop carries out."""
 
     def cancel(self) -> None:
-        """Drops the future: a call that has not begun is taken back."""
+        """Drops the future: its call is taken back if it has not begun, and that of a Writer is
+        stopped."""
 
 @final
 class NativeWriter:

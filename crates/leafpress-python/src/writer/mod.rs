@@ -11,14 +11,17 @@ mod ticket;
 mod transaction;
 pub mod wait;
 
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use leafpress::Writer;
 use leafpress::vfs::sync::lock;
-use leafpress::writer::Maintenance;
+use leafpress::writer::{Maintenance, PendingCall};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -222,7 +225,7 @@ impl NativeWriter {
         } else {
             self.limited_to_submit(py, call_limit)?.execute_async(sql, parameters)
         };
-        bridge::start(py, to, answered, call, rows::executed)
+        bridge::start(py, to, answered, StoppedWhenDropped(call), rows::executed)
     }
 
     /// As `execute_batch`, for a future of asyncio.
@@ -233,7 +236,7 @@ impl NativeWriter {
         answered: Py<PyAny>,
         sql: String,
     ) -> PyResult<Task> {
-        let call = self.get_to_submit(py)?.execute_batch_async(sql);
+        let call = StoppedWhenDropped(self.get_to_submit(py)?.execute_batch_async(sql));
         bridge::start(py, to, answered, call, |py, ()| Ok(py.None()))
     }
 
@@ -251,6 +254,7 @@ impl NativeWriter {
         let rows = rows::rows_of(given)?;
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let call = self.get_to_submit(py)?.insert_many_async(table, &columns, rows);
+        let call = StoppedWhenDropped(call);
         let count = |py: Python<'_>, rows: u64| Ok(rows.into_pyobject(py)?.into_any().unbind());
         bridge::start(py, to, answered, call, count)
     }
@@ -338,5 +342,22 @@ impl NativeWriter {
             }
         });
         closed.raise(py)
+    }
+}
+
+/// A call of a task of asyncio: a task that is cancelled stops it, as Ctrl-C does in a thread.
+struct StoppedWhenDropped<T>(PendingCall<T>);
+
+impl<T> Future for StoppedWhenDropped<T> {
+    type Output = leafpress::Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl<T> Drop for StoppedWhenDropped<T> {
+    fn drop(&mut self) {
+        self.0.interrupt();
     }
 }

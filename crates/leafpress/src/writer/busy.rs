@@ -91,9 +91,10 @@ impl BusyClock {
         self.epoch.elapsed().saturating_sub(began)
     }
 
-    /// Waits a little; returns false once the limit is reached.
+    /// Waits a little; returns false once the limit is reached, or the call that waits is to end: a
+    /// statement that commits itself waits while it runs.
     pub(super) fn wait(&self, attempt: i32) -> bool {
-        if !self.goes_on() {
+        if !self.goes_on() || self.interrupts.stops_code() {
             return false;
         }
         let pause = if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT };

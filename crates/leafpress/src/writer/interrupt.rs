@@ -130,10 +130,7 @@ impl Interrupts {
         connection: &mut Connection,
     ) -> rusqlite::Result<()> {
         let asked = std::sync::Arc::clone(self);
-        connection.progress_handler(
-            STEPS_BETWEEN,
-            Some(move || asked.runs.load(Ordering::Relaxed) && asked.must_end()),
-        )
+        connection.progress_handler(STEPS_BETWEEN, Some(move || asked.stops_code()))
     }
 
     /// Begins a call. Returns its error if its end was asked for before.
@@ -177,6 +174,11 @@ impl Interrupts {
     /// comes now is a commit.
     pub(super) fn leave_code(&self) {
         self.runs.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns true if code of the call runs that is to end.
+    pub(super) fn stops_code(&self) -> bool {
+        self.runs.load(Ordering::Relaxed) && self.must_end()
     }
 
     /// Leaves a wait for another process's lock out of the time of the call: a statement that commits

@@ -112,6 +112,14 @@ impl<T> PendingCall<T> {
         }
     }
 
+    /// Takes the call back if no thread has begun with it, and stops it if it runs, also while its
+    /// group waits for a lock: then nothing of it is written, and other callers' calls are carried
+    /// out. Returns false if it was not polled yet, or is answered. As
+    /// [`Ticket::interrupt`](super::Ticket::interrupt), true does not say that it fails.
+    pub fn interrupt(&self) -> bool {
+        matches!(&self.state, State::Submitted(ticket) if ticket.interrupt())
+    }
+
     /// Hands in the call without waiting for room or for the answer, and forgets it. For code
     /// that runs where calls are answered, and for destructors.
     pub fn leave(mut self) {

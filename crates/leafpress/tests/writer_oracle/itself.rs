@@ -170,6 +170,34 @@ fn a_wait_for_the_lock_does_not_count_towards_its_limit() {
 }
 
 #[test]
+fn a_call_that_is_stopped_while_it_waits_for_the_lock_ends_at_once() {
+    for profile in PROFILES {
+        let (writer, other, _folder) = open(profile, Duration::from_secs(30));
+        let insert = "INSERT INTO child SELECT id FROM t";
+        for _ in 0..2 {
+            writer.execute(insert, ()).expect("a statement that is kept");
+        }
+        other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+        let outcome = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| writer.execute(insert, ()));
+            while !writer.interrupt() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // The lock is still held.
+            waiting.join().expect("no panic")
+        });
+        assert_eq!(words(&outcome.expect_err("it was stopped")), "Interrupted", "{profile:?}");
+        other.execute_batch("ROLLBACK").expect("the lock is free");
+        let rows: i64 =
+            other.query_row("SELECT count(*) FROM child", [], |row| row.get(0)).expect("a number");
+        writer.execute(insert, ()).expect("the writer goes on");
+        let more: i64 =
+            other.query_row("SELECT count(*) FROM child", [], |row| row.get(0)).expect("a number");
+        assert_eq!(more - rows, rows / 2, "{profile:?}: nothing of the call was written");
+    }
+}
+
+#[test]
 fn what_works_only_outside_of_a_transaction_is_refused_each_time() {
     let (writer, _other, _folder) = open(Profile::Relaxed, Duration::from_secs(5));
     for _ in 0..3 {
