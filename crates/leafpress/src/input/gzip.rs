@@ -7,30 +7,80 @@ use std::io::{self, BufRead, Read};
 
 use flate2::bufread::GzDecoder;
 
+use super::source::Unreadable;
+
+/// The first bytes of a member.
+const MAGIC: [u8; 2] = [0x1f, 0x8b];
+
 /// Unpacks all members of a gzip file.
 pub struct GzipReader<R> {
     /// The member that is read; `None` between members, and at the end.
-    member: Option<GzDecoder<R>>,
+    member: Option<GzDecoder<Counted<R>>>,
     /// The bytes behind the last member, between members.
-    packed: Option<R>,
+    packed: Option<Counted<R>>,
+}
+
+/// A reader that counts the bytes that are taken from it.
+struct Counted<R> {
+    inner: R,
+    taken: u64,
+}
+
+impl<R: BufRead> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.taken += count as u64;
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for Counted<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.taken += count as u64;
+        self.inner.consume(count);
+    }
 }
 
 impl<R: BufRead> GzipReader<R> {
     /// A reader of packed bytes that begin with a member.
     pub fn new(packed: R) -> Self {
+        let packed = Counted { inner: packed, taken: 0 };
         Self { member: Some(GzDecoder::new(packed)), packed: None }
     }
 
     /// Begins the next member; returns false at the end of the data.
     fn next_member(&mut self) -> io::Result<bool> {
         let Some(mut packed) = self.packed.take() else { return Ok(false) };
-        let more = skip_zeros(&mut packed);
+        let more = skip_zeros(&mut packed).and_then(|more| {
+            if more {
+                refuse_unless_gzip(&mut packed)?;
+            }
+            Ok(more)
+        });
         match more {
             Ok(true) => self.member = Some(GzDecoder::new(packed)),
             Ok(false) | Err(_) => self.packed = Some(packed),
         }
         more
     }
+}
+
+/// Refuses bytes that are not the beginning of a member: the members before them are whole, so they
+/// do not show that something was cut.
+fn refuse_unless_gzip<R: BufRead>(packed: &mut Counted<R>) -> io::Result<()> {
+    let at = packed.taken;
+    let bytes = packed.fill_buf()?;
+    // A second byte that is not there yet is seen by the decoder.
+    let seen = &bytes[..bytes.len().min(MAGIC.len())];
+    if MAGIC.starts_with(seen) {
+        return Ok(());
+    }
+    let reason = format!("something that is not gzip follows the packed data at byte {at}");
+    Err(io::Error::new(io::ErrorKind::InvalidData, Unreadable(reason)))
 }
 
 /// Skips zeros; returns true if other bytes follow.
@@ -95,6 +145,16 @@ mod tests {
             let padding = vec![0; zeros];
             assert_eq!(unpacked(&[&a[..], &padding].concat()).unwrap(), "a,b\n", "{zeros}");
             assert_eq!(unpacked(&[&a[..], &b, &padding].concat()).unwrap(), "a,b\n1,2\n");
+        }
+    }
+
+    #[test]
+    fn what_is_no_gzip_behind_a_member_is_named_by_its_place() {
+        let a = packed("a,b\n");
+        for zeros in [0, 1, 9] {
+            let error = unpacked(&[&a[..], &vec![0; zeros], b"text"].concat()).unwrap_err();
+            let wanted = format!("follows the packed data at byte {}", a.len() + zeros);
+            assert!(error.to_string().ends_with(&wanted), "{error}");
         }
     }
 
