@@ -9,7 +9,7 @@
 //! 2026-11-21 05:30:00.250             else in groups of three digits
 //! 2026-11-21 05:30:00.250+00:00       timestamp with a time zone: the instant, in UTC
 //! 05:30:00.250                        time of day
-//! P1M2DT0.5S                          interval, in ISO 8601
+//! P1M2DT0.500S                        interval, in ISO 8601
 //! ```
 //!
 //! `+00:00` and not `Z`, as `Z` sorts after the dot of a fraction. Years before
