@@ -236,11 +236,13 @@ pub enum ErrorKind {
         /// Kind of the object that was called, such as "writer", "queue" or "ticket".
         thing: &'static str,
     },
-    /// A call may have been committed, as a whole, or not at all: open the database again and
-    /// look.
-    #[error("it is not known whether the call was committed: {reason}")]
+    /// A call or a load may have been committed, as a whole, or not at all: open the database again
+    /// and look.
+    #[error("it is not known whether {what} was committed: {reason}")]
     #[non_exhaustive]
     OutcomeUnknown {
+        /// Subject of the message: "the call", "the load" or "the index".
+        what: &'static str,
         /// The failure that led to this.
         reason: String,
     },

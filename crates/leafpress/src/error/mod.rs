@@ -234,7 +234,12 @@ impl Error {
     /// It is unknown if a change was made; the caller says what is on disk then.
     #[doc(hidden)]
     pub fn uncertain(reason: impl Into<String>) -> Self {
-        ErrorKind::OutcomeUnknown { reason: reason.into() }.into()
+        Self::uncertain_of("the call", reason)
+    }
+
+    /// As [`uncertain`](Self::uncertain), for a change that is not a call, such as "the load".
+    pub(crate) fn uncertain_of(what: &'static str, reason: impl Into<String>) -> Self {
+        ErrorKind::OutcomeUnknown { what, reason: reason.into() }.into()
     }
 
     /// A copy of the error, for another caller who met it too.
@@ -251,8 +256,8 @@ impl Error {
                 ErrorKind::Destination { path: path.clone(), reason: reason.clone() }
             }
             ErrorKind::Stopped { reason } => ErrorKind::Stopped { reason: reason.clone() },
-            ErrorKind::OutcomeUnknown { reason } => {
-                ErrorKind::OutcomeUnknown { reason: reason.clone() }
+            ErrorKind::OutcomeUnknown { what, reason } => {
+                ErrorKind::OutcomeUnknown { what, reason: reason.clone() }
             }
             ErrorKind::TimedOut { limit } => ErrorKind::TimedOut { limit: *limit },
             ErrorKind::ReadOnly { path, reason } => {

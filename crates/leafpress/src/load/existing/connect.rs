@@ -131,7 +131,13 @@ impl Target {
 
     /// Commits the transaction. An error whose outcome is unknown leaves the database as it was or
     /// with all of the change; any other error leaves it as it was.
-    pub fn commit(&self, transaction: &Transaction<'_>, cancel: &CancelToken) -> Result<()> {
+    /// `what` is the change, such as "the load".
+    pub fn commit(
+        &self,
+        transaction: &Transaction<'_>,
+        what: &'static str,
+        cancel: &CancelToken,
+    ) -> Result<()> {
         if cancel.is_cancelled() {
             return Err(Error::from(ErrorKind::Cancelled).on_disk(UNCHANGED));
         }
@@ -143,7 +149,7 @@ impl Target {
             match FailedCommit::of(&error) {
                 // Nothing that is done to an overlay reaches the database.
                 FailedCommit::Unknown if self.overlay.is_none() => {
-                    self.unknown_outcome(transaction, error)
+                    self.unknown_outcome(transaction, what, error)
                 }
                 _ => self.refused("commit", error),
             }
@@ -152,7 +158,12 @@ impl Target {
 
     /// The error of a COMMIT that may have put the change on disk. A checkpoint would copy pages
     /// whose sync failed and throw the log away, so closing the connection must make none.
-    fn unknown_outcome(&self, connection: &Connection, error: rusqlite::Error) -> Error {
+    fn unknown_outcome(
+        &self,
+        connection: &Connection,
+        what: &'static str,
+        error: rusqlite::Error,
+    ) -> Error {
         if let Err(error) = leave_wal_as_it_is(connection) {
             tracing::warn!(%error, "closing may copy the log");
         }
@@ -168,12 +179,10 @@ impl Target {
             (String::new(), "open the database".to_owned())
         };
         let reason = format!("{shown}: the commit failed: {}", sqlite_says(&error));
-        Error::uncertain(reason)
+        Error::uncertain_of(what, reason)
             .caused_by(error)
-            .on_disk(format!("all of the change or nothing of it{where_it_may_be}"))
-            .to_do(format!(
-                "{advice} again, and look whether the change is there before you repeat it"
-            ))
+            .on_disk(format!("all of {what} or nothing of it{where_it_may_be}"))
+            .to_do(format!("{advice} again, and look whether {what} is there before you repeat it"))
     }
 
     /// The error of a database that another program changed during the load.
@@ -340,13 +349,15 @@ mod tests {
         let transaction = target.begin(&mut connection).unwrap();
         transaction.execute_batch("INSERT INTO t VALUES (1), (2), (3)").unwrap();
         fails.store(true, SeqCst);
-        let error = target.commit(&transaction, &CancelToken::new()).unwrap_err();
+        let error = target.commit(&transaction, "the load", &CancelToken::new()).unwrap_err();
         fails.store(false, SeqCst);
         assert!(error.is_outcome_unknown(), "{error}");
         let state = error.state_on_disk().unwrap();
-        assert!(state.contains("all of the change or nothing of it"), "{error}");
+        let said = error.to_string();
+        assert!(said.starts_with("it is not known whether the load was committed: "), "{said}");
+        assert!(state.contains("all of the load or nothing of it"), "{error}");
         assert!(state.contains("a.db-wal"), "{error}");
-        assert!(error.advice().unwrap().contains("look whether the change is there"), "{error}");
+        assert!(error.advice().unwrap().contains("look whether the load is there"), "{error}");
         drop(transaction);
         drop((connection, registration));
 
@@ -364,7 +375,7 @@ mod tests {
         let mut connection = target.open(Duration::ZERO).unwrap();
         let transaction = target.begin(&mut connection).unwrap();
         transaction.execute_batch("INSERT INTO t VALUES (1)").unwrap();
-        let error = target.commit(&transaction, &CancelToken::new()).unwrap_err();
+        let error = target.commit(&transaction, "the load", &CancelToken::new()).unwrap_err();
         assert!(!error.is_outcome_unknown(), "{error}");
         assert_eq!(error.state_on_disk(), Some(UNCHANGED));
     }

@@ -55,7 +55,7 @@ pub(super) fn copy_table(
     check_foreign_keys(&transaction, target, &table.table.name, search)?;
     let pages: i64 = ask(&transaction, "PRAGMA main.page_count").map_err(refused)?;
     steps.end("checking");
-    commit(&transaction, existing, &settings.cancel, &mut steps)?;
+    commit(&transaction, existing, ("the load", &settings.cancel), &mut steps)?;
     Ok(Outcome {
         rows_inserted: rows,
         pages: pages.unsigned_abs(),

@@ -120,7 +120,7 @@ pub(in crate::load) fn insert_one_by_one(
     outcome.pages =
         ask::<i64>(&transaction, "PRAGMA main.page_count").map_err(refused)?.unsigned_abs();
     (refusals.decide)(&refused_rows)?;
-    commit(&transaction, existing, &settings.cancel, &mut steps)?;
+    commit(&transaction, existing, ("the load", &settings.cancel), &mut steps)?;
     outcome.stages = steps.stages;
     Ok(outcome)
 }

@@ -88,7 +88,7 @@ pub(super) fn move_pages(
     check_foreign_keys(&transaction, target, &table.table.name, search)?;
     let pages: i64 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
     steps.end("checking");
-    commit(&transaction, existing, &settings.cancel, &mut steps)?;
+    commit(&transaction, existing, ("the load", &settings.cancel), &mut steps)?;
     Ok(Outcome {
         rows_inserted: staged.rows,
         pages: pages.unsigned_abs(),
@@ -430,10 +430,10 @@ pub(super) fn check_foreign_keys(
 pub(super) fn commit(
     transaction: &Transaction<'_>,
     existing: &Existing,
-    cancel: &CancelToken,
+    (what, cancel): (&'static str, &CancelToken),
     steps: &mut Steps,
 ) -> Result<()> {
-    existing.target.commit(transaction, cancel)?;
+    existing.target.commit(transaction, what, cancel)?;
     steps.end("committing");
     tidy_log(transaction, existing);
     steps.end("checkpointing");

@@ -478,7 +478,7 @@ impl LocalTarget {
         self.leave_all_as_it_is(&reason);
         for index in range.clone() {
             if !group.has_failed(index) {
-                let error = Error::from(ErrorKind::OutcomeUnknown { reason: reason.clone() });
+                let error = Error::uncertain(reason.clone());
                 group.answer(index, Err(error.on_disk(IN_THE_MOVED_FILE).to_do(PUT_BACK)));
             }
         }

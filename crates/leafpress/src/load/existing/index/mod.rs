@@ -237,7 +237,7 @@ impl Indexer {
             job.analyze(made.statistics.as_deref()).map_err(refused)?;
         }
         let pages: u32 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
-        commit(&transaction, existing, &self.cancel, &mut steps)?;
+        commit(&transaction, existing, ("the index", &self.cancel), &mut steps)?;
         Ok(IndexReport {
             database: self.database.clone(),
             table: plan.table,
