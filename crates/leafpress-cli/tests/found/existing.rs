@@ -258,6 +258,49 @@ fn page_sizes_of_databases_that_are_there() {
     assert_all(PAGE_SIZES);
 }
 
+const KEYS: &[Found] = &[
+    Found {
+        finding: "rows without a key among rows with keys",
+        files: &[("t.csv", b"id,x\n5,a\n,b\n7,c\n,d\n")],
+        databases: &[("k.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, x)")],
+        run: "leafpress load k.db t.csv --append",
+        holds: &[("k.db", "SELECT * FROM t", "5,'a';6,'b';7,'c';8,'d'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same with --replace and AUTOINCREMENT",
+        files: &[("t.csv", b"id,x\n5,a\n,b\n7,c\n,d\n")],
+        databases: &[(
+            "k.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, x); INSERT INTO t VALUES (3, 'z')",
+        )],
+        run: "leafpress load k.db t.csv --replace",
+        holds: &[("k.db", "SELECT * FROM t", "5,'a';6,'b';7,'c';8,'d'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same with --ignore: a key that a row without one was given before is taken",
+        files: &[("t.csv", b"id,x\n5,a\n,b\n6,c\n,d\n")],
+        databases: &[("k.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, x)")],
+        run: "leafpress load k.db t.csv --ignore",
+        holds: &[("k.db", "SELECT * FROM t", "5,'a';6,'b';7,'d'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same with --upsert",
+        files: &[("t.csv", b"id,x\n5,a\n,b\n6,c\n,d\n")],
+        databases: &[("k.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, x)")],
+        run: "leafpress load k.db t.csv --upsert",
+        holds: &[("k.db", "SELECT * FROM t", "5,'a';6,'c';7,'d'")],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn keys_of_tables_that_are_there() {
+    assert_all(KEYS);
+}
+
 /// A command that only reads leaves a database alone that another program left in mid-transaction.
 #[test]
 fn a_hot_journal_stays() {

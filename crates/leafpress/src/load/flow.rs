@@ -167,7 +167,9 @@ fn plan_ahead(
     let mut plan = Vec::new();
     let sorts = match order {
         RowOrder::ThroughSql => None,
-        RowOrder::Unsorted | RowOrder::Renumbered => Some("the rows are sorted"),
+        RowOrder::Unsorted | RowOrder::Renumbered | RowOrder::RenumberedIfGiven => {
+            Some("the rows are sorted")
+        }
         RowOrder::Ascending if has_key => Some("the rows are sorted if they are not in key order"),
         RowOrder::Ascending if shape.indexes.is_empty() => None,
         RowOrder::Ascending => Some("the indexes are sorted"),
@@ -444,7 +446,8 @@ impl Flow<'_> {
                     if self.rejects_repeats() {
                         self.reject_dropped(&shape, &built.dropped)?;
                     }
-                    return Ok(Outcome { built, shape, order: order_now, rows_read });
+                    let order = built.order;
+                    return Ok(Outcome { built, shape, order, rows_read });
                 }
                 Err(BuildHalt::Failed(error)) => return Err(error),
                 Err(BuildHalt::Conflict(conflict)) => {
@@ -668,7 +671,9 @@ fn path(shape: &TableShape, order: RowOrder, published: Option<&str>) -> String 
         (RowOrder::ThroughSql, Some(why)) => format!("SQL: {why}"),
         (RowOrder::ThroughSql, None) => "SQL".to_owned(),
         (RowOrder::Ascending, _) => "pressed".to_owned(),
-        (RowOrder::Unsorted | RowOrder::Renumbered, _) => "sorted and pressed".to_owned(),
+        (RowOrder::Unsorted | RowOrder::Renumbered | RowOrder::RenumberedIfGiven, _) => {
+            "sorted and pressed".to_owned()
+        }
     };
     let by_sql = shape.indexes.iter().filter(|index| index.through_sql.is_some());
     if order != RowOrder::ThroughSql {

@@ -302,7 +302,12 @@ impl Target {
             return Ok((plan.shape.clone(), RowOrder::Ascending));
         }
         let columns = plan.shape.columns.clone();
-        let order = match best_order(existing, &self.table, &plan.given_names(), *mode)? {
+        let best = best_order(existing, &self.table, &plan.given_names(), *mode)?;
+        let row_order = match best {
+            BestOrder::Rowid(_) => RowOrder::RenumberedIfGiven,
+            BestOrder::Columns(_) | BestOrder::Any => RowOrder::Renumbered,
+        };
+        let order = match best {
             BestOrder::Any => return Ok((plan.shape.clone(), RowOrder::Ascending)),
             BestOrder::Rowid(name) => vec![(name, KeyColumn::default())],
             BestOrder::Columns(columns) => columns.iter().map_while(key_column).collect(),
@@ -322,7 +327,7 @@ impl Target {
         if order.is_empty() {
             return Ok((plan.shape.clone(), RowOrder::Ascending));
         }
-        Ok((staged_shape(&plan.shape.name, columns, Some(&order)), RowOrder::Renumbered))
+        Ok((staged_shape(&plan.shape.name, columns, Some(&order)), row_order))
     }
 
     /// Moves the table of the built file into the database.
@@ -371,7 +376,7 @@ impl Target {
         let (existing, mode) = self.table_there()?;
         monitor.enter_counting("inserting");
         let into = InsertInto { table: &self.table, columns: built.columns, mode };
-        let sorted = order == RowOrder::Renumbered;
+        let sorted = matches!(order, RowOrder::Renumbered | RowOrder::RenumberedIfGiven);
         let settings = settings(options, monitor);
         let outcome = insert(existing, &self.staged(built), &into, sorted, &settings)?;
         Ok(published(options, outcome, started))

@@ -256,10 +256,6 @@ pub fn check_more(more: &More) {
         database.execute_batch("COMMIT").unwrap();
     });
     let Some(sql) = statement(&twins.twin, table, *into) else { return };
-    if table.rowid.is_some_and(|key| new.iter().any(|row| row[key].is_none())) {
-        // Such rows are given rowids, in the order of the keys.
-        return;
-    }
     let outcome = load(more, &twins);
     twins.twin.execute_batch("SAVEPOINT load").unwrap();
     if *into == IntoTable::Replace {

@@ -441,9 +441,6 @@ impl<'i> Insert<'i> {
     /// used between two pieces. None if the rowids are not 1 and up in the order of the rows, or SQLite
     /// gives no single pages.
     fn pieces(&self, page_bytes: u32) -> Option<(String, UpperLevels<'_>)> {
-        if self.alias_that_may_be_null().is_some() {
-            return None;
-        }
         let rowid = rowid_name(|name| self.gives(name))?;
         let from = format!("{STAGED}.{}", quote_identifier(self.staged.table));
         let is_numbered = format!(
@@ -543,26 +540,9 @@ impl<'i> Insert<'i> {
     }
 
     /// The query for the staged rows, in the order in which they go in.
-    ///
-    /// Rows without a rowid of their own go last where rows with the same key are no error: SQLite
-    /// could give them rowids that later rows bring.
     fn select(&self, columns: &str, from: &str, of_piece: Option<&str>) -> String {
-        let rows = |filter: &str, order: &str| {
-            format!("SELECT {columns} FROM {from} WHERE {filter}{order}")
-        };
-        let Some(alias) = self.alias_that_may_be_null().map(quote_identifier) else {
-            return rows(of_piece.unwrap_or("true"), &self.order());
-        };
-        let given = rows(&format!("{alias} IS NOT NULL"), &self.order());
-        format!("SELECT * FROM ({given}) UNION ALL {}", rows(&format!("{alias} IS NULL"), ""))
-    }
-
-    /// The column that is the rowid, if rows may have a NULL there and those with the same key are no
-    /// error.
-    fn alias_that_may_be_null(&self) -> Option<&str> {
-        let merges = matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert);
-        let alias = self.declared.rowid_alias.as_deref().filter(|_| merges)?;
-        self.gives(alias).then_some(alias)
+        let (filter, order) = (of_piece.unwrap_or("true"), self.order());
+        format!("SELECT {columns} FROM {from} WHERE {filter}{order}")
     }
 
     /// Returns true if the statement passes over a row whose key is taken, and
@@ -611,8 +591,9 @@ impl<'i> Insert<'i> {
             return String::new();
         }
         match order_of(&self.declared, self.columns, self.mode) {
-            BestOrder::Any => String::new(),
-            BestOrder::Rowid(column) => format!(" ORDER BY {}", quote_identifier(&column)),
+            // Rows with rowids that are not sorted stay as they are: SQLite numbers those among them
+            // that have none.
+            BestOrder::Any | BestOrder::Rowid(_) => String::new(),
             BestOrder::Columns(columns) => {
                 let terms = columns.iter().map(|it| {
                     let direction = if it.descending { " DESC" } else { "" };

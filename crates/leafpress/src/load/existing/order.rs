@@ -26,7 +26,7 @@ pub(in crate::load) enum InsertMode {
 /// Order in which a table takes new rows fastest, and stores the same as in the order of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::load) enum BestOrder {
-    /// By the column that is the rowid.
+    /// By the column that is the rowid, if all rows have one: SQLite numbers the others as they come.
     Rowid(String),
     /// By these columns: the primary key, or the columns of a unique index.
     Columns(Vec<OrderColumn>),

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use leafpress_format::{
     FormatError, IndexTree, LeafRun, PageLayout, PageRange, PlacedLeaves, SchemaEntry, SchemaKind,
-    TableBuilder, Value, compare_records,
+    TableBuilder, Value, compare_records, key_has_null,
 };
 
 pub use self::conflicts::{Conflict, Dropped};
@@ -46,7 +46,7 @@ use crate::load::file::output::Output;
 use crate::load::file::pages::{FileSize, Pages, refused, write_pieces, write_run};
 use crate::new_file::disk;
 use crate::schema::shape::{EntryShape, IndexShape, TableShape};
-use crate::sort::{SortKey, SortOptions, Sorter};
+use crate::sort::{Partition, SortKey, SortOptions, Sorted, Sorter};
 
 /// Settings of a build.
 pub struct BuildOptions<'b> {
@@ -81,6 +81,10 @@ pub enum RowOrder {
     /// They are sorted by the columns of [`TableShape::key`] and numbered anew,
     /// in a table that has rowids.
     Renumbered,
+    /// As [`Renumbered`](Self::Renumbered), by the column that will be their rowid. If it is NULL in
+    /// a row, all rows keep the order of the input ([`Built::order`]): SQLite gives that row a number
+    /// that depends on the rows before it.
+    RenumberedIfGiven,
     /// SQLite gets the rows in the order of the input.
     ThroughSql,
 }
@@ -91,6 +95,8 @@ pub struct Build<'b> {
     pub options: &'b BuildOptions<'b>,
     pub order: RowOrder,
     table: Option<Sorter>,
+    /// Sorts rows once more, if they keep the order of the input after all.
+    by_sequence: Option<Sorter>,
     /// One for each index that is pressed.
     indexes: Vec<(&'b IndexShape, Sorter)>,
     /// Rows that are left out, known from an earlier attempt.
@@ -125,6 +131,8 @@ enum Tree {
 #[derive(Debug)]
 pub struct Built {
     pub size: FileSize,
+    /// Order in which the rows were built.
+    pub order: RowOrder,
     pub rows: u64,
     /// Rows left out because SQLite refused them, with SQLite's words.
     pub refused: Vec<Refused>,
@@ -178,12 +186,14 @@ impl<'b> Build<'b> {
         given: Vec<bool>,
         dropped: Dropped,
     ) -> Self {
-        let sorts_table = matches!(order, RowOrder::Unsorted | RowOrder::Renumbered);
+        let may_sort_again = order == RowOrder::RenumberedIfGiven;
+        let sorts_table =
+            may_sort_again || matches!(order, RowOrder::Unsorted | RowOrder::Renumbered);
         let by_sql = order == RowOrder::ThroughSql;
         let pressed = shape.indexes.iter().filter(|i| !by_sql && i.through_sql.is_none());
         let pressed: Vec<_> = pressed.collect();
         // A table's records are as long as the entries of many indexes together.
-        let shares = pressed.len() + if sorts_table { 3 } else { 0 };
+        let shares = pressed.len() + if sorts_table { 3 } else { 0 } + usize::from(may_sort_again);
         let share_bytes = options.memory_bytes / shares.max(1);
         let sorter = |memory_bytes: usize, key, ends_in_rowid| {
             let sort = SortOptions {
@@ -200,12 +210,14 @@ impl<'b> Build<'b> {
             None => SortKey::Rowid,
         };
         let table = sorts_table.then(|| sorter(3 * share_bytes, key, false));
+        let by_sequence = may_sort_again.then(|| sorter(share_bytes, SortKey::Rowid, false));
         let indexes = pressed.into_iter().map(|index| {
             let IndexShape { entry, .. } = index;
             let key = SortKey::Columns(entry.order.clone());
             (index, sorter(share_bytes, key, entry.ends_in_rowid()))
         });
-        Self { shape, options, order, table, indexes: indexes.collect(), dropped, given }
+        let indexes = indexes.collect();
+        Self { shape, options, order, table, by_sequence, indexes, dropped, given }
     }
 
     /// The rowid of a row that brings none, as inserting row after row would
@@ -312,23 +324,31 @@ impl<'b> Build<'b> {
     /// Presses what was sorted, and ends the file. All encoders have ended.
     pub fn complete(self, joined: Joined) -> Result<Built, BuildHalt> {
         let started = Instant::now();
-        let Self { shape, options, order, table, indexes, dropped, .. } = self;
+        let Self { shape, options, order: sought, table, by_sequence, indexes, dropped, .. } = self;
         let Joined { tree, pages, rows, last_rowid, stat, .. } = joined;
         let tree = match tree {
             Tree::Sql(table) => return table.finish(options, started).map_err(Into::into),
             tree => tree,
         };
-        let sorted_table = table.map(Sorter::finish).transpose()?;
+        let mut sorted_table = table.map(Sorter::finish).transpose()?;
+        let (mut order, mut spilled_bytes) = (sought, 0);
+        if let (Some(sorted), Some(by_sequence)) = (&sorted_table, by_sequence)
+            && first_key_is_null(sorted)?
+        {
+            spilled_bytes += sorted.spilled_bytes();
+            sorted_table = Some(in_order_of_input(sorted, by_sequence, options.cancel)?);
+            order = RowOrder::Ascending;
+        }
         let indexes = indexes
             .into_iter()
             .map(|(index, sorter)| Ok((index, sorter.finish()?)))
             .collect::<Result<Vec<_>>>()?;
-        let spilled_bytes = sorted_table.iter().chain(indexes.iter().map(|(_, sorted)| sorted));
-        let spilled_bytes = spilled_bytes.map(crate::sort::Sorted::spilled_bytes).sum();
+        let all_sorted = sorted_table.iter().chain(indexes.iter().map(|(_, sorted)| sorted));
+        spilled_bytes += all_sorted.map(Sorted::spilled_bytes).sum::<u64>();
         let mut finish = Finish {
             shape,
             options,
-            order,
+            order: sought,
             sorted_table: sorted_table.as_ref(),
             indexes: &indexes,
             dropped,
@@ -347,8 +367,8 @@ impl<'b> Build<'b> {
             }
         };
         let (rows, dropped) = (finish.rows, finish.dropped);
-        let sort = started.elapsed();
-        Ok(Built { size, rows, refused: Vec::new(), dropped, ignored: 0, spilled_bytes, sort })
+        let (refused, sort) = (Vec::new(), started.elapsed());
+        Ok(Built { size, order, rows, refused, dropped, ignored: 0, spilled_bytes, sort })
     }
 }
 
@@ -357,8 +377,8 @@ struct Finish<'f, 'b> {
     shape: &'b TableShape,
     options: &'b BuildOptions<'b>,
     order: RowOrder,
-    sorted_table: Option<&'f crate::sort::Sorted>,
-    indexes: &'f [(&'b IndexShape, crate::sort::Sorted)],
+    sorted_table: Option<&'f Sorted>,
+    indexes: &'f [(&'b IndexShape, Sorted)],
     dropped: Dropped,
     rows: u64,
     last_rowid: i64,
@@ -467,7 +487,10 @@ impl Finish<'_, '_> {
             return Err(Error::bug("no sorted rows were kept for the table").into());
         };
         let (target, repeats) = match (self.order, &self.shape.key) {
-            (RowOrder::Renumbered, _) => (Target::Renumbered, Repeats::Allowed),
+            // The rows of a staged table, also where they keep the order of the input.
+            (RowOrder::Renumbered | RowOrder::RenumberedIfGiven, _) => {
+                (Target::Renumbered, Repeats::Allowed)
+            }
             (_, None) if self.renumbers() => (Target::Renumbered, Repeats::Allowed),
             (_, None) => (Target::Rows, Repeats::Key),
             (_, Some(_)) => (Target::Entries, Repeats::Key),
@@ -499,7 +522,7 @@ impl Finish<'_, '_> {
 
     fn press<'s>(
         &'s self,
-        sorted: &'s crate::sort::Sorted,
+        sorted: &'s Sorted,
         target: Target,
         repeats: Repeats,
     ) -> SortedPress<'s> {
@@ -593,4 +616,30 @@ fn counts_stats(options: &BuildOptions<'_>, shape: &TableShape) -> bool {
 /// The columns by which a worker turns a table's records into those of a B-tree.
 fn projection(entry: &EntryShape) -> leafpress_format::Projection {
     leafpress_format::Projection::new(entry.columns.clone())
+}
+
+/// Returns true if the first column of the first record is NULL: NULLs come before all keys.
+fn first_key_is_null(sorted: &Sorted) -> Result<bool> {
+    let mut partition = Partition::new();
+    for number in 0..sorted.partitions() {
+        sorted.load(number, &mut partition)?;
+        if let Some(first) = partition.entries().next() {
+            return Ok(key_has_null(first.record, 1));
+        }
+    }
+    Ok(false)
+}
+
+/// Sorts rows by their sequences. Not all inputs could be read again for this.
+fn in_order_of_input(sorted: &Sorted, by_sequence: Sorter, cancel: &CancelToken) -> Result<Sorted> {
+    let (mut partition, mut run) = (Partition::new(), by_sequence.run());
+    for number in 0..sorted.partitions() {
+        cancel.check()?;
+        sorted.load(number, &mut partition)?;
+        for entry in partition.entries() {
+            run.push(entry.sequence, entry.sequence as i64, entry.record)?;
+        }
+    }
+    run.finish()?;
+    by_sequence.finish()
 }

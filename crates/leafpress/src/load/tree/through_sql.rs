@@ -13,7 +13,7 @@ use leafpress_format::{RecordColumns, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql};
 
-use super::{Build, BuildOptions, Built, Dropped};
+use super::{Build, BuildOptions, Built, Dropped, RowOrder};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::file::pages::FileSize;
@@ -151,6 +151,7 @@ impl SqlTable {
         let (pages, bytes, sync) = (pages.into(), bytes.len(), Duration::ZERO);
         let size = FileSize { pages, bytes, sync, is_arranged: false };
         Ok(Built {
+            order: RowOrder::ThroughSql,
             size,
             rows: rows as u64,
             refused: self.refused,
