@@ -294,6 +294,26 @@ const KEYS: &[Found] = &[
         holds: &[("k.db", "SELECT * FROM t", "5,'a';6,'c';7,'d'")],
         ..Found::NONE
     },
+    Found {
+        finding: "a row that refers to itself by a number, where its key is a text",
+        files: &[("t.jsonl", b"{\"id\": \"5\", \"r\": 5}\n{\"id\": \"6\", \"r\": \"6\"}\n{\"id\": \"7\", \"r\": 6}\n")],
+        databases: &[("k.db", "CREATE TABLE t(id TEXT PRIMARY KEY, r REFERENCES t(id))")],
+        run: "leafpress load k.db t.jsonl --append --on-error skip",
+        status: 1,
+        says: &["r refers to the row itself by a value of another type or form than that of id"],
+        holds: &[("k.db", "SELECT * FROM t", "'6','6';'7',6")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same with an upsert, which cannot name the row",
+        files: &[("t.jsonl", b"{\"id\": \"5\", \"r\": 5}\n")],
+        databases: &[("k.db", "CREATE TABLE t(id TEXT PRIMARY KEY, r REFERENCES t(id))")],
+        run: "leafpress load k.db t.jsonl --upsert --on-error skip",
+        status: 3,
+        says: &["a row refers to itself by a value of another type or form than its key's"],
+        holds: &[("k.db", "SELECT count(*) FROM t", "0")],
+        ..Found::NONE
+    },
 ];
 
 #[test]

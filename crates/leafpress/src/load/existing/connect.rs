@@ -235,6 +235,17 @@ fn broken_reference(transaction: &Transaction<'_>, error: &rusqlite::Error) -> E
             let reason = format!("a row would refer to a row of {parent} that is not there");
             constraint(&child, reason).caused_by(Error::copy_of(error))
         }
+        // The count of broken keys, which SQLite keeps while rows go in, is not 0.
+        Err(rusqlite::Error::QueryReturnedNoRows) => {
+            let reason = format!(
+                "{}: each row that is referred to is there, but a row refers to itself by a value of \
+                 another type or form than its key's",
+                sqlite_says(error)
+            );
+            constraint("", reason)
+                .caused_by(Error::copy_of(error))
+                .to_do("give the foreign key the type of the key that it refers to")
+        }
         Err(_) => constraint("", sqlite_says(error)).caused_by(Error::copy_of(error)),
     }
 }

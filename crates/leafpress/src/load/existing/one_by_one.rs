@@ -216,14 +216,15 @@ impl<'o> OneByOne<'o> {
                 self.hold_changed(&mut below).map_err(failed)?;
             }
             let mut with_them = Vec::new();
-            for (identity, parent) in dangling {
+            for (identity, reason) in dangling {
                 let first = pass.numbers[&identity];
-                without.insert(first, refers_to_nothing(first, &parent));
+                without.insert(first, refers_to_nothing(first, reason));
                 below.take(first, |number| with_them.push(number));
             }
             if below.is_final || passes > PASSES_WITH_ALL_CHANGES {
                 for number in with_them {
-                    let row = || refers_to_nothing(number, &self.insert.declared.name);
+                    let reason = no_such_row(&self.insert.declared.name);
+                    let row = || refers_to_nothing(number, reason);
                     without.entry(number).or_insert_with(row);
                 }
             }
@@ -325,17 +326,23 @@ impl<'o> OneByOne<'o> {
         if sqlite_says(&error).starts_with(&own) { Err(error) } else { Ok(()) }
     }
 
-    /// Rows of the table with a foreign key without a parent row, each with that parent's table.
+    /// Rows of the table with a foreign key that does not hold, each with the reason.
     fn dangling(&self) -> rusqlite::Result<HashMap<String, String>> {
         let mut found = HashMap::new();
-        for sql in self.references.iter().flat_map(|it| &it.dangling) {
+        let Some(references) = &self.references else { return Ok(found) };
+        let mut ask = |sql: &str, reason: fn(String) -> String| -> rusqlite::Result<()> {
             let mut statement = self.insert.transaction.prepare(sql)?;
-            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            for row in rows {
-                let (identity, parent) = row?;
-                found.insert(identity, parent);
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                found.insert(row.get(0)?, reason(row.get(1)?));
             }
+            Ok(())
+        };
+        // A row that is changed finds itself, by any value of its key.
+        if self.insert.mode != InsertMode::Upsert {
+            references.unlike.iter().try_for_each(|sql| ask(sql, |reason| reason))?;
         }
+        references.dangling.iter().try_for_each(|sql| ask(sql, |parent| no_such_row(&parent)))?;
         Ok(found)
     }
 
@@ -436,8 +443,7 @@ pub(in crate::load) fn no_such_row(parent: &str) -> String {
     format!("FOREIGN KEY constraint failed: there is no such row of {parent}")
 }
 
-fn refers_to_nothing(number: u64, parent: &str) -> RefusedRow {
-    let reason = no_such_row(parent);
+fn refers_to_nothing(number: u64, reason: String) -> RefusedRow {
     let code = ffi::SQLITE_CONSTRAINT_FOREIGNKEY;
     RefusedRow { number, reason, code, values: None }
 }

@@ -77,6 +77,10 @@ pub fn foreign_keys(connection: &Connection, table: &str) -> rusqlite::Result<Ve
 pub struct References {
     /// For rows without a parent row: their identities, and the name of the parent table.
     pub dangling: Vec<String>,
+    /// For rows that refer to themselves, by a value that equals their key only as a value of its type
+    /// or by its collation: their identities, and the reason. SQLite compares the two as they are, and
+    /// finds no other such row, although its check of the whole table does later.
+    pub unlike: Vec<String>,
     /// For rows that refer to a row of their own table: their identities, and the identity of that
     /// row. Empty if triggers may change the table: then a row can bring its own parent row.
     pub children: Vec<String>,
@@ -93,9 +97,9 @@ impl References {
         columns: &[String],
     ) -> rusqlite::Result<Self> {
         let keys = foreign_keys(connection, &declared.name)?;
-        let dangling = dangling(&keys, declared);
+        let (dangling, unlike) = (dangling(&keys, declared), unlike(&keys, declared));
         if triggers_name(connection, declared)? {
-            return Ok(Self { dangling, children: Vec::new(), holders: Vec::new() });
+            return Ok(Self { dangling, unlike, children: Vec::new(), holders: Vec::new() });
         }
         let place = |name: &str| {
             let place = columns.iter().position(|it| it.eq_ignore_ascii_case(name))?;
@@ -132,7 +136,7 @@ impl References {
             Some(format!("SELECT {identity}, {alike} FROM main.{table} WHERE {same}"))
         });
         let holders = holders.collect();
-        Ok(Self { dangling, children, holders })
+        Ok(Self { dangling, unlike, children, holders })
     }
 }
 
@@ -182,6 +186,39 @@ fn dangling(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
         )
     });
     queries.collect()
+}
+
+/// Queries for rows that refer to themselves by a value unlike their key. SQLite makes an integer of
+/// a value that refers to a rowid, so these need none.
+fn unlike(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
+    let table = quote_identifier(&declared.name);
+    let is_rowid = |name: &String| {
+        declared.rowid_alias.as_ref().is_some_and(|alias| alias.eq_ignore_ascii_case(name))
+    };
+    let own = keys.iter().filter(|key| {
+        key.parent.eq_ignore_ascii_case(&declared.name) && !key.to.iter().any(is_rowid)
+    });
+    let query = |key: &ForeignKey| {
+        let values = key.from.iter().map(|from| format!("+parent.{}", quote_identifier(from)));
+        let pairs = key.to.iter().zip(&key.from).map(|(to, from)| {
+            let (to, from) = (quote_identifier(to), quote_identifier(from));
+            format!("+parent.{to} IS +parent.{from} COLLATE BINARY")
+        });
+        let reason = format!(
+            "FOREIGN KEY constraint failed: {} refers to the row itself by a value of another type \
+             or form than that of {}",
+            key.from.join(", "),
+            key.to.join(", ")
+        );
+        format!(
+            "SELECT {}, {} FROM main.{table} AS parent WHERE {} AND NOT ({})",
+            identity(declared, "parent."),
+            quote_text(&reason),
+            key.is_parent(values),
+            pairs.collect::<Vec<_>>().join(" AND ")
+        )
+    };
+    own.map(query).collect()
 }
 
 /// Returns true if the table has triggers, and a trigger of the database names the table in its
