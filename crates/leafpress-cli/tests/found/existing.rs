@@ -295,6 +295,26 @@ const KEYS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "an empty INTEGER NOT NULL PRIMARY KEY, which SQLite numbers",
+        files: &[("t.csv", b"id,x\n,a\n,b\n")],
+        databases: &[("k.db", "CREATE TABLE t(id integer NOT NULL PRIMARY KEY AUTOINCREMENT, x)")],
+        run: "leafpress load k.db t.csv --append",
+        holds: &[("k.db", "SELECT * FROM t", "1,'a';2,'b'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "an INTEGER NOT NULL PRIMARY KEY that the input lacks",
+        files: &[("t.csv", b"x\na\nb\n")],
+        databases: &[("k.db", "CREATE TABLE t(id integer NOT NULL PRIMARY KEY AUTOINCREMENT, x)")],
+        run: "leafpress load k.db t.csv --append && \
+              leafpress load n.db t.csv --create 'CREATE TABLE t(id INTEGER NOT NULL PRIMARY KEY, x)'",
+        holds: &[
+            ("k.db", "SELECT * FROM t", "1,'a';2,'b'"),
+            ("n.db", "SELECT * FROM t", "1,'a';2,'b'"),
+        ],
+        ..Found::NONE
+    },
+    Found {
         finding: "a row that refers to itself by a number, where its key is a text",
         files: &[("t.jsonl", b"{\"id\": \"5\", \"r\": 5}\n{\"id\": \"6\", \"r\": \"6\"}\n{\"id\": \"7\", \"r\": 6}\n")],
         databases: &[("k.db", "CREATE TABLE t(id TEXT PRIMARY KEY, r REFERENCES t(id))")],

@@ -179,13 +179,17 @@ impl Target {
             )
             .to_do("leave out ⟦on_conflict⟧, or load with ⟦upsert⟧"));
         }
-        let there = describe_table(&existing, table)?;
+        let mut there = describe_table(&existing, table)?;
         refuse_without_key(options, &there)?;
         if !has_rules(options, &there)? {
             return Err(is_declared_there(table).to_do(
                 "leave out ⟦strict⟧, ⟦not_null⟧, ⟦primary_key⟧, ⟦without_rowid⟧, ⟦index⟧ and \
                  ⟦unique⟧, or make them those of the table",
             ));
+        }
+        if let Some(rowid) = there.rowid_column {
+            // SQLite gives a row without a value there a number, also if NULL is refused.
+            there.columns[rowid].not_null = false;
         }
         let (generated, mut columns): (Vec<ShapeColumn>, Vec<ShapeColumn>) =
             there.columns.into_iter().partition(|column| column.generated);

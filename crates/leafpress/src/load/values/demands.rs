@@ -4,7 +4,7 @@
 
 use super::uuid7::Uuid7Range;
 use crate::load::options::LoadOptions;
-use crate::schema::shape::TableShape;
+use crate::schema::shape::{ShapeColumn, TableShape};
 
 /// The demands on a table's columns.
 #[derive(Debug, Clone, Default)]
@@ -28,8 +28,12 @@ impl Demands {
         let columns = &shape.columns;
         let key = || options.primary_key.iter().chain(&options.later_key);
         let is_key = |name: &str| key().any(|it| it.eq_ignore_ascii_case(name));
+        let refuses_null = |(at, it): (usize, &ShapeColumn)| {
+            // A row that brings no rowid is given one.
+            it.not_null && !it.generated && shape.rowid_column != Some(at)
+        };
         Self {
-            not_null: columns.iter().map(|it| it.not_null && !it.generated).collect(),
+            not_null: columns.iter().enumerate().map(refuses_null).collect(),
             key: columns.iter().map(|it| is_made && is_key(&it.name)).collect(),
             ..Self::default()
         }
