@@ -105,3 +105,65 @@ const REFUSED: &[Found] = &[
 fn a_row_that_a_trigger_refuses_leaves_nothing() {
     assert_all(REFUSED);
 }
+
+const PASSED_OVER: &[Found] = &[
+    Found {
+        finding: "a BEFORE trigger that passes over the rows with a NULL in a NOT NULL column",
+        files: &[("t.csv", b"id,v\n1,4\n2,\n3,6\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER NOT NULL); CREATE TRIGGER b \
+             BEFORE INSERT ON t WHEN new.v IS NULL BEGIN SELECT RAISE(IGNORE); END",
+        )],
+        run: "leafpress load t.db t.csv --append",
+        holds: &[("t.db", "SELECT * FROM t", "1,4;3,6")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same in a new table",
+        files: &[
+            ("t.csv", b"id,v\n1,4\n2,\n3,6\n"),
+            (
+                "s.sql",
+                b"CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER NOT NULL); CREATE TRIGGER b \
+                  INSERT ON t WHEN new.v IS NULL BEGIN SELECT RAISE(IGNORE); END",
+            ),
+        ],
+        run: "leafpress load t.db t.csv --schema s.sql",
+        holds: &[("t.db", "SELECT * FROM t", "1,4;3,6")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a NULL that an AFTER trigger comes too late for",
+        files: &[("t.csv", b"id,v\n1,4\n2,\n3,6\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER NOT NULL); CREATE TRIGGER b \
+             AFTER INSERT ON t WHEN new.v IS NULL BEGIN SELECT RAISE(IGNORE); END",
+        )],
+        run: "leafpress load t.db t.csv --append",
+        status: 3,
+        says: &["t.csv:3:3: "],
+        holds: &[("t.db", "SELECT count(*) FROM t", "0")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a NULL that no trigger passes over",
+        files: &[("t.csv", b"id,v\n1,4\n2,\n3,6\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER NOT NULL); CREATE TRIGGER b \
+             BEFORE INSERT ON t WHEN new.id = 9 BEGIN SELECT RAISE(IGNORE); END",
+        )],
+        run: "leafpress load t.db t.csv --append --on-error skip",
+        status: 1,
+        says: &["t.csv:3:3: NOT NULL constraint failed: t.v"],
+        holds: &[("t.db", "SELECT * FROM t", "1,4;3,6")],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn a_trigger_that_runs_first_decides_about_a_null() {
+    assert_all(PASSED_OVER);
+}

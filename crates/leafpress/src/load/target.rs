@@ -191,6 +191,10 @@ impl Target {
             // SQLite gives a row without a value there a number, also if NULL is refused.
             there.columns[rowid].not_null = false;
         }
+        if existing.has_before_trigger(table) {
+            // The trigger may pass over a row, before SQLite refuses its NULLs.
+            there.columns.iter_mut().for_each(|column| column.not_null = false);
+        }
         let (generated, mut columns): (Vec<ShapeColumn>, Vec<ShapeColumn>) =
             there.columns.into_iter().partition(|column| column.generated);
         for column in &mut columns {

@@ -77,6 +77,17 @@ fn quoted_bytes(sql: &str, quote: char) -> usize {
     bytes.len()
 }
 
+/// Returns true for the declaration of a trigger that runs before SQLite checks a row, as those
+/// without AFTER do.
+pub fn is_before_trigger(sql: &str) -> bool {
+    let words = sql_words(sql);
+    let runs_later = |pair: &[SqlWord<'_>]| {
+        pair[0].is("AFTER") && ["INSERT", "UPDATE", "DELETE"].iter().any(|it| pair[1].is(it))
+    };
+    let head: Vec<_> = words.into_iter().take_while(|word| !word.is("BEGIN")).collect();
+    head.iter().any(|word| word.is("TRIGGER")) && !head.windows(2).any(runs_later)
+}
+
 #[cfg(test)]
 mod tests {
     use super::SqlWord::{Bare, Quoted, Symbol};
@@ -104,6 +115,19 @@ mod tests {
     fn what_does_not_end_ends_at_the_end() {
         for sql in ["'", "'é", "[é", "/* é", "-- é", "\"a\"\"", ""] {
             assert!(sql_words(sql).len() <= 1, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_trigger_without_after_runs_before() {
+        for (sql, is_before) in [
+            ("CREATE TRIGGER b BEFORE INSERT ON t BEGIN SELECT 1; END", true),
+            ("CREATE TRIGGER b INSERT ON t BEGIN SELECT 1; END", true),
+            ("CREATE TEMP TRIGGER after BEFORE UPDATE OF x ON t BEGIN SELECT 1; END", true),
+            ("create trigger b after/**/delete on t begin select 1; end", false),
+            ("CREATE VIEW v AS SELECT 1", false),
+        ] {
+            assert_eq!(is_before_trigger(sql), is_before, "{sql}");
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::paths::companion_of;
 use crate::refusal::{not_readable, refuse_unless_file};
 use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
+use crate::schema::sql_words::is_before_trigger;
 use crate::sqlite_error::wants_to_write;
 use crate::verify::{needs_recovery, uri};
 
@@ -74,6 +75,13 @@ impl Existing {
     /// Returns true if there is a table of that name.
     pub fn has_table(&self, name: &str) -> bool {
         self.object(name).is_some_and(|it| it.kind == "table")
+    }
+
+    /// Returns true if a trigger of the table runs before SQLite checks a row.
+    pub fn has_before_trigger(&self, table: &str) -> bool {
+        let triggers = self.objects.iter().filter(|it| it.kind == "trigger");
+        let mut own = triggers.filter(|it| it.table.eq_ignore_ascii_case(table));
+        own.any(|it| it.sql.as_deref().is_some_and(is_before_trigger))
     }
 
     /// Refuses a destination that cannot be written now, before work is done

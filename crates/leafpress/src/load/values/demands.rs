@@ -5,6 +5,7 @@
 use super::uuid7::Uuid7Range;
 use crate::load::options::LoadOptions;
 use crate::schema::shape::{ShapeColumn, TableShape};
+use crate::schema::sql_words::is_before_trigger;
 
 /// The demands on a table's columns.
 #[derive(Debug, Clone, Default)]
@@ -28,9 +29,12 @@ impl Demands {
         let columns = &shape.columns;
         let key = || options.primary_key.iter().chain(&options.later_key);
         let is_key = |name: &str| key().any(|it| it.eq_ignore_ascii_case(name));
+        // The trigger may pass over the row, before SQLite refuses it.
+        let asks_trigger =
+            shape.through_sql.is_some() && shape.beside.iter().any(|sql| is_before_trigger(sql));
         let refuses_null = |(at, it): (usize, &ShapeColumn)| {
             // A row that brings no rowid is given one.
-            it.not_null && !it.generated && shape.rowid_column != Some(at)
+            it.not_null && !it.generated && !asks_trigger && shape.rowid_column != Some(at)
         };
         Self {
             not_null: columns.iter().enumerate().map(refuses_null).collect(),
