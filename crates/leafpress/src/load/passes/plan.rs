@@ -3,6 +3,7 @@
 //! Knows names and types, and no rows. A table is declared by hand, exists in the database, or is
 //! made from the input's columns. In all cases SQLite interprets the declaration ([`describe`]).
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -41,8 +42,17 @@ pub struct ColumnMap {
     pub given: Vec<bool>,
 }
 
-/// Selected columns of the input, under their new names.
+/// Selected columns of the input, under their new names, no two of which are equal in any case.
 fn wanted_columns(options: &LoadOptions, input: &[String]) -> Result<Vec<(usize, String)>> {
+    let wanted = selected_columns(options, input)?;
+    let mut names = HashSet::with_capacity(wanted.len());
+    let again = wanted.iter().find(|(_, name)| !names.insert(name.to_ascii_lowercase()));
+    let Some((_, name)) = again else { return Ok(wanted) };
+    Err(Error::misuse(format!("two columns would be called '{name}'"))
+        .to_do("give one of them another name with ⟦rename OLD=NEW⟧, or leave one out with ⟦drop⟧"))
+}
+
+fn selected_columns(options: &LoadOptions, input: &[String]) -> Result<Vec<(usize, String)>> {
     let find = |names: &[(usize, String)], name: &str| {
         let names: Vec<&str> = names.iter().map(|(_, n)| n.as_str()).collect();
         column_named(&names, name)
@@ -91,12 +101,6 @@ impl ColumnMap {
             sources.push(ValueSource::Uuid7(*form));
         }
         for (field, name) in wanted {
-            if names.iter().any(|n| n.eq_ignore_ascii_case(&name)) {
-                return Err(Error::misuse(format!("two columns would be called '{name}'")).to_do(
-                    "give one of them another name with ⟦rename OLD=NEW⟧, or leave one out \
-                         with ⟦drop⟧",
-                ));
-            }
             names.push(name);
             sources.push(ValueSource::Field(field));
         }
@@ -211,8 +215,33 @@ pub fn is_about_columns(error: &Error) -> bool {
 
 /// Index of a column in a list of names.
 pub fn column_named(names: &[impl AsRef<str>], name: &str) -> Result<usize> {
-    let found = names.iter().position(|it| it.as_ref().eq_ignore_ascii_case(name));
-    found.ok_or_else(|| no_column(names, name, ""))
+    find_column(names, name)?.ok_or_else(|| no_column(names, name, ""))
+}
+
+/// Index of the column with exactly this name, else of the only one that has it in another case.
+///
+/// # Errors
+/// If several columns may be meant.
+fn find_column(names: &[impl AsRef<str>], name: &str) -> Result<Option<usize>> {
+    if let Some(exact) = names.iter().position(|it| it.as_ref() == name) {
+        return Ok(Some(exact));
+    }
+    let equal: Vec<usize> =
+        (0..names.len()).filter(|&at| names[at].as_ref().eq_ignore_ascii_case(name)).collect();
+    let Some(&first) = equal.first() else { return Ok(None) };
+    // Of the columns `a` and `A` of an input the second one is called `A_2`.
+    let is_numbered = |it: &str| {
+        let number = it.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
+        number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let numbered = (0..names.len()).filter(|&at| is_numbered(names[at].as_ref()));
+    let meant: Vec<&str> =
+        equal.iter().copied().chain(numbered).map(|at| names[at].as_ref()).collect();
+    if meant.len() == 1 {
+        return Ok(Some(first));
+    }
+    let reason = format!("no column is named exactly '{name}', and it may mean {}", listed(&meant));
+    Err(Error::misuse(reason).to_do("write the name of the column in the case that it has"))
 }
 
 fn no_column(names: &[impl AsRef<str>], name: &str, to_be: &str) -> Error {
@@ -271,9 +300,8 @@ pub fn made_table(
 ) -> Result<TableShape> {
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
     let find = |wanted: &String, to_be: &str| {
-        let found = names.iter().find(|name| name.eq_ignore_ascii_case(wanted));
-        let to_be = format!(" to be {to_be}");
-        found.map(|name| (*name).to_owned()).ok_or_else(|| no_column(&names, wanted, &to_be))
+        let found = find_column(&names, wanted)?.map(|at| names[at].to_owned());
+        found.ok_or_else(|| no_column(&names, wanted, &format!(" to be {to_be}")))
     };
     let mut primary_key = Vec::new();
     for key in &options.primary_key {
@@ -359,4 +387,26 @@ pub fn declared_table(options: &LoadOptions, sql: &str) -> Result<TableShape> {
 /// Expected order of the rows.
 pub fn expected_order(shape: &TableShape) -> RowOrder {
     if shape.through_sql.is_some() { RowOrder::ThroughSql } else { RowOrder::Ascending }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_is_found_by_its_exact_name_first() {
+        let found = |names: &[&str], name| column_named(names, name).ok();
+        assert_eq!(found(&["a", "A"], "A"), Some(1));
+        assert_eq!(found(&["a", "A"], "a"), Some(0));
+        assert_eq!(found(&["a", "b"], "B"), Some(1));
+        assert_eq!(found(&["id", "ID_old", "id_2"], "ID"), Some(0));
+        assert_eq!(found(&["a"], "b"), None);
+        let refusal = |names: &[&str], name| column_named(names, name).unwrap_err().to_string();
+        let error = refusal(&["name", "Name", "x"], "NAME");
+        let wanted = "no column is named exactly 'NAME', and it may mean name, Name\n";
+        assert!(error.starts_with(wanted), "{error}");
+        // The second one is `A` in the input.
+        let error = refusal(&["a", "A_2"], "A");
+        assert!(error.contains("it may mean a, A_2\n"), "{error}");
+    }
 }
