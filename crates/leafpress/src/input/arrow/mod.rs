@@ -45,6 +45,7 @@ use self::ipc::{IpcFile, Stream};
 #[cfg(feature = "parquet")]
 use self::parquet::{ParquetFile, ParquetPiece, ParquetReader};
 use self::pieces::{Batches, Piece, PieceReader, Reading};
+use super::csv::header::Header;
 use super::kind::Kind;
 use super::rows::{DecodeHalt, RowDecoder, RowReader, RowSource, SourceColumn};
 use super::source::Source;
@@ -55,6 +56,8 @@ pub struct ArrowSource<'a> {
     name: String,
     columns: Vec<SourceColumn>,
     names: Arc<[String]>,
+    /// Notes on names that had to be changed.
+    notes: Vec<String>,
     schema: SchemaRef,
     origin: Origin<'a>,
 }
@@ -133,9 +136,13 @@ impl<'a> ArrowSource<'a> {
     }
 
     fn of(name: &str, schema: &SchemaRef, origin: Origin<'a>) -> Self {
-        let columns = types::columns_of(schema.fields());
-        let names = columns.iter().map(|column| column.name.clone()).collect();
-        Self { name: name.to_owned(), columns, names, schema: Arc::clone(schema), origin }
+        let mut columns = types::columns_of(schema.fields());
+        let header = Header::from_names(columns.iter().map(|column| column.name.as_str()));
+        for (column, name) in columns.iter_mut().zip(&header.names) {
+            column.name.clone_from(name);
+        }
+        let (name, names, notes) = (name.to_owned(), header.names.into(), header.notes);
+        Self { name, columns, names, notes, schema: Arc::clone(schema), origin }
     }
 }
 
@@ -145,6 +152,10 @@ impl<'a> RowSource for ArrowSource<'a> {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
     }
 
     fn columns(&self) -> &[SourceColumn] {

@@ -22,7 +22,7 @@ use crate::input::rows::{SourceColumn, SourceType};
 /// Number of decimal digits that always fit 64 bits.
 pub(super) const DIGITS_OF_64_BITS: u8 = 18;
 
-/// The columns of a schema, by their names as they are.
+/// The columns of a schema, with their names as they are there.
 pub(super) fn columns_of(fields: &Fields) -> Vec<SourceColumn> {
     let column = |field: &arrow_schema::FieldRef| SourceColumn {
         name: field.name().clone(),

@@ -22,7 +22,7 @@ use arrow_array::{
 };
 use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano, ScalarBuffer, i256};
 use arrow_ipc::writer::IpcWriteOptions;
-use arrow_schema::{DataType, Field, UnionFields};
+use arrow_schema::{DataType, Field, Schema, UnionFields};
 
 use super::{Owned, batch_of, piped, read, stream_of, text};
 use crate::input::kind::Kind;
@@ -311,4 +311,20 @@ fn unions_are_json_of_the_chosen_value() {
     ];
     let sparse = UnionArray::try_new(fields, types, None, children);
     expect(sparse.unwrap(), TEXT, &expected);
+}
+
+/// As in CSV and JSON.
+#[test]
+fn names_become_those_of_one_table() {
+    let column = || Arc::new(Int64Array::from(vec![1])) as ArrayRef;
+    let names = ["a", "A", "", "x\0", "a"];
+    let fields: Vec<_> =
+        names.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect();
+    let columns = names.iter().map(|_| column()).collect();
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+    let stream = stream_of(&[batch], IpcWriteOptions::default());
+    let source = piped(stream, Kind::ArrowStream).unwrap();
+    let found: Vec<&str> = source.columns().iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(found, ["a", "A_2", "column3", "x", "a_3"]);
+    assert_eq!(source.notes().len(), 4, "{:?}", source.notes());
 }
