@@ -335,6 +335,19 @@ def test_columns_with_the_same_name(db):
     assert 'column 2 is named "a" again: it becomes "a_2"' in report.notes
 
 
+def test_a_stream_without_its_end_mark_is_noted(db):
+    sink = pyarrow.BufferOutputStream()
+    table = pyarrow.table({"a": [1, 2]})
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    stream = sink.getvalue().to_pybytes()
+    whole = lp.load(db, io.BytesIO(stream), table="whole")
+    cut = lp.load(db, io.BytesIO(stream[:-8]), table="cut")
+    assert rows_of(db, "whole") == rows_of(db, "cut") == [(1,), (2,)]
+    assert not any("end mark" in note for note in whole.notes)
+    assert any("has no end mark, so it may have been cut" in note for note in cut.notes)
+
+
 def test_keys_that_come_late_are_columns(db):
     # More rows than a batch has, so that the first ones are pressed before the key comes.
     count = 20_000

@@ -71,6 +71,11 @@ pub trait RowSource {
         Vec::new()
     }
 
+    /// Notes that a pass over all rows has shown.
+    fn notes_at_end(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The columns, which are known as soon as the source is made.
     fn columns(&self) -> &[SourceColumn];
 

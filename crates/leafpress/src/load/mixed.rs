@@ -101,6 +101,10 @@ impl<'l> RowSource for MixedSource<'l> {
         each!(Self, self, |source| source.notes())
     }
 
+    fn notes_at_end(&self) -> Vec<String> {
+        each!(Self, self, |source| source.notes_at_end())
+    }
+
     fn columns(&self) -> &[SourceColumn] {
         each!(Self, self, |source| source.columns())
     }

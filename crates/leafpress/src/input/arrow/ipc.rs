@@ -3,19 +3,19 @@
 //! This module reads the bytes of messages, and dictionaries; the decoders take the record
 //! batches apart.
 //!
-//! Must never: take a stream that ends within a message for a whole one. (The format allows a
-//! stream to end *between* messages without its end mark.)
+//! Must never: take a stream that ends within a message for a whole one. The format allows a
+//! stream to end *between* messages without its end mark; a note says so, as it may have been cut.
 
 use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::{Block, Endianness, MessageHeader, root_as_footer};
 use arrow_schema::SchemaRef;
 
 use super::guard::guarded;
-use super::message::{Dictionaries, Pending, RawMessage};
+use super::message::{Dictionaries, InStream, Pending, RawMessage};
 use crate::Result;
 use crate::input::source::{Opened, Source};
 use crate::input::stored::{Stored, damaged};
@@ -33,6 +33,8 @@ pub(super) struct Stream<'a> {
     taken_bytes: Arc<AtomicU64>,
     /// The caller's counter of the bytes read.
     bytes_read: Arc<AtomicU64>,
+    /// Set if the stream ends without its end mark.
+    has_no_end: Arc<AtomicBool>,
     batches: u64,
 }
 
@@ -53,7 +55,9 @@ impl<'a> Stream<'a> {
     pub fn new(mut input: Opened<'a>, taken_bytes: &Arc<AtomicU64>) -> Result<Self> {
         let message = RawMessage::read(&mut input).map_err(|error| describe(&input, error, 0))?;
         let wrong = |reason: String| damaged(input.name(), "the schema", reason);
-        let message = message.ok_or_else(|| wrong("there is none".to_owned()))?;
+        let InStream::Message(message) = message else {
+            return Err(wrong("there is none".to_owned()));
+        };
         let header = message.header().map_err(wrong)?;
         let schema = header.header_as_schema();
         let schema = schema.ok_or_else(|| wrong("something else comes first".to_owned()))?;
@@ -65,6 +69,7 @@ impl<'a> Stream<'a> {
             dictionaries: Arc::default(),
             taken_bytes,
             bytes_read,
+            has_no_end: Arc::default(),
             batches: 0,
         })
     }
@@ -84,6 +89,11 @@ impl<'a> Stream<'a> {
         self.bytes_read = Arc::clone(bytes_read);
     }
 
+    /// From now on `has_no_end` is told if the stream ends without its end mark.
+    pub fn note_missing_end(&mut self, has_no_end: &Arc<AtomicBool>) {
+        self.has_no_end = Arc::clone(has_no_end);
+    }
+
     /// The next record batch; `None` at the end.
     ///
     /// # Errors
@@ -93,10 +103,16 @@ impl<'a> Stream<'a> {
             let number = self.batches + 1;
             let read = RawMessage::read(&mut self.input);
             self.bytes_read.store(self.taken_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
-            let message = read.map_err(|error| describe(&self.input, error, number))?;
-            let Some(message) = message else {
-                self.expect_end(number)?;
-                return Ok(None);
+            let message = match read.map_err(|error| describe(&self.input, error, number))? {
+                InStream::Message(message) => message,
+                InStream::EndMark => {
+                    self.expect_end(number)?;
+                    return Ok(None);
+                }
+                InStream::Nothing => {
+                    self.has_no_end.store(true, Ordering::Relaxed);
+                    return Ok(None);
+                }
             };
             let wrong = |reason| damaged(self.input.name(), &batch_name(number), reason);
             if message.header().map_err(wrong)?.header_type() == MessageHeader::DictionaryBatch {

@@ -54,16 +54,26 @@ enum Body {
     },
 }
 
+/// The next thing in a stream.
+#[derive(Debug)]
+pub(super) enum InStream {
+    Message(RawMessage),
+    /// The mark at the end of a stream: a message of length 0.
+    EndMark,
+    /// The end of the input.
+    Nothing,
+}
+
 impl RawMessage {
-    /// Reads the next message of a stream; `None` at its end.
+    /// Reads the next message of a stream.
     ///
     /// # Errors
     /// Fails if the stream cannot be read, ends within the message, or holds none.
-    pub fn read(reader: &mut impl Read) -> io::Result<Option<Self>> {
+    pub fn read(reader: &mut impl Read) -> io::Result<InStream> {
         let mut length = Vec::new();
         reader.by_ref().take(4).read_to_end(&mut length)?;
         if length.is_empty() {
-            return Ok(None);
+            return Ok(InStream::Nothing);
         }
         if length == MARK {
             length.clear();
@@ -73,7 +83,7 @@ impl RawMessage {
             length.try_into().map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         let length = i32::from_le_bytes(length);
         if length == 0 {
-            return Ok(None);
+            return Ok(InStream::EndMark);
         }
         let length = usize::try_from(length).map_err(|_| invalid("a length is negative"))?;
         let metadata = read_exactly(reader, length)?;
@@ -81,7 +91,7 @@ impl RawMessage {
         let body_length =
             usize::try_from(body_length).map_err(|_| invalid("a length is negative"))?;
         let body = Buffer::from_vec(read_exactly(reader, body_length)?);
-        Ok(Some(Self { metadata, body: Body::Held(body) }))
+        Ok(InStream::Message(Self { metadata, body: Body::Held(body) }))
     }
 
     /// The message at a place in a file; the body stays there.

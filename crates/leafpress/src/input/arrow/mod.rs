@@ -32,7 +32,7 @@ mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
 
@@ -58,6 +58,8 @@ pub struct ArrowSource<'a> {
     names: Arc<[String]>,
     /// Notes on names that had to be changed.
     notes: Vec<String>,
+    /// Set if a stream ended without its end mark.
+    has_no_end: Arc<AtomicBool>,
     schema: SchemaRef,
     origin: Origin<'a>,
 }
@@ -142,7 +144,8 @@ impl<'a> ArrowSource<'a> {
             column.name.clone_from(name);
         }
         let (name, names, notes) = (name.to_owned(), header.names.into(), header.notes);
-        Self { name, columns, names, notes, schema: Arc::clone(schema), origin }
+        let (has_no_end, schema) = (Arc::default(), Arc::clone(schema));
+        Self { name, columns, names, notes, has_no_end, schema, origin }
     }
 }
 
@@ -156,6 +159,11 @@ impl<'a> RowSource for ArrowSource<'a> {
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+
+    fn notes_at_end(&self) -> Vec<String> {
+        let note = |name| format!("{name}: the stream has no end mark, so it may have been cut");
+        self.has_no_end.load(Ordering::Relaxed).then(|| note(&self.name)).into_iter().collect()
     }
 
     fn columns(&self) -> &[SourceColumn] {
@@ -196,6 +204,7 @@ impl<'a> RowSource for ArrowSource<'a> {
                     return Err(super::source::Fingerprint::changed(&self.name));
                 }
                 stream.count_in(bytes_read);
+                stream.note_missing_end(&self.has_no_end);
                 let bytes_total = stream.bytes_total();
                 (pieces(Batches::Stream(stream)), bytes_total)
             }

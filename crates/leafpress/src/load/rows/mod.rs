@@ -465,6 +465,8 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
     }
 
     fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.state.notes)
+        let mut notes = std::mem::take(&mut self.state.notes);
+        notes.extend(self.inputs.iter().flat_map(|input| input.source.notes_at_end()));
+        notes
     }
 }
