@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow_ipc::convert::try_fb_to_schema;
-use arrow_ipc::{Block, Endianness, MessageHeader, root_as_footer};
+use arrow_ipc::{Block, Endianness, Footer, MessageHeader, root_as_footer};
 use arrow_schema::SchemaRef;
 
 use super::guard::guarded;
-use super::message::{Dictionaries, InStream, Pending, RawMessage};
+use super::message::{Dictionaries, InStream, MARK, Pending, RawMessage};
 use crate::Result;
 use crate::input::source::{Opened, Source};
 use crate::input::stored::{Stored, damaged};
@@ -23,6 +23,8 @@ use crate::input::stored::{Stored, damaged};
 /// The mark at both ends of a file; at the end it follows the footer's length.
 const MAGIC: &[u8; 6] = b"ARROW1";
 const TRAILER_BYTES: usize = 4 + MAGIC.len();
+/// Place of the first message in a file: behind the mark, which is padded to 8 bytes.
+const SCHEMA_AT: u64 = 8;
 
 /// A stream that is open, its schema read.
 pub(super) struct Stream<'a> {
@@ -190,6 +192,7 @@ impl IpcFile {
         let start = start.ok_or_else(|| wrong("it is longer than the file".to_owned()))?;
         let footer = file.read_at(start, length as usize).map_err(unread)?;
         let footer = root_as_footer(&footer).map_err(|error| wrong(error.to_string()))?;
+        refuse_unlisted(&file, &footer, start).map_err(wrong)?;
         let schema = footer.schema().ok_or_else(|| wrong("it has no schema".to_owned()))?;
         let schema = Arc::new(read_schema(schema).map_err(wrong)?);
         let mut dictionaries = Dictionaries::new();
@@ -224,6 +227,35 @@ impl IpcFile {
             .and_then(|message| Pending::new(message, &self.schema, &self.dictionaries, number))
             .map(Some)
             .map_err(|reason| self.file.damaged(&batch_name(number), reason))
+    }
+}
+
+/// Refuses a footer that does not list the last messages of the file, whose rows would be missing
+/// without an error. `footer_start` is its place in the file.
+fn refuse_unlisted(file: &Stored, footer: &Footer<'_>, footer_start: u64) -> Result<(), String> {
+    let listed = [footer.dictionaries(), footer.recordBatches()];
+    let ends = listed.into_iter().flatten().flatten().map(|block| {
+        let lengths = i64::from(block.metaDataLength()).saturating_add(block.bodyLength());
+        block.offset().saturating_add(lengths)
+    });
+    let length_at = |place: u64| {
+        let bytes = file.read_at(place, 2 * MARK.len()).ok()?;
+        let (mark, length) = bytes.split_at(MARK.len());
+        let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
+        (mark == MARK).then_some(length)
+    };
+    let end = match ends.max() {
+        Some(end) => u64::try_from(end).unwrap_or(u64::MAX),
+        // The schema, of which the footer has a copy, is the first message.
+        None => match length_at(SCHEMA_AT) {
+            Some(length) => SCHEMA_AT + 2 * MARK.len() as u64 + u64::from(length),
+            None => return Ok(()),
+        },
+    };
+    let follows = if end < footer_start { length_at(end) } else { None };
+    match follows {
+        None | Some(0) => Ok(()),
+        Some(_) => Err("it does not list all messages of the file".to_owned()),
     }
 }
 

@@ -23,7 +23,7 @@ use super::guard::guarded;
 use crate::input::stored::Stored;
 
 /// The mark before a message.
-const MARK: [u8; 4] = [0xff; 4];
+pub(super) const MARK: [u8; 4] = [0xff; 4];
 
 /// Bytes reserved at once for a body; a longer one grows as it comes.
 const RESERVED_BYTES_MAX: usize = 64 << 20;
@@ -222,6 +222,17 @@ impl Pending {
             format!("a record batch was expected, not {}", name_of(header.header_type()))
         })?;
         let rows = usize::try_from(batch.length()).map_err(|_| "its length is negative")?;
+        // A batch without rows is not taken apart, so a wrong length would lose its rows.
+        let nodes = batch.nodes().filter(|nodes| nodes.len() >= schema.fields().len());
+        let Some(nodes) = nodes else { return Err("it has too few columns".to_owned()) };
+        if let Some(first) = (!nodes.is_empty()).then(|| nodes.get(0))
+            && first.length() != batch.length()
+        {
+            let length = first.length();
+            return Err(format!(
+                "its first column has {length} rows, and it says that it has {rows}"
+            ));
+        }
         let (schema, dictionaries) = (Arc::clone(schema), Arc::clone(dictionaries));
         Ok(Self { message, schema, dictionaries, rows, number, unpacked: OnceLock::new() })
     }

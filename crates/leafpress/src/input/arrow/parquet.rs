@@ -85,6 +85,12 @@ impl ParquetFile {
             let error = ErrorKind::Input { file: file.name().to_owned(), reason };
             return Err(crate::Error::from(error).to_do("load those files"));
         }
+        let contents = metadata.metadata();
+        let rows = contents.row_groups().iter().map(RowGroupMetaData::num_rows);
+        if rows.fold(0, i64::saturating_add) != contents.file_metadata().num_rows() {
+            let reason = "its row groups do not have as many rows as the file says";
+            return Err(file.damaged("the footer", reason));
+        }
         Ok(Self { file, metadata })
     }
 

@@ -112,6 +112,26 @@ fn a_stream_without_its_end_mark_is_noted() {
     }
 }
 
+/// A length that is wrong by a byte must not pass over rows.
+#[test]
+fn a_wrong_byte_loses_no_row() {
+    let mut found = Vec::new();
+    for (kind, bytes) in files() {
+        for place in 0..bytes.len() {
+            for byte in [0, 1] {
+                let mut bytes = bytes.clone();
+                bytes[place] = byte;
+                if let Ok(rows) = rows_of(bytes, kind)
+                    && rows != 50
+                {
+                    found.push((kind, place, byte, rows));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:?}");
+}
+
 #[test]
 fn messages_say_what_is_damaged() {
     let (_, stream) = files().swap_remove(0);
