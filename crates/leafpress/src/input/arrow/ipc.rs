@@ -37,6 +37,8 @@ pub(super) struct Stream<'a> {
     bytes_read: Arc<AtomicU64>,
     /// Set if the stream ends without its end mark.
     has_no_end: Arc<AtomicBool>,
+    /// True once the end was read. Callers may ask again.
+    is_over: bool,
     batches: u64,
 }
 
@@ -72,6 +74,7 @@ impl<'a> Stream<'a> {
             taken_bytes,
             bytes_read,
             has_no_end: Arc::default(),
+            is_over: false,
             batches: 0,
         })
     }
@@ -101,19 +104,15 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// Fails if the input cannot be read or is damaged.
     pub fn next(&mut self) -> Result<Option<Pending>> {
-        loop {
+        while !self.is_over {
             let number = self.batches + 1;
             let read = RawMessage::read(&mut self.input);
             self.bytes_read.store(self.taken_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
             let message = match read.map_err(|error| describe(&self.input, error, number))? {
                 InStream::Message(message) => message,
-                InStream::EndMark => {
-                    self.expect_end(number)?;
-                    return Ok(None);
-                }
-                InStream::Nothing => {
-                    self.has_no_end.store(true, Ordering::Relaxed);
-                    return Ok(None);
+                end => {
+                    self.end(&end, number)?;
+                    break;
                 }
             };
             let wrong = |reason| damaged(self.input.name(), &batch_name(number), reason);
@@ -126,10 +125,15 @@ impl<'a> Stream<'a> {
             let pending = Pending::new(message, &self.schema, &self.dictionaries, number);
             return pending.map(Some).map_err(wrong);
         }
+        Ok(None)
     }
 
-    /// Reads on to the input's end, so that its checksum is looked at.
-    fn expect_end(&mut self, number: u64) -> Result<()> {
+    /// Ends the stream. Reads on to the input's end, so that its checksum is looked at.
+    fn end(&mut self, end: &InStream, number: u64) -> Result<()> {
+        self.is_over = true;
+        if matches!(end, InStream::Nothing) {
+            self.has_no_end.store(true, Ordering::Relaxed);
+        }
         match self.input.read(&mut [0; 1]) {
             Ok(0) => Ok(()),
             Ok(_) => Err(damaged(self.input.name(), "the end", "something follows it")),

@@ -3,7 +3,7 @@
 //! The staged file is attached, read-only, and one INSERT … SELECT takes all
 //! of its rows, in its own order: the caller sees to it that this is the order
 //! of the table's key (`order.rs`), or has SQLite sort. Triggers run and
-//! foreign keys hold, as with any INSERT.
+//! foreign keys hold, as with any INSERT. Its SQL is in `insert_sql.rs`.
 //!
 //! Must never: leave out a row without counting it, or take out rows of other
 //! tables that a foreign key ties to replaced ones.
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::hooks::Action;
 use rusqlite::{Connection, Statement, Transaction};
 
-use super::connect::{CACHE_BYTES_MIN, Steps, Target, UNCHANGED, ask};
+use super::connect::{CACHE_BYTES_MIN, Steps, Target, ask};
 use super::copy::STAGED;
 use super::indexes::{ROWS_MIN, SetAside};
 use super::inspect::{Existing, TextEncoding, no_such_table};
@@ -27,7 +27,7 @@ use super::task::{Outcome, Settings, Staged};
 use super::upper_levels::UpperLevels;
 use super::write_out::WriteOut;
 use crate::error::{Error, ErrorKind, Result};
-use crate::schema::declared::{ColumnList, DeclaredTable, rowid_name};
+use crate::schema::declared::{DeclaredTable, rowid_name};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{is_fault_of_a_row, sqlite_says};
 
@@ -499,13 +499,6 @@ impl<'i> Insert<'i> {
         ))
     }
 
-    /// With OR FAIL SQLite need not keep a copy of each page for undoing this
-    /// statement alone; the transaction is rolled back as a whole. Triggers
-    /// would inherit it for their own statements.
-    fn verb(&self) -> &'static str {
-        if self.declared.triggers.is_empty() { "INSERT OR FAIL" } else { "INSERT" }
-    }
-
     /// Inserts rows without a value for any column, such as objects of JSON without keys.
     fn insert_defaults(&self) -> Result<u64, InsertHalt> {
         let refused = |error| self.target.refused("insert the rows", error);
@@ -537,143 +530,6 @@ impl<'i> Insert<'i> {
             }
             Err(error) => Err(refused(error).into()),
         }
-    }
-
-    /// The query for the staged rows, in the order in which they go in.
-    fn select(&self, columns: &str, from: &str, of_piece: Option<&str>) -> String {
-        let (filter, order) = (of_piece.unwrap_or("true"), self.order());
-        format!("SELECT {columns} FROM {from} WHERE {filter}{order}")
-    }
-
-    /// Returns true if the statement passes over a row whose key is taken, and
-    /// [`judge_sql`](Self::judge_sql) checks the row afterwards.
-    ///
-    /// The mode decides about such a row, not an ON CONFLICT in the declaration of the table. An OR
-    /// ABORT would decide alike, but triggers would inherit it.
-    pub fn passes_over_keys(&self) -> bool {
-        self.declared.declares_conflicts
-            && !self.declared.triggers.is_empty()
-            && self.mode != InsertMode::Ignore
-    }
-
-    /// Statement that inserts one row.
-    pub fn insert_sql(&self) -> Result<String> {
-        let verb = if self.declared.triggers.is_empty() { "INSERT OR ABORT" } else { "INSERT" };
-        Ok(self.one_row(verb, &self.on_conflict()?))
-    }
-
-    /// Statement that shows why a row was passed over. Its effects have to be undone.
-    pub fn judge_sql(&self) -> Result<String> {
-        Ok(self.one_row("INSERT OR ABORT", &self.on_conflict_of_mode()?))
-    }
-
-    fn one_row(&self, verb: &str, on_conflict: &str) -> String {
-        let name = quote_identifier(&self.declared.name);
-        if self.columns.is_empty() {
-            return format!("{verb} INTO main.{name} DEFAULT VALUES");
-        }
-        let marks = vec!["?"; self.columns.len()].join(",");
-        let columns = self.column_list();
-        format!("{verb} INTO main.{name}({columns}) VALUES ({marks}){on_conflict}")
-    }
-
-    /// Returns true if the rows have a value for this column.
-    fn gives(&self, column: &str) -> bool {
-        self.columns.iter().any(|it| it.eq_ignore_ascii_case(column))
-    }
-
-    pub fn column_list(&self) -> String {
-        ColumnList::new(self.columns.iter().map(String::as_str)).sql
-    }
-
-    fn order(&self) -> String {
-        if self.sorted {
-            return String::new();
-        }
-        match order_of(&self.declared, self.columns, self.mode) {
-            // Rows with rowids that are not sorted stay as they are: SQLite numbers those among them
-            // that have none.
-            BestOrder::Any | BestOrder::Rowid(_) => String::new(),
-            BestOrder::Columns(columns) => {
-                let terms = columns.iter().map(|it| {
-                    let direction = if it.descending { " DESC" } else { "" };
-                    let (column, collation) =
-                        (quote_identifier(&it.name), quote_identifier(&it.collation));
-                    format!("{column} COLLATE {collation}{direction}")
-                });
-                format!(" ORDER BY {}", terms.collect::<Vec<_>>().join(", "))
-            }
-        }
-    }
-
-    fn on_conflict(&self) -> Result<String> {
-        let otherwise = if self.passes_over_keys() { " ON CONFLICT DO NOTHING" } else { "" };
-        Ok(self.on_conflict_of_mode()? + otherwise)
-    }
-
-    fn on_conflict_of_mode(&self) -> Result<String> {
-        match self.mode {
-            InsertMode::Append | InsertMode::Replace => Ok(String::new()),
-            // Not OR IGNORE, which leaves out rows for a NULL or a CHECK, too.
-            InsertMode::Ignore => Ok(" ON CONFLICT DO NOTHING".to_owned()),
-            InsertMode::Upsert => self.upsert_clause(),
-        }
-    }
-
-    fn upsert_clause(&self) -> Result<String> {
-        let key = self.upsert_key()?;
-        let is_key = |name: &str| key.iter().any(|it| it.eq_ignore_ascii_case(name));
-        let missing: Vec<&str> =
-            key.iter().filter(|it| !self.gives(it)).map(String::as_str).collect();
-        if !missing.is_empty() {
-            let (missing, table) = (missing.join(", "), &self.declared.name);
-            let reason =
-                format!("the input has no column {missing}, which is part of the key of {table}");
-            return Err(Error::not_found("column", missing, reason).on_disk(UNCHANGED).to_do(
-                "give the input the columns of the key, which say what row each one changes; or \
-                 add the rows with ⟦append⟧",
-            ));
-        }
-        let assignments: Vec<String> = self
-            .columns
-            .iter()
-            .filter(|it| !is_key(it))
-            .map(|it| format!("{0} = excluded.{0}", quote_identifier(it)))
-            .collect();
-        let key = ColumnList::new(key.iter().map(String::as_str)).sql;
-        Ok(if assignments.is_empty() {
-            format!(" ON CONFLICT ({key}) DO NOTHING")
-        } else {
-            format!(" ON CONFLICT ({key}) DO UPDATE SET {}", assignments.join(", "))
-        })
-    }
-
-    /// The columns of the primary key, else of the only unique index.
-    fn upsert_key(&self) -> Result<Vec<String>> {
-        let key = self.declared.primary_key();
-        if !key.is_empty() {
-            return Ok(key.into_iter().map(str::to_owned).collect());
-        }
-        let table = &self.declared.name;
-        let unique = self.declared.indexes.iter().filter(|it| it.unique && !it.partial);
-        let mut keys: Vec<Vec<String>> = unique
-            .filter_map(|it| {
-                it.columns.iter().map(|it| it.as_ref().map(|it| it.name.clone())).collect()
-            })
-            .collect();
-        if keys.len() > 1 {
-            return Err(self.target.refusal(format!(
-                "{table} has no primary key and {} unique indexes, so it is open which rows are the same",
-                keys.len()
-            )));
-        }
-        keys.pop().ok_or_else(|| {
-            self.target
-                .refusal(format!(
-                    "{table} has no primary key and no unique index, so no two rows are the same"
-                ))
-                .to_do("load with ⟦append⟧, or make a unique index")
-        })
     }
 
     fn path(&self, attached: bool, set_aside: &SetAside) -> String {

@@ -36,6 +36,7 @@ mod copy;
 mod index;
 mod indexes;
 mod insert;
+mod insert_sql;
 mod inspect;
 mod move_in;
 mod one_by_one;
