@@ -6,13 +6,13 @@
 //!
 //! Must never: lose what an error says about the disk, or what to do.
 
+use std::fmt;
+
 use leafpress::{Error, ErrorKind};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
-
-use crate::writer::NotUtf8;
 
 /// Turns a result of the library into one of Python.
 pub trait Raise<T> {
@@ -96,6 +96,20 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     }
     make.call((), Some(&parts))
 }
+
+/// Cause of the error for a text that is not UTF-8, which Python has no object for.
+#[derive(Debug)]
+pub struct NotUtf8 {
+    pub column: String,
+}
+
+impl fmt::Display for NotUtf8 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a text in column {:?} of the result is not UTF-8", self.column)
+    }
+}
+
+impl std::error::Error for NotUtf8 {}
 
 /// The exception for a text that Python has no object for.
 fn not_utf8<'py>(py: Python<'py>, text: &NotUtf8) -> PyResult<Bound<'py, PyAny>> {

@@ -27,7 +27,7 @@ use pyo3::types::PyDict;
 
 pub use self::parameters::parameters_of;
 pub use self::reader::{NativeReader, signal_look, take_signal};
-pub use self::rows::{NotUtf8, all_rows, result};
+pub use self::rows::{all_rows, result};
 pub use self::ticket::NativeTicket;
 pub use self::transaction::NativeTransaction;
 use crate::bridge::{self, Loop, Task};

@@ -3,8 +3,6 @@
 //! Must never: accept a row that has more or fewer values than there are columns, or change a text that is
 //! not UTF-8.
 
-use std::fmt;
-
 use leafpress::rusqlite::types::{Type, Value, ValueRef};
 use leafpress::rusqlite::{self, Row, Statement};
 use leafpress::writer::{Executed, Parameters};
@@ -13,6 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::arrow::FrameRows;
+use crate::errors::NotUtf8;
 use crate::values::{data_error, object_of, value_of};
 
 /// The rows of an iterable of sequences, or of a frame.
@@ -79,20 +78,6 @@ fn owned(row: &Row<'_>, index: usize) -> rusqlite::Result<Value> {
         ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
     })
 }
-
-/// Cause of the error for a text that is not UTF-8, which Python has no object for.
-#[derive(Debug)]
-pub struct NotUtf8 {
-    column: String,
-}
-
-impl fmt::Display for NotUtf8 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a text in column {:?} of the result is not UTF-8", self.column)
-    }
-}
-
-impl std::error::Error for NotUtf8 {}
 
 /// All rows of a query on a read-only connection, with the names of their columns.
 pub fn all_rows(
