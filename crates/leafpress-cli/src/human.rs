@@ -9,17 +9,13 @@ use std::time::Duration;
 use leafpress::path_text;
 use leafpress::vfs::text::scaled;
 
+pub use leafpress::vfs::text::bytes;
 pub use leafpress_bench::numbers::{count, time};
 use unicode_width::UnicodeWidthStr;
 
 /// A count and its noun: `1 row`, `2 rows`.
 pub fn counted(number: u64, singular: &str, plural: &str) -> String {
     format!("{} {}", count(number), if number == 1 { singular } else { plural })
-}
-
-/// A size in decimal units, three digits: `1.07 GB`.
-pub fn bytes(number: u64) -> String {
-    scaled(number as f64, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
 
 /// A rate of things: `4.48 M`.

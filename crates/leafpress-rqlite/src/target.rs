@@ -28,7 +28,7 @@ use crate::clock::LeaderClock;
 use crate::limits::{
     CALL_BYTES_MAX, DELETE_EVERY, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX, TIME_LIMIT_MAX,
 };
-use crate::once::{FLOOR_TABLE, OF_WRITERS, RowRefused, Session, TOO_LATE, time_limit};
+use crate::once::{self, FLOOR_TABLE, OF_WRITERS, RowRefused, Session, TOO_LATE};
 use crate::patience::{ELECTION_MAX, Patience};
 use crate::records::{Owner, Records};
 use crate::runs::{Plan, Tables};
@@ -351,7 +351,7 @@ impl RqliteTarget {
     /// No node answers.
     fn above_floor(&mut self) -> Result<i64, String> {
         let Self { session, client, clock, time_limit, .. } = self;
-        let read = Patience::new().ask(ELECTION_MAX.min(*time_limit), |answer_max| {
+        let read = Patience::new().ask(once::time_limit(false, *time_limit), |answer_max| {
             session.read_floor(&OF_WRITERS, client, clock, answer_max)
         });
         read.map_err(Unread::reason)?;
@@ -365,7 +365,7 @@ impl RqliteTarget {
     fn now_s(&mut self) -> Result<i64, String> {
         let Self { session, client, clock, time_limit, .. } = self;
         let now = Patience::new()
-            .ask(ELECTION_MAX.min(*time_limit), |answer_max| clock.now(client, answer_max));
+            .ask(once::time_limit(false, *time_limit), |answer_max| clock.now(client, answer_max));
         now.map(|now_ms| session.at_min.max(now_ms / 1_000)).map_err(Unread::reason)
     }
 
@@ -397,7 +397,8 @@ impl RqliteTarget {
             };
             slot.may_be_applied |= matches!(fate, Fate::Unknown(_));
             let is_open = matches!(fate, Fate::Unknown(_) | Fate::NotTaken(_));
-            if !is_open || begun.elapsed() >= time_limit(slot.may_be_applied, self.time_limit) {
+            if !is_open || begun.elapsed() >= once::time_limit(slot.may_be_applied, self.time_limit)
+            {
                 return Ok(fate);
             }
             patience.pause();

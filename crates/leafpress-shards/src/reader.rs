@@ -59,7 +59,7 @@ type Look = Box<dyn FnMut() -> bool + Send>;
 pub struct Reader {
     store: Arc<dyn Store>,
     manifest: Manifest,
-    /// What the routing columns make of a value that they are compared with. Known once a key is given.
+    /// Affinities of the routing columns, which change a value that is compared with them. Known once a key is given.
     affinities: OnceLock<Vec<Affinity>>,
     open: OfProcess<Open>,
     /// Limits of reads by ranges, if parts in a store are to be read so.

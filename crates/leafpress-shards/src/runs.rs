@@ -533,7 +533,7 @@ impl Shards {
     }
 }
 
-/// What was read, or the reason why its content makes no sense.
+/// The content, or the reason why it makes no sense.
 ///
 /// # Errors
 /// Those of the system or the store.

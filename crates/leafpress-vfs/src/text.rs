@@ -38,6 +38,11 @@ fn is_harmless(character: char) -> bool {
     character == '\t' || !(character.is_control() || turns_or_breaks)
 }
 
+/// A size in decimal units, three digits: `1.07 GB`.
+pub fn bytes(number: u64) -> String {
+    scaled(number as f64, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+}
+
 /// A number in the unit that fits, with three digits: `740 ns`, `3.10 µs`. Numbers of the first
 /// unit are whole; each further one is `step` times the one before.
 pub fn scaled(number: f64, step: f64, units: &[&str]) -> String {

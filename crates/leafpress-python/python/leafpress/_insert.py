@@ -89,7 +89,7 @@ def refuse_large(large: Mapping[str, int], declared: Iterable[Sequence[Any]]) ->
 
 
 def _is_of_numbers(declared: str, is_strict: bool) -> bool:
-    """Whether a column makes numbers of texts, by SQLite's rules of affinity."""
+    """True if a column makes numbers of texts, by SQLite's rules of affinity."""
     kind = declared.upper()
     if "INT" in kind:
         return True

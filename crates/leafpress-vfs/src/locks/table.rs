@@ -38,6 +38,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use leafpress_format::header::MAGIC;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -497,7 +498,7 @@ impl Known {
 /// Returns true if the file begins as databases do.
 fn is_database(file: &File) -> bool {
     let mut start = [0; 16];
-    file.read_exact_at(&mut start, 0).is_ok() && start == *b"SQLite format 3\0"
+    file.read_exact_at(&mut start, 0).is_ok() && start == *MAGIC
 }
 
 /// Another opening of an open file, to be written.

@@ -384,7 +384,7 @@ fn files_that_another_process_locks_are_closed() {
     }
 }
 
-/// What the test above has its child do.
+/// The work of the test above in its child.
 #[test]
 fn child_with_few_descriptors() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };

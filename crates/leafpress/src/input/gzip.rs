@@ -10,7 +10,7 @@ use flate2::bufread::GzDecoder;
 use super::source::Unreadable;
 
 /// The first bytes of a member.
-const MAGIC: [u8; 2] = [0x1f, 0x8b];
+pub(super) const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Unpacks all members of a gzip file.
 pub struct GzipReader<R> {

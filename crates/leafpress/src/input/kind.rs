@@ -5,6 +5,8 @@
 //!
 //! Must never: take text for one of these formats.
 
+use leafpress_format::header;
+
 use crate::{Error, ErrorKind};
 
 /// A format that is not text.
@@ -60,7 +62,7 @@ pub fn kind_of(first: &[u8]) -> Option<Kind> {
     if first.starts_with(b"ARROW1\0\0") {
         return Some(Kind::ArrowFile);
     }
-    if first.starts_with(b"SQLite format 3\0") {
+    if first.starts_with(header::MAGIC) {
         return Some(Kind::Sqlite);
     }
     // The mark before each message, and the length of the schema.

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use super::gzip::GzipReader;
+use leafpress_format::header;
+
+use super::gzip::{self, GzipReader};
 use super::kind::KIND_BYTES;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
@@ -54,7 +56,7 @@ impl Fingerprint {
 
     /// The error of a file that has changed.
     pub(super) fn changed(name: &str) -> Error {
-        Error::changed(format!("{name}: has changed while it was read")).to_do(
+        Error::changed(format!("{name}: {Changed}")).to_do(
             "load it again once nothing writes to it any more; a log that grows can be piped in, \
                  with - as the input",
         )
@@ -348,13 +350,13 @@ enum Format {
 /// First bytes, and the format that they stand for. Each has a byte that no
 /// text has, or is too long to be one by chance.
 const MAGIC: [(&[u8], Format); 7] = [
-    (b"\x1f\x8b", Format::Gzip),
+    (&gzip::MAGIC, Format::Gzip),
     (b"\x28\xb5\x2f\xfd", Format::Zstandard),
     (b"\xfd7zXZ\0", Format::Foreign("an xz file: unpack it first")),
     (b"BZh91AY&SY", Format::Foreign("a bzip2 file: unpack it first")),
     (b"PK\x03\x04", Format::Foreign("a zip archive: unpack it first")),
     (b"PAR1\x15", Format::Foreign("a Parquet file, not text")),
-    (b"SQLite format 3\0", Format::Foreign("an SQLite database, not text")),
+    (header::MAGIC, Format::Foreign("an SQLite database, not text")),
 ];
 /// The longest of the above.
 const MAGIC_BYTES_MAX: usize = 16;

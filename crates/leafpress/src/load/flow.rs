@@ -40,7 +40,7 @@ use crate::rights::Rights;
 use crate::schema::shape::TableShape;
 use crate::sqlite_error::broken_rule;
 use crate::sync::lock;
-use crate::vfs::text::scaled;
+use crate::vfs::text::bytes;
 use crate::words::path_text;
 
 /// State of one load.
@@ -160,7 +160,6 @@ fn plan_ahead(
     order: RowOrder,
     input_bytes: u64,
 ) -> Vec<String> {
-    let bytes = |bytes: u64| scaled(bytes as f64, 1000.0, &["B", "kB", "MB", "GB", "TB"]);
     let folder = crate::paths::folder_of(&options.database);
     let tmpdir = options.tmpdir.clone().unwrap_or_else(|| folder.clone());
     let has_key = shape.key.is_some() || shape.rowid_column.is_some();

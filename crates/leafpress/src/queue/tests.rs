@@ -27,7 +27,7 @@ pub(super) fn bench() -> Bench {
 }
 
 impl Bench {
-    /// The same queue, of another writer.
+    /// This queue, opened anew by another writer.
     fn reopened(self) -> Self {
         let Self { folder, writer, queue, clock } = self;
         drop(queue);
