@@ -65,6 +65,27 @@ impl FileIdentity {
         }
         rustix::fs::stat(name).map(|found| Self::from(&found))
     }
+
+    /// The file of a descriptor. On Linux its server is not asked, which may be gone: what is known
+    /// of the file here does.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of_open_file(file: std::os::fd::BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{AtFlags, StatxFlags, statx};
+            use rustix::io::Errno;
+
+            let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+            match statx(file, c"", flags, StatxFlags::INO) {
+                Ok(found) => return Ok(Self::from(&found)),
+                Err(Errno::NOSYS | Errno::PERM) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        rustix::fs::fstat(file).map(|found| Self::from(&found))
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -77,6 +98,8 @@ impl FileIdentity {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::os::fd::AsFd as _;
+
     use rustix::fs::{AtFlags, CWD, StatxFlags};
 
     use super::*;
@@ -91,6 +114,8 @@ mod tests {
         assert_eq!(FileIdentity::from(&rustix::fs::stat(&name).unwrap()), wanted);
         let by_statx = rustix::fs::statx(CWD, &name, AtFlags::empty(), StatxFlags::INO).unwrap();
         assert_eq!(FileIdentity::from(&by_statx), wanted);
+        let open = std::fs::File::open(&path).unwrap();
+        assert_eq!(FileIdentity::of_open_file(open.as_fd()), Ok(wanted));
         let name = std::ffi::CString::new(name.as_os_str().as_encoded_bytes()).unwrap();
         assert_eq!(FileIdentity::of_name(&name), Ok(wanted));
         std::fs::remove_file(&path).unwrap();

@@ -138,6 +138,8 @@ impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
 pub enum Turn {
     /// Looking up a time zone: the crate `jiff` keeps them behind a lock of its own.
     TimeZones,
+    /// Noting which databases are open, and their logs.
+    OpenHere,
     /// Making the VFS of the process.
     LeafpressVfs,
     /// Registering a VFS, withdrawing it, and counting its open files.
@@ -147,12 +149,12 @@ pub enum Turn {
 }
 
 impl Turn {
-    const ALL: [Self; 4] =
-        [Self::TimeZones, Self::LeafpressVfs, Self::Registrations, Self::Requests];
+    const ALL: [Self; 5] =
+        [Self::TimeZones, Self::OpenHere, Self::LeafpressVfs, Self::Registrations, Self::Requests];
 
     /// Waits for the turn, which lasts until the guard is dropped.
     pub fn take(self) -> MutexGuard<'static, ()> {
-        static TURNS: [Mutex<()>; 4] = [const { Mutex::new(()) }; 4];
+        static TURNS: [Mutex<()>; 5] = [const { Mutex::new(()) }; 5];
         TURNS[self as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

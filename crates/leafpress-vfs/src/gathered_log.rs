@@ -158,6 +158,19 @@ impl LogFile {
         self.gathered.flush(&mut *self.below)
     }
 
+    /// Returns true if what is gathered may wait for the next write; `is_header` tells the last one.
+    fn may_wait(&self, is_header: bool) -> bool {
+        // No bytes wait that are written without the lock; a header waits for its page.
+        let is_held = self.gathered_in.is_some();
+        if !is_held || is_header {
+            return is_held;
+        }
+        let next_frame = self.frame_bytes.map_or(0, |bytes| bytes as usize);
+        let is_full = self.gathered.len() + next_frame > WRITE_BYTES_MAX;
+        let is_committed = self.ends_transaction && self.rules.commits_at_once;
+        !is_full && !is_committed
+    }
+
     /// Returns true if this write is the header of a frame. SQLite writes a page in two parts where
     /// a sync has to come between them, so the length alone does not tell.
     fn is_frame_header(&mut self, bytes: &[u8], offset: u64) -> VfsResult<bool> {
@@ -196,19 +209,14 @@ impl FileLayer for LogFile {
         if is_header {
             self.ends_transaction = bytes[DATABASE_SIZE] != [0; 4];
         }
-        let follows = self.gathered.is_followed_at(offset);
+        // A header that does not follow may be one that is written again: no page comes after it.
+        let is_alone = is_header && !self.gathered.is_followed_at(offset);
         let is_large = bytes.len() >= WRITE_BYTES_MAX || self.frame_bytes.is_none();
         if is_large {
             self.flush()?;
         }
         self.gathered.put(&mut *self.below, bytes, offset)?;
-        // A header that does not follow may be one that is written again: no page comes after it.
-        let is_due =
-            if is_header { !follows } else { self.ends_transaction && self.rules.commits_at_once };
-        let next_frame = self.frame_bytes.map_or(0, |bytes| bytes as usize);
-        let is_full = !is_header && self.gathered.len() + next_frame > WRITE_BYTES_MAX;
-        let is_held = self.gathered_in.is_some();
-        if is_due || is_large || is_full || !is_held {
+        if is_alone || is_large || !self.may_wait(is_header) {
             self.flush()?;
         }
         Ok(())

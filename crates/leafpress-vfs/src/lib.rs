@@ -78,6 +78,9 @@ pub mod text;
 pub mod watch;
 mod write_buffer;
 
+#[cfg(unix)]
+#[doc(hidden)]
+pub use c_api::signals;
 #[doc(hidden)]
 pub use c_api::{connection, database_file, fetch, kept, memory, shared_page};
 

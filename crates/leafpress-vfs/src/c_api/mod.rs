@@ -19,6 +19,7 @@
 //! | `shared_page` | a page of memory that processes share |
 //! | `system_calls` | SQLite's calls of the system, replaced |
 //! | `write_out` | the call that starts to write what the page cache holds |
+//! | `signals` | the question if a signal is ignored |
 //! | `fork`, `mappings` | steps around `fork`; memory that a child must let go |
 //! | `guard` | results as codes, and panics that end there |
 //! | `for_tests` | locks of others |
@@ -53,6 +54,8 @@ pub mod range_lock;
 pub mod registration;
 pub mod shared_memory;
 pub mod shared_page;
+#[cfg(unix)]
+pub mod signals;
 #[cfg(unix)]
 pub mod system_calls;
 mod watched;

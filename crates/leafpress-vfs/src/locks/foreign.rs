@@ -2,7 +2,7 @@
 //! another part of the program. Locks of the process on a file come from one of its descriptors,
 //! which is open as long as they are held.
 //!
-//! Must never: open the files, since closing them again drops locks.
+//! Must never: open the files, since closing them again drops locks, or wait for the server of one.
 
 use std::collections::HashSet;
 use std::os::fd::RawFd;
@@ -33,7 +33,7 @@ pub(super) fn identities(own: &[RawFd]) -> Option<HashSet<FileIdentity>> {
 }
 
 fn identity_of(number: RawFd) -> Option<FileIdentity> {
-    with_descriptor(number, |it| rustix::fs::fstat(it).ok().map(|facts| FileIdentity::from(&facts)))
+    with_descriptor(number, |it| FileIdentity::of_open_file(it).ok())
 }
 
 /// Numbers of all open descriptors of this process. macOS may list the first three alone.

@@ -17,16 +17,16 @@
 //!
 //! Another *process* that has the database open holds locks for as long, though closing a file here
 //! drops none of its locks. So once many files are parked, those are closed that no other descriptor
-//! of this process leads to ([`foreign`]). One gap is left: a `-shm` file whose database is not
-//! parked beside it is closed by a mere look, as others share the byte of it that a connection locks
-//! first.
+//! of this process leads to ([`foreign`]). No connection may begin between that look and the closing:
+//! each begins with the pending byte of the database, which is locked meanwhile. A `-shm` file has no
+//! such byte, so it is closed only while its database is parked too, and guarded.
 //!
 //! Must never: close a descriptor in another way, or follow a path twice and believe that
 //! it names one file.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::fs::File;
 use std::io;
 use std::mem;
@@ -68,6 +68,8 @@ pub(super) enum User {
 struct Known {
     locks: Arc<FileLocks>,
     descriptors: Vec<Descriptor>,
+    /// The database that the file is the index of the log of.
+    database: Option<FileIdentity>,
 }
 
 impl Known {
@@ -87,6 +89,8 @@ struct Table {
     parked: VecDeque<FileIdentity>,
     /// Number of parked files that the last look at their locks has left.
     left: usize,
+    /// Descriptor that is given up for a look when no other one is to be had.
+    reserve: Option<OwnedFd>,
 }
 
 /// Pause between two tries to open a file on which another process has a lease.
@@ -97,6 +101,9 @@ const LEASE_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Limits of the files that are parked before their locks are looked at: with fewer it is not worth
 /// the time, and more would take too much of the descriptors that a process may have.
 const PARKED_MAX: RangeInclusive<usize> = 16..=1024;
+
+/// Databases whose pending bytes are locked at once: other processes cannot begin with them meanwhile.
+const GUARDED_MAX: usize = 16;
 
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
@@ -210,9 +217,15 @@ fn open_regular(
         return Ok(None);
     }
     let file = Arc::new(file);
-    table.add(FileIdentity::from(&facts), &file, flags, user);
+    table.add(FileIdentity::from(&facts), &file, (flags, user), database_of(path));
     table.close_some_parked();
     Ok(Some(file))
+}
+
+/// The database of a `-shm` file, by their names.
+fn database_of(path: &CStr) -> Option<FileIdentity> {
+    let database = CString::new(path.to_bytes().strip_suffix(b"-shm")?).ok()?;
+    FileIdentity::of_name(&database).ok()
 }
 
 fn is_regular(facts: &Stat) -> bool {
@@ -288,11 +301,18 @@ fn hand_out(locks: &Arc<FileLocks>, number: RawFd, flags: OFlags) {
 
 impl Table {
     /// Makes an open file known, which is used from now on.
-    fn add(&mut self, identity: FileIdentity, file: &Arc<File>, flags: OFlags, user: User) {
+    fn add(
+        &mut self,
+        identity: FileIdentity,
+        file: &Arc<File>,
+        (flags, user): (OFlags, User),
+        database: Option<FileIdentity>,
+    ) {
         let number = file.as_raw_fd();
         let known = self.files.entry(identity).or_insert_with(|| Known {
             locks: Arc::new(FileLocks::new(identity, number, is_writable(flags))),
             descriptors: Vec::with_capacity(1),
+            database,
         });
         let file = Arc::clone(file);
         known.descriptors.push(Descriptor { file, flags: lasting(flags), user: Some(user) });
@@ -353,6 +373,9 @@ impl Table {
             self.files.remove(&identity);
         } else if !self.parked.contains(&identity) {
             self.parked.push_back(identity);
+            if self.reserve.is_none() {
+                self.reserve = dead_file().ok();
+            }
         }
     }
 
@@ -368,34 +391,71 @@ impl Table {
 
     /// Closes the parked files that no other descriptor of this process leads to: the locks there
     /// are those of other processes, which no closing here drops.
-    ///
-    /// Meanwhile no connection of another copy can begin with a database, as its pending byte is
-    /// locked. That also keeps it from the `-shm` file, so the databases are closed last.
     fn close_what_other_processes_lock(&mut self) {
-        let mut guarded = Vec::new();
-        for identity in mem::take(&mut self.parked) {
-            let Some(known) = self.files.get_mut(&identity).filter(|it| !it.is_used()) else {
-                continue;
-            };
-            match known.guard() {
-                Some(is_database) => guarded.push((is_database, identity)),
-                None => self.parked.push_back(identity),
-            }
+        let parked: Vec<_> = mem::take(&mut self.parked).into();
+        let is_parked = |known: &&Known| !known.is_used();
+        let database_of = |identity: &FileIdentity| {
+            let known = self.files.get(identity).filter(is_parked)?;
+            Some((known.database.unwrap_or(*identity), *identity))
+        };
+        // Each database with the `-shm` file beside it.
+        let mut groups: HashMap<FileIdentity, Vec<FileIdentity>> = HashMap::new();
+        for (database, identity) in parked.iter().filter_map(database_of) {
+            groups.entry(database).or_default().push(identity);
         }
-        let foreign = foreign::identities(&self.numbers());
-        guarded.sort_by_key(|(is_database, _)| *is_database);
-        for (_, identity) in guarded {
-            let is_ours = foreign.as_ref().is_some_and(|it| !it.contains(&identity));
-            if is_ours && let Some(mut known) = self.files.remove(&identity) {
-                known.close();
-                continue;
-            }
-            if let Some(known) = self.files.get(&identity) {
-                known.end_guard();
-            }
-            self.parked.push_back(identity);
+        let groups: Vec<_> = groups.into_iter().collect();
+        for some in groups.chunks(GUARDED_MAX) {
+            self.close_groups(some);
         }
         self.left = self.parked.len();
+    }
+
+    /// Closes what may be closed of some databases and the files beside them, and parks the rest.
+    ///
+    /// Meanwhile no connection of another copy can begin with them. The look comes after the locks,
+    /// and needs a descriptor.
+    fn close_groups(&mut self, groups: &[(FileIdentity, Vec<FileIdentity>)]) {
+        let mut guarded = Vec::new();
+        for (database, files) in groups {
+            let has_it = files.contains(database);
+            let guards = files.iter().all(|file| {
+                let known = self.files.get_mut(file);
+                known.is_some_and(|known| (has_it || known.database.is_none()) && known.guard())
+            });
+            if guards {
+                guarded.push(files);
+            } else {
+                self.park_again(files);
+            }
+        }
+        self.reserve = None;
+        let foreign = foreign::identities(&self.numbers());
+        for files in guarded {
+            let is_ours = |file: &FileIdentity| {
+                foreign.as_ref().is_some_and(|foreign| !foreign.contains(file))
+            };
+            if !files.iter().all(is_ours) {
+                self.park_again(files);
+                continue;
+            }
+            // The databases, whose locks guard the files beside them, are closed last.
+            let (beside, databases): (Vec<_>, Vec<_>) = files
+                .iter()
+                .filter_map(|file| self.files.remove(file))
+                .partition(|known| known.database.is_some());
+            beside.into_iter().chain(databases).for_each(|mut known| known.close());
+        }
+        self.reserve = dead_file().ok();
+    }
+
+    /// Ends the guards of these files, and keeps them for later.
+    fn park_again(&mut self, files: &[FileIdentity]) {
+        for file in files {
+            if let Some(known) = self.files.get(file) {
+                known.end_guard();
+            }
+            self.parked.push_back(*file);
+        }
     }
 
     /// Numbers of all descriptors.
@@ -460,21 +520,20 @@ impl Known {
     }
 
     /// Keeps other connections from beginning with the file, if it is a database: each of them first
-    /// locks the pending byte. Tells if it is one; `None` if that cannot be had now.
-    fn guard(&mut self) -> Option<bool> {
-        let is_database = self.descriptors.first().is_some_and(|it| is_database(&it.file));
+    /// locks the pending byte. False if that cannot be had now.
+    fn guard(&mut self) -> bool {
         let file = match self.writable() {
             Some(writable) => Arc::clone(&writable.file),
-            None if !is_database => return Some(false),
+            None if !self.descriptors.first().is_some_and(|it| is_database(&it.file)) => {
+                return true;
+            }
             None => match self.reopen_for_writing() {
                 Ok(file) => file,
-                Err(error) if is_passing(error) => return None,
-                // It may only be read.
-                Err(_) => return Some(true),
+                // One that may only be read needs no guard.
+                Err(error) => return !is_passing(error),
             },
         };
-        let guard = ask(file.as_raw_fd(), How::Set, Lock::Write, PENDING);
-        guard.is_ok().then_some(is_database)
+        ask(file.as_raw_fd(), How::Set, Lock::Write, PENDING).is_ok()
     }
 
     fn end_guard(&self) {

@@ -4,7 +4,7 @@
 //! by the crate `leafpress-neighbour`.
 
 use std::fs::{self, File};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -353,6 +353,8 @@ fn a_lease_of_a_file_server_is_waited_for() {
 
 /// Number of databases that another process has open.
 const FOREIGN: usize = 60;
+/// Number of them whose files are too few to be looked at.
+const FEW_FOREIGN: usize = 4;
 /// A byte that SQLite does not lock, in a database or in its `-shm` file.
 const UNUSED: Bytes = Bytes { start: 7, length: 1 };
 const FOLDER: &str = "LEAFPRESS_TEST_FOLDER";
@@ -361,8 +363,19 @@ const FOLDER: &str = "LEAFPRESS_TEST_FOLDER";
 /// The child process may have few, so the tests beside this one are not hurt.
 #[test]
 fn files_that_another_process_locks_are_closed() {
+    beside_a_child("child_with_few_descriptors", FOREIGN);
+}
+
+/// The look at which of them may be closed needs a descriptor itself.
+#[test]
+fn files_that_another_process_locks_make_room_where_no_descriptor_is_left() {
+    beside_a_child("child_without_a_descriptor", FEW_FOREIGN);
+}
+
+/// Holds some databases while `child`, a test in a process of its own, writes a row into each.
+fn beside_a_child(child: &str, databases: usize) {
     let folder = tempfile::tempdir().unwrap();
-    let held: Vec<Connection> = (0..FOREIGN)
+    let held: Vec<Connection> = (0..databases)
         .map(|number| {
             let connection = Connection::open(folder.path().join(format!("{number}.db"))).unwrap();
             let sql = "PRAGMA journal_mode=WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)";
@@ -370,8 +383,9 @@ fn files_that_another_process_locks_are_closed() {
             connection
         })
         .collect();
+    fs::write(folder.path().join("another"), "x").unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "locks::tests::child_with_few_descriptors", "--nocapture"])
+        .args(["--exact", &format!("locks::tests::{child}"), "--nocapture"])
         .env(FOLDER, folder.path())
         .output()
         .unwrap();
@@ -384,7 +398,36 @@ fn files_that_another_process_locks_are_closed() {
     }
 }
 
-/// The work of the test above in its child.
+/// The work of the second test above in its child.
+#[test]
+fn child_without_a_descriptor() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    ensure();
+    let database = |number: usize| folder.join(format!("{number}.db"));
+    for number in 0..FEW_FOREIGN {
+        let connection = Connection::open(database(number)).unwrap();
+        connection.execute_batch("INSERT INTO t VALUES (2)").unwrap();
+    }
+    assert!((0..FEW_FOREIGN).all(|number| count_of(&database(number)) > 0), "parked");
+    // The one that is used keeps the file beside it open, which its lock cannot guard.
+    let used = FileHandle::open(database(0)).unwrap();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let few = rustix::process::Rlimit { current: Some(200), ..limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
+    let mut others: Vec<OwnedFd> = Vec::new();
+    while let Ok(other) = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        others.push(other);
+    }
+    fs::read_dir("/dev/fd").unwrap_err();
+    drop(FileHandle::open(folder.join("another")).expect("there is room"));
+    let are_closed = |number: usize| count_of(&database(number)) == 0;
+    assert!((1..FEW_FOREIGN).all(are_closed));
+    assert!(count_of(&database(0).with_extension("db-shm")) > 0);
+    drop((used, others));
+    println!("all are written");
+}
+
+/// The work of the first test above in its child.
 #[test]
 fn child_with_few_descriptors() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
