@@ -16,7 +16,7 @@
 use std::sync::{PoisonError, RwLock};
 
 /// Options that an advice may name, and their words in Rust.
-const OPTIONS: [(&str, &str); 48] = [
+const OPTIONS: [(&str, &str); 50] = [
     ("all_text", "all_text"),
     ("append", "into_table(IntoTable::Append)"),
     ("busy_limit", "busy_limit"),
@@ -43,6 +43,7 @@ const OPTIONS: [(&str, &str); 48] = [
     ("no_header", "CsvOptions::header(false)"),
     ("no_quote", "CsvOptions::quote(None)"),
     ("not_null", "not_null"),
+    ("null", "null_marker"),
     ("on_conflict", "on_conflict"),
     ("on_conflict_ignore", "on_conflict(OnConflict::Ignore)"),
     ("on_conflict_replace", "on_conflict(OnConflict::Replace)"),
@@ -51,6 +52,7 @@ const OPTIONS: [(&str, &str); 48] = [
     ("preset", "preset"),
     ("primary_key", "primary_key"),
     ("quote", "CsvOptions::quote"),
+    ("ragged", "CsvOptions::ragged"),
     ("rejects", "OnError::Skip { rejects }"),
     ("rename", "rename"),
     ("replace", "into_table(IntoTable::Replace)"),

@@ -173,12 +173,18 @@ impl Refusal<'_> {
     }
 }
 
-/// The reason why a name is a URI to SQLite and not a path; `None` if it is a path.
+/// The reason why a name is a URI or a database in memory to SQLite and not a path; `None` if it is a
+/// path.
 ///
 /// A URI has parameters that change how the database is opened (`?nolock=1`), and what is looked at
 /// by its name would be another file than the one that is opened.
 #[doc(hidden)]
 pub fn why_no_path(name: &Path) -> Option<String> {
+    if name.as_os_str() == ":memory:" {
+        let says = "a database in memory outlives nothing: name a file; one that is called so is \
+                    ./:memory:";
+        return Some(says.to_owned());
+    }
     let start = name.as_os_str().as_encoded_bytes().get(..5)?;
     start.eq_ignore_ascii_case(b"file:").then(|| {
         format!(
@@ -188,8 +194,8 @@ pub fn why_no_path(name: &Path) -> Option<String> {
     })
 }
 
-/// Refuses a name that is a URI to SQLite.
-pub(crate) fn refuse_uri(name: &Path) -> Result<()> {
+/// Refuses a name that is a URI or a database in memory to SQLite.
+pub(crate) fn refuse_unless_path(name: &Path) -> Result<()> {
     why_no_path(name).map_or(Ok(()), |reason| Err(Error::misuse(reason)))
 }
 

@@ -23,6 +23,7 @@
 //! to a descriptor (Unix systems but Linux and macOS), do not verify a database
 //! in a process that has it open in rollback mode through another copy of SQLite.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ use serde::Serialize;
 
 use crate::connect;
 use crate::paths::companion_of;
-use crate::refusal::{Refusal, not_readable, refuse_unless_file, refuse_uri};
+use crate::refusal::{Refusal, not_readable, refuse_unless_file, refuse_unless_path};
 use crate::sqlite_error::sqlite_says;
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
@@ -56,6 +57,15 @@ pub struct VerifyOptions {
     quick: bool,
     problems_max: usize,
     stop: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for VerifyOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerifyOptions")
+            .field("quick", &self.quick)
+            .field("problems_max", &self.problems_max)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for VerifyOptions {
@@ -218,7 +228,7 @@ impl Candidate {
     /// # Errors
     /// When it is missing, is no database, or would have to be recovered first.
     pub fn look_at(named: &Path) -> Result<Self> {
-        refuse_uri(named)?;
+        refuse_unless_path(named)?;
         let path = fs::canonicalize(named).map_err(|source| not_readable(named, source))?;
         let metadata = fs::metadata(&path).map_err(|source| not_readable(named, source))?;
         refuse_unless_file(named, &metadata)?;

@@ -13,6 +13,7 @@ use super::tests::{
     PlainWriter, assert_sound, eventually, new_database, small_limits, wal_file_bytes,
 };
 use super::{CheckpointLimits, Checkpointer};
+use crate::error::ErrorKind;
 use crate::vfs::{
     FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsError, VfsFile,
     VfsLayer, VfsResult, register,
@@ -22,6 +23,8 @@ use crate::vfs::{
 #[derive(Debug, Default)]
 struct Told {
     fails_writes: AtomicBool,
+    /// Writes that fail do so because the disk is full.
+    is_full: AtomicBool,
     fails_syncs: AtomicBool,
     database_syncs: AtomicU32,
 }
@@ -60,8 +63,9 @@ impl FileLayer for File {
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
-        if self.told.as_ref().is_some_and(|told| told.fails_writes.load(SeqCst)) {
-            return Err(VfsError::IO_WRITE);
+        if let Some(told) = self.told.as_ref().filter(|told| told.fails_writes.load(SeqCst)) {
+            let is_full = told.is_full.load(SeqCst);
+            return Err(if is_full { VfsError::FULL } else { VfsError::IO_WRITE });
         }
         self.inner.write(bytes, offset)
     }
@@ -108,7 +112,9 @@ fn a_disk_that_fails_costs_nothing_but_time() {
     for _ in 0..100 {
         writer.insert();
     }
+    told.is_full.store(true, SeqCst);
     let error = checkpointer.stop().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NoSpace { .. }), "{error}");
     assert!(error.state_on_disk().is_some() && error.advice().is_some(), "{error}");
     assert!(wal_file_bytes(&path) > 100 * 4096, "nothing is thrown away");
     drop((writer, registration));
@@ -164,7 +170,7 @@ fn a_pass_beside_the_writer_syncs_the_database() {
     let reader = rusqlite::Connection::open(&path).unwrap();
     reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
     connection.execute_batch("INSERT INTO t (x) VALUES (2)").unwrap();
-    super::checkpoint(&through, "PASSIVE").unwrap();
+    super::worker::checkpoint(&through, "PASSIVE").unwrap();
     assert_eq!(told.database_syncs.load(SeqCst), 0);
     crate::vfs::database_file::sync(&through).unwrap();
     assert_eq!(told.database_syncs.load(SeqCst), 1);

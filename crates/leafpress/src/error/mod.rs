@@ -46,6 +46,16 @@ struct Inner {
     statement: Option<Box<FailedStatement>>,
     /// SQLite's own error, where the kind does not hold it.
     cause: Option<rusqlite::Error>,
+    mark: Option<Mark>,
+}
+
+/// A fact that Leafpress itself acts upon, and that the kind does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// The columns of an input are not those that were named.
+    Columns,
+    /// Another program has made what was to be made: the same work would now go another way.
+    MadeMeanwhile,
 }
 
 impl Error {
@@ -79,6 +89,12 @@ impl Error {
     /// An input or a database that was changed by others while it was in use.
     pub fn changed(reason: impl Into<String>) -> Self {
         ErrorKind::Changed { reason: reason.into() }.into()
+    }
+
+    /// A thing that was to be made, and that another program has made since the look at its place.
+    pub(crate) fn made_meanwhile(what: impl fmt::Display) -> Self {
+        let reason = format!("{what} was made by another program meanwhile");
+        Self::changed(reason).marked(Mark::MadeMeanwhile)
     }
 
     /// A thread that the system does not start. `purpose`: such as "for the writer".
@@ -134,7 +150,11 @@ impl Error {
                 let reason = format!("cannot {action} {name}: {says}");
                 ErrorKind::NotFound { what: "file", name, reason, source }.into()
             }
-            _ => ErrorKind::Io { action, path: path.to_owned(), source }.into(),
+            _ => {
+                let advice = what_to_allow(&source);
+                let error = Self::from(ErrorKind::Io { action, path: path.to_owned(), source });
+                if let Some(advice) = advice { error.to_do(advice) } else { error }
+            }
         }
     }
 
@@ -153,7 +173,9 @@ impl Error {
         if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) {
             return Self::damaged(None, &sqlite_says(&source)).caused_by(source);
         }
-        ErrorKind::Sqlite { action, source }.into()
+        let lacks_memory = source.sqlite_error_code() == Some(rusqlite::ErrorCode::OutOfMemory);
+        let error = Self::from(ErrorKind::Sqlite { action, source });
+        if lacks_memory { error.to_do(MORE_MEMORY) } else { error }
     }
 
     /// An error of SQLite about a caller's statement. A rule that it breaks and a table that is
@@ -281,10 +303,11 @@ impl Error {
             ErrorKind::Bug(state) => ErrorKind::Bug(state.clone()),
             other => ErrorKind::Stopped { reason: other.to_string() },
         };
-        let Inner { row, on_disk, held_by, to_do, .. } = &*self.0;
+        let Inner { row, on_disk, held_by, to_do, mark, .. } = &*self.0;
         let (on_disk, held_by, to_do) = (on_disk.clone(), held_by.clone(), to_do.clone());
+        let (row, mark) = (row.clone(), *mark);
         let (statement, cause) = (None, None);
-        Self(Box::new(Inner { kind, row: row.clone(), on_disk, held_by, to_do, statement, cause }))
+        Self(Box::new(Inner { kind, row, on_disk, held_by, to_do, statement, cause, mark }))
     }
 
     /// Names `path` where the error names `hidden`, a file that is to become `path`.
@@ -329,6 +352,18 @@ impl Error {
     pub(crate) fn of_row(mut self, row: BadRow) -> Self {
         self.0.row = Some(Box::new(row));
         self
+    }
+
+    /// Adds a fact that Leafpress acts upon.
+    #[must_use]
+    pub(crate) fn marked(mut self, mark: Mark) -> Self {
+        self.0.mark = Some(mark);
+        self
+    }
+
+    /// Returns true if the error has this mark.
+    pub(crate) fn has_mark(&self, mark: Mark) -> bool {
+        self.0.mark == Some(mark)
     }
 
     /// Adds what is on disk now, unless a place nearer to the failure knew it.
@@ -409,11 +444,37 @@ impl Error {
     }
 }
 
+const MORE_MEMORY: &str = "end programs that need much memory, or allow this one more (ulimit -v, \
+     limits of its container)";
+
+/// Advice for an error of the system about a limit of the process or of the system.
+fn what_to_allow(source: &io::Error) -> Option<&'static str> {
+    if source.kind() == io::ErrorKind::FileTooLarge {
+        return Some(
+            "the file may not grow further: raise the limit (ulimit -f), or choose a file system \
+             that takes larger files",
+        );
+    }
+    #[cfg(unix)]
+    match rustix::io::Errno::from_io_error(source) {
+        Some(rustix::io::Errno::MFILE) => {
+            return Some(
+                "close files that this process has open, or allow it more of them (ulimit -n)",
+            );
+        }
+        Some(rustix::io::Errno::NFILE) => {
+            return Some("end programs with many open files, or allow the system more");
+        }
+        _ => {}
+    }
+    None
+}
+
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
         let (row, on_disk, held_by, to_do) = (None, None, None, None);
-        let (statement, cause) = (None, None);
-        Self(Box::new(Inner { kind, row, on_disk, held_by, to_do, statement, cause }))
+        let (statement, cause, mark) = (None, None, None);
+        Self(Box::new(Inner { kind, row, on_disk, held_by, to_do, statement, cause, mark }))
     }
 }
 

@@ -10,7 +10,7 @@
 
 use rusqlite::ffi;
 
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, Mark};
 
 /// Questions that are the same for all calls.
 ///
@@ -86,13 +86,13 @@ impl Error {
     }
 
     /// Returns true if the same call may succeed later, and nothing of it was done: the database
-    /// was held by another connection, the queue was full, or the call was stopped at its limit
-    /// of time. A disk that is full and an unknown outcome are no such failures.
+    /// was held by another connection, another program has made meanwhile what was to be made, the
+    /// queue was full, or the call was stopped at its limit of time. A disk that is full and an unknown outcome are no such failures.
     pub fn is_retryable(&self) -> bool {
         match self.kind() {
             ErrorKind::QueueFull { .. } | ErrorKind::TimedOut { .. } => true,
             ErrorKind::OutcomeUnknown { .. } => false,
-            _ => self.is_busy(),
+            _ => self.is_busy() || self.has_mark(Mark::MadeMeanwhile),
         }
     }
 
@@ -185,6 +185,19 @@ mod tests {
         ] {
             assert_eq!(answers(&error), expected, "{error}");
             assert_eq!(error.sqlite_code(), None);
+        }
+    }
+
+    #[test]
+    fn a_want_of_descriptors_or_memory_says_what_to_allow() {
+        let no_memory = Error::sqlite("open it", of_sqlite(ffi::SQLITE_NOMEM));
+        assert!(no_memory.advice().is_some_and(|advice| advice.contains("memory")), "{no_memory}");
+        #[cfg(unix)]
+        for code in [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE] {
+            let error = Error::io("open", std::path::Path::new("a"), code.into());
+            assert!(error.advice().is_some_and(|advice| advice.contains("files")), "{error}");
+            let error = crate::refusal::not_readable(std::path::Path::new("a"), code.into());
+            assert!(error.advice().is_some_and(|advice| advice.contains("files")), "{error}");
         }
     }
 

@@ -28,7 +28,7 @@ use crate::load::passes::plan::{Plan, declared_table, made_table};
 use crate::load::tree::RowOrder;
 use crate::new_file::{Destination, followed, refuse_if_taken, refuse_without_folder};
 use crate::paths::folder_of;
-use crate::refusal::{not_readable, refuse_uri, why_not_writable};
+use crate::refusal::{not_readable, refuse_unless_path, why_not_writable};
 use crate::schema::declared::OrderColumn;
 use crate::schema::shape::{IndexShape, ShapeColumn, TableShape, staged_shape};
 use crate::schema::sql_words::sql_words;
@@ -107,7 +107,7 @@ impl Target {
         if table.is_empty() {
             return Err(Error::misuse("a table needs a name").to_do("name it with ⟦table⟧"));
         }
-        refuse_uri(&options.database)?;
+        refuse_unless_path(&options.database)?;
         let is_there = options.database.try_exists();
         if !is_there.map_err(|source| not_readable(&options.database, source))? {
             return match options.into {

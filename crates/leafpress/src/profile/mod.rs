@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `mod.rs` | the profiles and their promises: the one table, docs are made from it |
 //! | `open.rs` | opens under a profile; all that is refused |
+//! | `open_here.rs` | logs that belong to another file than the one beside them |
 //! | `in_force.rs` | asks a connection what is in force |
 //! | `locking/` | holds a database alone |
 //! | `page_writes/` | how a transaction of one page is committed, and in which words that is said |
@@ -35,6 +36,7 @@ use crate::error::{Error, Result};
 mod in_force;
 mod locking;
 mod open;
+mod open_here;
 mod page_writes;
 mod settings;
 #[cfg(test)]
@@ -45,6 +47,7 @@ pub use in_force::InForce;
 pub(crate) use locking::close_journal;
 pub use locking::give_back;
 pub use open::{ProfileRequest, open, open_reader};
+pub(crate) use open_here::{OpenHere, refuse_log_of_another};
 pub(crate) use page_writes::ours;
 pub use page_writes::{AtomicWish, page_writes, regain_atomic_pages};
 pub use settings::{JournalMode, Locking, Synchronous};

@@ -29,6 +29,7 @@ use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 use super::Profile;
 use super::in_force::{InForce, needs_full_fsync, whole_milliseconds};
 use super::locking;
+use super::open_here::{refuse_another_journal, refuse_log_of_another};
 use super::page_writes::{AtomicWish, check_wish, vfs_for};
 use super::settings::{JournalMode, Locking, Synchronous, ask};
 use crate::connect;
@@ -36,7 +37,9 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(unix)]
 use crate::neighbours::{OpenFile, Which};
 use crate::paths::{companion_of, folder_of};
-use crate::refusal::{Refusal, not_readable, refuse_unless_file, refuse_uri, why_not_writable};
+use crate::refusal::{
+    Refusal, not_readable, refuse_unless_file, refuse_unless_path, why_not_writable,
+};
 use crate::storage::FileSystem;
 use crate::vfs::locks::{self, FileHandle};
 use crate::words::path_text;
@@ -182,15 +185,17 @@ impl ProfileRequest {
 /// Refused are: [`Profile::Rebuildable`] without the word, what is no database,
 /// what can only be read, a write-ahead log where none can work (network file
 /// systems, a VFS without shared memory), a journal mode that others hold on
-/// to, and a log or journal whose database is gone. The contents of the
+/// to or that a writer of this process has, a log or journal whose database is gone, and a log that belongs to another file, which had
+/// the name while this process had it open. The contents of the
 /// database are as they were; its journal mode may have been changed already,
 /// and where there was no database an empty file may stand.
 pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connection, InForce)> {
     let path = path.as_ref();
-    let checked = refuse_uri(path).and_then(|()| check_request(request));
+    let checked = refuse_unless_path(path).and_then(|()| check_request(request));
     checked.map_err(|error| error.on_disk("nothing was changed"))?;
     if request.vfs.is_none() {
-        let looked_at = look_at(path, request.profile);
+        let looked_at = look_at(path, request.profile)
+            .and_then(|()| refuse_another_journal(path, request.profile));
         looked_at.map_err(|error| error.on_disk("nothing was changed"))?;
     }
     locks::refuse_beside_another_copy(path)?;
@@ -220,7 +225,7 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
 /// When there is no database, or SQLite cannot read it. Nothing was changed.
 pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connection> {
     let path = path.as_ref();
-    refuse_uri(path).map_err(|error| error.on_disk(AS_IT_WAS))?;
+    refuse_unless_path(path).map_err(|error| error.on_disk(AS_IT_WAS))?;
     if vfs.is_none() {
         refuse_what_is_no_file(path).map_err(|error| error.on_disk(AS_IT_WAS))?;
         fs::metadata(path).map_err(|source| {
@@ -228,6 +233,7 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
                 .on_disk("there is no database")
                 .to_do("check the name, or let a writer make it first")
         })?;
+        refuse_log_of_another(path)?;
     }
     let request = ProfileRequest { vfs: vfs.map(str::to_owned), ..ProfileRequest::default() };
     let opening = Opening { path, request: &request, vfs: request.vfs.clone() };
@@ -279,6 +285,7 @@ fn look_at(path: &Path, profile: Profile) -> Result<()> {
         return Err(no_folder(&folder, io::ErrorKind::NotADirectory.into()));
     }
     refuse_orphans(&target)?;
+    refuse_log_of_another(&target)?;
     refuse_second_name(&target)?;
     refuse_read_only_folder(&folder, &target, profile)?;
     refuse_folder_without_sync(&folder, &target, profile)?;
@@ -286,7 +293,7 @@ fn look_at(path: &Path, profile: Profile) -> Result<()> {
 }
 
 fn refuse_what_is_no_file(path: &Path) -> Result<()> {
-    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+    if path.as_os_str().is_empty() {
         return Err(Error::misuse("a database in memory outlives nothing, so no profile fits it")
             .to_do("name a file"));
     }

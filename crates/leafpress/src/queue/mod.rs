@@ -95,6 +95,7 @@ mod view;
 mod wakeup;
 mod worker;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -151,6 +152,12 @@ pub struct QueueBuilder {
 }
 
 type SettingsChange = Box<dyn FnMut(&mut Settings) + Send>;
+
+impl fmt::Debug for QueueBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
 
 impl QueueBuilder {
     /// Changes the queue's settings as it is opened. They stand in the database and

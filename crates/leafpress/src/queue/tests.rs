@@ -60,7 +60,7 @@ impl Bench {
     }
 }
 
-pub(super) fn why<T: std::fmt::Debug>(outcome: Result<T>) -> LeaseLost {
+pub(super) fn why<T: fmt::Debug>(outcome: Result<T>) -> LeaseLost {
     match outcome.expect_err("the token is no good").kind() {
         ErrorKind::LeaseLost { why, .. } => *why,
         other => panic!("another error: {other:?}"),

@@ -14,6 +14,7 @@
 //! Must never: touch a database, or leave a file behind.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,12 @@ const TIME_MAX: Duration = Duration::from_secs(3600);
 pub struct StorageOptions {
     time: Duration,
     stop: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for StorageOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StorageOptions").field("time", &self.time).finish_non_exhaustive()
+    }
 }
 
 impl Default for StorageOptions {
@@ -192,7 +199,9 @@ fn folder_to_measure(path: &Path) -> Result<PathBuf> {
         _ => Path::new("."),
     };
     let found = folder.canonicalize();
-    let found = found.map_err(|source| cannot(source).to_do("name a folder that is there"))?;
+    let found = found.map_err(|source| {
+        Error::io("look at", folder, source).to_do("name a folder that is there, or a file in one")
+    })?;
     let is_folder = fs::metadata(&found).map_err(cannot)?.is_dir();
     let not_a_folder =
         || ErrorKind::Destination { path: found.clone(), reason: "is not a folder".to_owned() };

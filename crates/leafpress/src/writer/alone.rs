@@ -13,7 +13,7 @@ use super::maintenance::Maintenance;
 use super::ticket::waits_in_closure;
 use super::transaction::Transaction;
 use super::{Writer, driving};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
 
 impl Writer {
@@ -79,8 +79,21 @@ impl Writer {
     /// SQLite refuses; in a closure; if the groups are committed elsewhere. The database holds
     /// what it held.
     pub fn maintain(&self, work: Maintenance) -> Result<()> {
-        let done =
-            self.at_the_engine(|engine| engine.between_groups(|target| target.maintain(work)));
+        self.maintain_if(work, || true)
+    }
+
+    /// As [`maintain`](Self::maintain). `begins` is called when its turn has come, and returns false if
+    /// it is not wanted any more.
+    ///
+    /// # Errors
+    /// As [`maintain`](Self::maintain), and [`Cancelled`](crate::ErrorKind::Cancelled) if `begins` has
+    /// returned false.
+    pub fn maintain_if(&self, work: Maintenance, begins: impl FnOnce() -> bool) -> Result<()> {
+        let done = self.at_the_engine(|engine| {
+            engine.between_groups(|target| {
+                if begins() { target.maintain(work) } else { Err(ErrorKind::Cancelled.into()) }
+            })
+        });
         done.map_err(|error| error.on_disk("the database holds what it held"))
     }
 

@@ -14,6 +14,7 @@
 //!
 //! Must never: replace a file.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::backup::{Backup, StepResult};
@@ -21,10 +22,10 @@ use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::Writer;
 use crate::connect;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::new_file::make_new_with;
 use crate::profile::open_reader;
-use crate::refusal::refuse_uri;
+use crate::refusal::refuse_unless_path;
 use crate::rights::Rights;
 
 /// Pages in one step: some milliseconds.
@@ -64,21 +65,22 @@ impl Writer {
     /// cannot be written, or its disk is full; if the groups are committed elsewhere. No file is
     /// left then.
     pub fn backup_to(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.backup_with(path, |_| {})
+        self.backup_with(path, |_| ControlFlow::Continue(()))
     }
 
     /// As [`backup_to`](Self::backup_to); `progress` is called some times a second, on this
-    /// thread. A panic of it ends the backup, and no file is left.
+    /// thread. If it breaks off or panics, the backup ends, and no file is left.
     ///
     /// # Errors
-    /// As [`backup_to`](Self::backup_to).
+    /// As [`backup_to`](Self::backup_to); [`Cancelled`](crate::ErrorKind::Cancelled) if `progress`
+    /// broke off.
     pub fn backup_with(
         &self,
         path: impl AsRef<Path>,
-        mut progress: impl FnMut(BackupProgress) + Send,
+        mut progress: impl FnMut(BackupProgress) -> ControlFlow<()> + Send,
     ) -> Result<()> {
         let path = path.as_ref();
-        refuse_uri(path)?;
+        refuse_unless_path(path)?;
         let local = self.shared.get()?.local.as_ref().ok_or_else(|| {
             Error::misuse("this writer's groups are committed elsewhere: it has nothing to copy")
         })?;
@@ -101,7 +103,11 @@ impl Writer {
 }
 
 /// Copies all pages that `from` sees into the empty file `to`, which is synced by its maker.
-fn copy(from: &Connection, to: &Path, progress: &mut dyn FnMut(BackupProgress)) -> Result<()> {
+fn copy(
+    from: &Connection,
+    to: &Path,
+    progress: &mut dyn FnMut(BackupProgress) -> ControlFlow<()>,
+) -> Result<()> {
     let failed = |source| Error::sqlite("copy the database", source).on_full_disk(to);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut into = connect::open(to, flags).map_err(failed)?;
@@ -113,7 +119,10 @@ fn copy(from: &Connection, to: &Path, progress: &mut dyn FnMut(BackupProgress)) 
         let step = backup.step(PAGES_A_STEP).map_err(failed)?;
         let pages = backup.progress();
         let [total, left] = [pages.pagecount, pages.remaining].map(|pages| pages.max(0) as u64);
-        progress(BackupProgress { pages_done: total.saturating_sub(left), pages_total: total });
+        let done = BackupProgress { pages_done: total.saturating_sub(left), pages_total: total };
+        if progress(done).is_break() {
+            return Err(ErrorKind::Cancelled.into());
+        }
         match step {
             StepResult::More => {}
             StepResult::Done => break,

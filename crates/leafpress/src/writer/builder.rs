@@ -28,6 +28,7 @@ use crate::fork::OfProcess;
 use crate::new_file::disk;
 use crate::paths::folder_of;
 use crate::profile::{self, AtomicWish, InForce, Locking, Profile, ProfileRequest};
+use crate::vfs::locks;
 use crate::words::path_text;
 
 /// Default of the calls that may wait before `submit` waits too.
@@ -282,7 +283,7 @@ impl WriterBuilder {
         self.on_connect.prepare_writer(&connection, &mut in_force)?;
         let sharing =
             if self.is_shared { Some(self.share(&connection, &mut in_force)?) } else { None };
-        let place = Place::of(&connection, &self.path, self.request.vfs.is_some())?;
+        let place = Place::of(&connection, &self.path, &self.request)?;
         // The readers use the same VFS. Two VFSs in one process would not know of one another's
         // descriptors, and closing one descriptor releases all POSIX locks of the file.
         let ours = profile::ours(&connection).map(|(vfs, _)| vfs.name().to_owned());
@@ -318,7 +319,7 @@ impl WriterBuilder {
         )
         .map_err(|source| Error::sqlite("prepare the writer's connection", source))?;
         let room = LogRoom::of(&in_force, self.checkpoint_limits.wal_bytes_max);
-        let target = target.with_log_room(room);
+        let target = target.with_log_room(room).with_readers(readers.clone());
         let counts = target.counts();
         let checkpointer = Arc::new(Mutex::new(checkpointer));
         let local = Local { in_force, readers, checkpointer, counts, hooks, sharing };
@@ -374,6 +375,8 @@ impl WriterBuilder {
         grouping: Grouping,
         local: Option<Local>,
     ) -> Result<Writer> {
+        // From now on forks are counted, also where no database of this process is open.
+        locks::ensure();
         let queue = Arc::new(queue);
         let recorder = Arc::new(Recorder::new());
         let counts = local.as_ref().map(|local| Arc::clone(&local.counts));

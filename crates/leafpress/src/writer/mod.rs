@@ -373,8 +373,8 @@ impl Writer {
     /// asked for it.
     ///
     /// # Errors
-    /// If all readers are out and none comes back in time; if the writer has no database in this
-    /// process, or holds it alone ([`Locking::Exclusive`]).
+    /// If all readers are out and none comes back in time; if the writer has stopped because its
+    /// database was moved or replaced; if the writer has no database in this process, or holds it alone ([`Locking::Exclusive`]).
     #[track_caller]
     pub fn reader(&self) -> Result<Reader> {
         self.readers()?.get(None)

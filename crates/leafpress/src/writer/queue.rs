@@ -327,10 +327,12 @@ impl CallQueue {
         awaited: usize,
         wait_max: Duration,
     ) -> MutexGuard<'q, QueueState> {
-        let deadline = Instant::now() + wait_max;
+        // A time that the clock does not have never comes.
+        let deadline = Instant::now().checked_add(wait_max);
         state.gather_at = awaited;
         while state.entries.len() < awaited && state.closed.is_none() {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let left = left.unwrap_or(wait_max);
             if left.is_zero() {
                 break;
             }
@@ -448,6 +450,22 @@ mod tests {
     }
 
     const NATURAL: Grouping = Grouping { calls_max: 3, delay_max: Duration::ZERO };
+
+    #[test]
+    fn a_wait_without_an_end_is_ended_by_enough_calls() {
+        let queue = queue_of(10);
+        let endless = Grouping { calls_max: 2, delay_max: Duration::MAX };
+        for _ in 0..2 {
+            drop(queue.push(call("1"), done, CarriedOutBy::Thread).expect("room"));
+        }
+        assert!(queue.take(endless, 1, Duration::ZERO, &mut Vec::new()));
+        drop(queue.push(call("1"), done, CarriedOutBy::Thread).expect("room"));
+        std::thread::scope(|scope| {
+            let taking = scope.spawn(|| queue.take(endless, 1, Duration::ZERO, &mut Vec::new()));
+            drop(queue.push(call("2"), done, CarriedOutBy::Thread).expect("room"));
+            assert!(taking.join().expect("no panic"));
+        });
+    }
 
     #[test]
     fn groups_are_what_waits_in_order_and_no_larger_than_allowed() {

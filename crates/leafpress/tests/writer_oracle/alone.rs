@@ -56,6 +56,8 @@ fn a_scoped_closure_that_fails_or_panics_leaves_nothing_and_harms_no_other_call(
     let inside = writer.clone();
     let refused = writer.transaction(move |_| Ok(inside.maintain(Maintenance::Optimize).is_err()));
     assert!(refused.expect("refused inside only"));
+    let unwanted = writer.maintain_if(Maintenance::Vacuum, || false).expect_err("not wanted");
+    assert!(matches!(unwanted.kind(), ErrorKind::Cancelled), "{unwanted}");
     writer.execute(INSERT, [2, 2]).expect("the writer goes on");
     assert_eq!(rows(&folder), [(2, 2)]);
     let closed = writer.clone();

@@ -1,5 +1,6 @@
 //! Copies of a database in use: of one moment, with a name when they are whole, and private.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +73,11 @@ fn a_copy_is_of_one_moment_while_others_write_and_holds_what_was_answered() {
                 writer.execute(row, [10_000 + at]).expect("a row");
                 let copy = copies.path().join(format!("{at}.db"));
                 let mut seen: Vec<BackupProgress> = Vec::new();
-                writer.backup_with(&copy, |progress| seen.push(progress)).expect("a copy");
+                let note = |progress| {
+                    seen.push(progress);
+                    ControlFlow::Continue(())
+                };
+                writer.backup_with(&copy, note).expect("a copy");
                 assert_eq!(sum(&copy), 1_000, "{profile}");
                 let connection = Connection::open(&copy).expect("a database");
                 let exists = "SELECT count(*) FROM account WHERE id = ?1";
@@ -105,6 +110,8 @@ fn a_copy_replaces_nothing_and_a_failure_leaves_nothing() {
         let copy = copies.path().join("copy.db");
         let broken = AssertUnwindSafe(|| writer.backup_with(&copy, |_| panic!("in the callback")));
         assert!(!matches!(catch_unwind(broken), Ok(Ok(()))));
+        let error = writer.backup_with(&copy, |_| ControlFlow::Break(())).expect_err("broken off");
+        assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
         assert_eq!(names(copies.path()), ["taken.db"], "{profile}");
         writer.execute("DELETE FROM account WHERE id = 2", ()).expect("the writer goes on");
         writer.backup_to(&copy).expect("a copy");
@@ -131,6 +138,7 @@ fn a_copy_is_as_private_as_its_database() {
                 let found = folder.path().join(name).metadata().expect("a file");
                 assert_eq!(found.permissions().mode() & 0o077, 0, "{name}");
             }
+            ControlFlow::Continue(())
         })
         .expect("a copy");
     assert_eq!(copy.metadata().expect("a file").permissions().mode() & 0o777, 0o600);

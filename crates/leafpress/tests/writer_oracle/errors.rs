@@ -1,8 +1,11 @@
 //! Errors that programs act on: one cause has one kind by every way in, SQLite's own error is
 //! the source, and a batch says which statement it was.
 
+use std::time::Duration;
+
 use leafpress::writer::{Batch, Writer};
 use leafpress::{Error, ErrorKind, FailedStatement, Profile};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 fn open() -> (Writer, TempDir) {
@@ -165,7 +168,7 @@ fn a_statement_of_a_script_that_fails_at_a_later_row_ends_the_script() {
 fn a_script_frees_as_many_pages_as_it_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.db");
-    let made = rusqlite::Connection::open(&path).expect("a database");
+    let made = Connection::open(&path).expect("a database");
     let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)";
     made.execute_batch(&format!(
         "PRAGMA auto_vacuum = INCREMENTAL; CREATE TABLE t(x);
@@ -202,5 +205,22 @@ fn a_text_without_a_statement_is_told_so() {
         }
         // Of a script there may be nothing.
         writer.execute_batch(sql).expect("nothing to be done");
+    }
+}
+
+#[test]
+fn an_error_names_the_holder_of_the_lock_however_short_the_wait_was() {
+    for limit_ms in [0, 20] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.db");
+        let writer = Writer::builder(&path).busy_limit(Duration::from_millis(limit_ms));
+        let writer = writer.open().expect("a writer");
+        let other = Connection::open(&path).expect("a connection");
+        other.execute_batch("BEGIN IMMEDIATE").expect("it holds the database");
+        let error = writer.execute("CREATE TABLE t(n)", ()).expect_err("it is held");
+        assert!(matches!(error.kind(), ErrorKind::Busy { .. }), "{error}");
+        if cfg!(target_os = "linux") {
+            assert!(error.holders().is_some(), "{error}");
+        }
     }
 }

@@ -228,3 +228,103 @@ fn two_names_of_one_database_are_not_open_at_a_time() {
     again.close().expect("all is well");
     assert_eq!(rows(&path), 2);
 }
+
+/// A database that takes the name of one that a writer has open, as a publication does it.
+fn replace(path: &Path) {
+    let new = beside(path, ".new");
+    let connection = Connection::open(&new).expect("a connection");
+    let sql = "PRAGMA journal_mode = WAL; CREATE TABLE t(n);
+               WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 1000)
+               INSERT INTO t SELECT n FROM i";
+    connection.execute_batch(sql).expect("a database");
+    connection.close().expect("its log is copied");
+    fs::rename(&new, path).expect("a file");
+}
+
+fn assert_is_the_new_one(path: &Path, rows_added: i64) {
+    let connection = Connection::open(path).expect("a connection");
+    let check = connection.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
+    assert_eq!(check.as_deref(), Ok("ok"));
+    assert_eq!(rows(path), 1000 + rows_added);
+}
+
+#[test]
+fn a_database_that_replaces_another_is_not_opened_beside_the_old_log() {
+    for is_closed in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("a folder");
+        let path = folder.join("a.db");
+        let writer = make(&path, Profile::Durable);
+        writer.execute(INSERT, [1]).expect("it is there");
+        drop(writer.reader().expect("a reader"));
+        replace(&path);
+        let unnoticed = Writer::builder(&path).open().expect_err("the log is the old one's");
+        assert!(matches!(unnoticed.kind(), ErrorKind::Destination { .. }), "{unnoticed}");
+        let error = told(&writer, "replaced");
+        assert!(error.to_string().contains("a.db-wal"), "{error}");
+        let reader = writer.reader().expect_err("it ends with the writer");
+        assert!(matches!(reader.kind(), ErrorKind::Stopped { .. }), "{reader}");
+        let writer = (!is_closed).then_some(writer);
+        let refused = Writer::builder(&path).open().expect_err("the log is the old one's");
+        let advice = refused.advice().expect("there is advice");
+        assert!(advice.contains("a.db-wal") && advice.contains("a.db-shm"), "{refused}");
+        assert!(leafpress::profile::open_reader(&path, None).is_err());
+        // As the advice says.
+        for suffix in ["-wal", "-shm"] {
+            fs::rename(beside(&path, suffix), beside(&path, &format!("{suffix}.old")))
+                .expect("it is there");
+        }
+        assert_is_the_new_one(&path, 0);
+        let again = make(&path, Profile::Durable);
+        again.execute(INSERT, [1]).expect("it is the new one");
+        drop(writer);
+        let second = make(&path, Profile::Durable);
+        second.execute(INSERT, [1]).expect("its log is its own");
+        second.close().expect("all is well");
+        again.close().expect("all is well");
+        assert_is_the_new_one(&path, 2);
+    }
+}
+
+/// No call of the writer looks at its place between the two.
+#[test]
+fn a_writer_that_is_closed_unaware_leaves_no_log_to_the_new_database() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a folder");
+    let path = folder.join("a.db");
+    let writer = make(&path, Profile::Durable);
+    writer.execute(INSERT, [1]).expect("it is there");
+    replace(&path);
+    drop(writer);
+    let log = beside(&path, "-wal");
+    if log.exists() {
+        let refused = Writer::builder(&path).open().expect_err("the log is the old one's");
+        assert!(matches!(refused.kind(), ErrorKind::Destination { .. }), "{refused}");
+        fs::remove_file(log).expect("it is there");
+        fs::remove_file(beside(&path, "-shm")).expect("it is there");
+    }
+    make(&path, Profile::Durable).close().expect("all is well");
+    assert_is_the_new_one(&path, 0);
+}
+
+#[test]
+fn a_profile_does_not_change_the_journal_mode_under_a_writer() {
+    for (open, other) in
+        [(Profile::Rollback, Profile::Durable), (Profile::Durable, Profile::Rollback)]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.db");
+        let writer = make(&path, open);
+        let error = Writer::builder(&path).profile(other).open().expect_err("it is open");
+        assert!(error.to_string().contains("a writer of this process"), "{error}");
+        writer.execute(INSERT, [1]).expect("it is as it was");
+        let same = make(&path, open);
+        same.execute(INSERT, [1]).expect("it has the same journal mode");
+        same.close().expect("all is well");
+        writer.close().expect("all is well");
+        let changed = make(&path, other);
+        changed.execute(INSERT, [1]).expect("no writer is in the way");
+        changed.close().expect("all is well");
+        assert_eq!(rows(&path), 3);
+    }
+}

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
-use crate::refusal::{Refusal, not_readable, refuse_uri};
+use crate::refusal::{Refusal, not_readable, refuse_unless_path};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
 use crate::vfs::locks;
@@ -289,7 +289,7 @@ pub fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> r
 
 /// The absolute path of a file that exists, links resolved.
 pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<Target> {
-    let path = refuse_uri(named)
+    let path = refuse_unless_path(named)
         .and_then(|()| std::fs::canonicalize(named).map_err(|source| not_readable(named, source)))
         .map_err(|error| error.on_disk("nothing was changed"))?;
     let named = named.to_owned();

@@ -1,7 +1,8 @@
 //! Keeps the leases of running jobs alive, all of them in one call.
 //!
-//! Stands beside the handlers, on a thread of its own that sleeps for a third of a lease. After a
-//! call that failed it asks again sooner, until the leases end: then it tells the handlers.
+//! Stands beside the handlers, on two threads. One sleeps for a third of a lease and extends all of
+//! them; after a call that failed it asks again sooner. The other one tells the handlers whose leases
+//! have ended: also while the call that would extend them waits for a lock.
 //!
 //! Must never: extend a job that is being settled, take a failed extension for the end of the job
 //! (its handler is told, and ends by itself), or ask without a pause.
@@ -21,25 +22,42 @@ enum Extension {
     },
 }
 
-/// Runs until the pool is over.
+/// Extends leases until the pool is over.
 pub(super) fn keep(pool: &Pool) {
     let mut last = Extension::Done;
     let mut state = pool.lock();
     while !state.is_over {
         let now = Instant::now();
-        let (ask_at, end_at) = (ask_at(pool, &state, &last), end_at(pool, &state, &last));
+        let ask_at = ask_at(pool, &state, &last);
         if ask_at.is_some_and(|at| at <= now) {
             let tokens: Vec<Token> = state.running.keys().copied().collect();
+            pool.extension_begins(&mut state);
             drop(state);
             last = extend(pool, &tokens);
             state = pool.lock();
-        } else if end_at.is_some_and(|at| at <= now) {
+            if matches!(last, Extension::Done) {
+                state.extending_since = None;
+            }
+        } else {
+            state = pool.wait_for_lease(state, ask_at.map(|next| next - now));
+        }
+    }
+}
+
+/// Tells the handlers whose leases have ended while a call extends them in vain, until the pool is
+/// over. A process that slept for longer than a lease asks first: often no other one has the job.
+pub(super) fn watch(pool: &Pool) {
+    let mut state = pool.lock();
+    while !state.is_over {
+        let now = Instant::now();
+        let vain_at = state.extending_since.map(|since| since + pool.lease / 3);
+        let end_at = vain_at.and_then(|vain_at| Some(pool.first_end(&state)?.max(vain_at)));
+        if end_at.is_some_and(|at| at <= now) {
             drop(state);
             pool.leases_ended(now);
             state = pool.lock();
         } else {
-            let next = ask_at.into_iter().chain(end_at).min();
-            state = pool.wait_for_keeper(state, next.map(|next| next - now));
+            state = pool.wait_for_lease(state, end_at.map(|at| at - now));
         }
     }
 }
@@ -50,15 +68,6 @@ fn ask_at(pool: &Pool, state: &State, last: &Extension) -> Option<Instant> {
     match last {
         Extension::Done => Some(next),
         Extension::Failed { again_at } => again_at.map(|at| at.max(next)),
-    }
-}
-
-/// Time at which the first lease ends that could not be extended.
-fn end_at(pool: &Pool, state: &State, last: &Extension) -> Option<Instant> {
-    match last {
-        // A call that comes late may succeed: it alone says so.
-        Extension::Done => None,
-        Extension::Failed { .. } => pool.first_end(state),
     }
 }
 

@@ -44,6 +44,9 @@ use crate::error::{Error, Result};
 /// thread.
 const HANDLERS_MAX: usize = 4_096;
 
+/// Longest lease: times of leases are added to the time of now, which has an end.
+const LEASE_MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 /// Works off one queue with a number of handlers.
 ///
 /// ```
@@ -188,7 +191,7 @@ impl Worker {
             Some(lease) => lease,
             None => self.queue.lease()?,
         };
-        let mut report = Pool::new(self, lease, stop).run(&handler)?;
+        let mut report = Pool::new(self, lease.min(LEASE_MAX), stop).run(&handler)?;
         report.elapsed = started.elapsed();
         Ok(report)
     }

@@ -41,7 +41,7 @@ pub(super) struct Pool {
     state: Mutex<State>,
     /// Wakes handlers: a job waits, or the work ends.
     job_came: Condvar,
-    /// Wakes the keeper of the leases: there is a new lease, or the work ends.
+    /// Wakes the keepers of the leases: there is a new lease, or the work ends.
     lease_came: Condvar,
     /// Wakes the claiming thread: a handler is idle, a stop was asked for, or there is a failure.
     changed: Condvar,
@@ -59,6 +59,8 @@ pub(super) struct State {
     /// Wakes the claiming thread from its wait for jobs.
     caller: Option<Caller>,
     pub(super) is_over: bool,
+    /// The moment since when a call extends leases, or fails to.
+    pub(super) extending_since: Option<Instant>,
 }
 
 pub(super) struct Running {
@@ -126,6 +128,7 @@ impl Pool {
         let thread = |name: &str| thread::Builder::new().name(format!("leafpress-{name}"));
         let none = |source| Error::no_thread("for a worker", source);
         thread("leases").spawn_scoped(scope, || keeper::keep(self)).map_err(none)?;
+        thread("lease-ends").spawn_scoped(scope, || keeper::watch(self)).map_err(none)?;
         for _ in 0..self.worker.concurrency {
             thread("job").spawn_scoped(scope, || self.handle_jobs(handler)).map_err(none)?;
         }
@@ -268,7 +271,7 @@ impl Pool {
             state.busy += 1;
             self.job_came.notify_one();
         }
-        self.lease_came.notify_one();
+        self.lease_came.notify_all();
     }
 
     /// Waits until every handler is idle; after the grace their jobs are given back.
@@ -397,6 +400,13 @@ impl Pool {
         state.running.values().filter_map(|job| job.extended_at.checked_add(self.lease)).min()
     }
 
+    /// Notes that a call extends leases from now on, unless one has failed before it.
+    pub(super) fn extension_begins(&self, state: &mut State) {
+        state.extending_since.get_or_insert_with(Instant::now);
+        // The thread that tells of ended leases waits for this.
+        self.lease_came.notify_all();
+    }
+
     /// Tells the handlers whose leases have ended, as nothing has extended them: others may have
     /// their jobs by now.
     pub(super) fn leases_ended(&self, now: Instant) {
@@ -427,7 +437,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn wait_for_keeper<'a>(
+    pub(super) fn wait_for_lease<'a>(
         &self,
         state: MutexGuard<'a, State>,
         time: Option<Duration>,

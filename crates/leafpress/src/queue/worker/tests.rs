@@ -425,6 +425,44 @@ fn a_lease_that_is_extended_after_a_failure_goes_on() {
     assert!((3..12).contains(&asked), "{asked} calls");
 }
 
+/// The call that extends the lease waits for a lock, as long as the test wants.
+#[test]
+fn a_handler_is_told_that_its_lease_ended_while_the_call_that_extends_it_waits() {
+    static LOCKED: Mutex<()> = Mutex::new(());
+    let held = LOCKED.lock().expect("no thread panicked");
+    let queue = OneJob::new(&[|| {
+        drop(LOCKED.lock());
+        is_held()
+    }]);
+    let worker = Worker::elsewhere(queue).lease(Duration::from_millis(240)).jobs_max(1);
+    std::thread::scope(|scope| {
+        let (told, was_told) = channel();
+        scope.spawn(move || {
+            let report = worker.run(&Stop::new(), |job| {
+                let (lost, was_lost) = channel();
+                job.on_lease_lost(move || lost.send(()).expect("it looks"));
+                let outcome = was_lost.recv_timeout(Duration::from_secs(60));
+                told.send(outcome.is_ok()).expect("the test waits");
+                Outcome::Done
+            });
+            assert_eq!(counts(&report.expect("a report")), [1, 0, 0, 0, 0, 1]);
+        });
+        // On a slow machine the lease has ended before the handler ran.
+        let is_told = was_told.recv().unwrap_or(true);
+        drop(held);
+        assert!(is_told);
+    });
+}
+
+#[test]
+fn a_lease_without_an_end_is_a_very_long_one() {
+    let scene = scene();
+    scene.push(1);
+    let worker = Worker::new(&scene.queue).lease(Duration::MAX).until_empty();
+    let report = worker.run(&Stop::new(), |_| Outcome::Done).expect("a report");
+    assert_eq!(counts(&report), [1, 1, 0, 0, 0, 0]);
+}
+
 #[test]
 fn a_late_answer_is_counted_where_it_was_not_noticed_before() {
     let scene = scene();

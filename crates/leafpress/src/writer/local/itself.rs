@@ -141,7 +141,7 @@ mod tests {
         connection.execute_batch("CREATE TABLE t (n)").unwrap();
         let interrupts = Arc::<Interrupts>::default();
         let busy = BusyClock::new(Duration::ZERO, Arc::clone(&interrupts), None);
-        let place = Place::of(&connection, &path, false).unwrap();
+        let place = Place::of(&connection, &path, &request).unwrap();
         let hooks = TransactionHooksPlace::default();
         LocalTarget::new(connection, busy, None, &in_force, hooks, interrupts, place).unwrap()
     }

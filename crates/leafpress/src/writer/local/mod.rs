@@ -20,44 +20,45 @@
 //! Must never: commit outside of [`LocalTarget::commit`], or carry out a call
 //! twice whose first failure was its own.
 
+mod failures;
 mod itself;
+mod maintain;
 mod run;
+mod schema;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use rusqlite::Connection;
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, ErrorCode};
 
+use self::failures::answer_all;
 use self::run::{Ran, Within};
 use super::busy::BusyClock;
-use super::caught::{drop_caught, text_of};
 use super::guard::Guard;
 use super::insert_many::InsertPlans;
 use super::interrupt::Interrupts;
 use super::log_room::LogRoom;
-use super::maintenance::{IsWhole, Maintenance};
+use super::maintenance::Maintenance;
 use super::open_journal::OpenJournal;
 use super::place::{self, Place};
+use super::readers::ReaderPool;
 use super::shared::{NotSynced, Sharing};
-use super::statement::{KnownStatement, LastStatement, contains_word};
+use super::statement::{KnownStatement, LastStatement};
 use super::target::{CommitTarget, Group, Reading};
 use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
 use crate::checkpoint::Gate;
-use crate::error::{Error, ErrorKind, Result};
-use crate::failed_commit::{FailedCommit, is_failed_sync, leave_wal_as_it_is};
+use crate::error::{Error, Result};
+use crate::failed_commit::leave_wal_as_it_is;
 use crate::fork::Process;
-use crate::neighbours::holders_sentence;
 use crate::profile::{self, InForce, Locking};
-use crate::vfs::atomic::{AtomicState, WhyJournal};
 use crate::vfs::connection::data_version;
 use crate::vfs::database_file;
 use crate::vfs::kept::KeepingConnection;
@@ -68,16 +69,6 @@ const BEGIN: &str = "BEGIN IMMEDIATE /* leafpress */";
 
 /// Number of compiled statements that are kept for the next groups, of callers and of this crate.
 const STATEMENTS_KEPT: usize = 128;
-
-/// Smallest limit of waiting for which the milliseconds of naming the holder of the lock do not
-/// matter.
-const LIMIT_WORTH_A_LOOK: Duration = Duration::from_millis(500);
-
-/// The state on disk after a call whose database was moved as it was committed.
-const IN_THE_MOVED_FILE: &str = "all of this call, in the file that the writer has open; nothing \
-     of it in a file that the path names now";
-const PUT_BACK: &str = "if the file was moved, put it and its -wal file back together, and open \
-     the writer again";
 
 /// Number of groups whose calls have savepoints after a call had to be undone without one.
 const GROUPS_WITH_SAVEPOINTS: u32 = 64;
@@ -131,8 +122,12 @@ pub(super) struct LocalTarget {
     hooks: TransactionHooksPlace,
     interrupts: Arc<Interrupts>,
     place: Place,
+    /// Time of the last look for the holder of a lock.
+    last_look: Cell<Option<Instant>>,
     /// True if SQLite itself has found that the database was moved.
     has_moved: bool,
+    /// The readers, which end with a writer whose database was moved.
+    readers: Option<ReaderPool>,
     process: Process,
 }
 
@@ -223,7 +218,9 @@ impl LocalTarget {
             hooks,
             interrupts,
             place,
+            last_look: Cell::new(None),
             has_moved: false,
+            readers: None,
             process: Process::current(),
         })
     }
@@ -231,6 +228,11 @@ impl LocalTarget {
     /// Makes room in the log before commits, if there is a way to.
     pub(super) fn with_log_room(self, log_room: Option<LogRoom>) -> Self {
         Self { log_room, ..self }
+    }
+
+    /// Ends these readers once the database was moved: they would show the old file.
+    pub(super) fn with_readers(self, readers: ReaderPool) -> Self {
+        Self { readers: Some(readers), ..self }
     }
 
     pub(super) fn counts(&self) -> Arc<LocalCounts> {
@@ -289,67 +291,6 @@ impl LocalTarget {
 
     fn refuse_beside_another_copy(&self) -> Result<()> {
         self.path.as_deref().map_or(Ok(()), |path| Ok(locks::refuse_beside_another_copy(path)?))
-    }
-
-    /// Fails if no work may be begun on the connection.
-    fn check_between_groups(&mut self) -> Result<()> {
-        if let Some(reason) = self.gate.as_ref().and_then(|gate| gate.broken()) {
-            return Err(Error::stopped(reason));
-        }
-        self.place.check_before(&self.connection).map_err(Error::stopped)?;
-        self.refuse_beside_another_copy()
-    }
-
-    fn not_begun(&self, source: rusqlite::Error) -> Error {
-        let error = match source.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                self.naming_the_holder(self.busy.error(source))
-            }
-            _ => self.naming_the_disk(Error::sqlite("begin a transaction", source)),
-        };
-        error.on_disk("nothing of this call")
-    }
-
-    /// Names the database in an error whose cause is a full disk.
-    fn naming_the_disk(&self, error: Error) -> Error {
-        match &self.path {
-            Some(path) => error.on_full_disk(path),
-            None => error,
-        }
-    }
-
-    /// Names the holder in the error. The look at all processes costs some milliseconds: too many
-    /// for a caller that does not wait and tries again by itself.
-    fn naming_the_holder(&self, error: Error) -> Error {
-        match &self.path {
-            Some(path) if self.busy.limit >= LIMIT_WORTH_A_LOOK => {
-                error.held_by(holders_sentence(path))
-            }
-            _ => error,
-        }
-    }
-
-    /// If the schema has changed, looks for triggers and tables by which a statement that fails may
-    /// leave half of its changes.
-    fn read_schema(&mut self) -> rusqlite::Result<()> {
-        let data_version = data_version(&self.connection);
-        if data_version.is_some()
-            && data_version == self.data_version
-            && !self.guard.has_changed_schema()
-        {
-            return Ok(());
-        }
-        let version = self.guard.as_owner(|| {
-            let sql = "PRAGMA schema_version";
-            self.connection.with(sql, |own| own.query_row([], |row| row.get(0)))
-        })?;
-        let changed = self.guard.take_changed_schema();
-        if changed || self.schema_version != Some(version) {
-            self.schema_version = Some(version);
-            self.schema_may_fail = self.guard.as_owner(|| schema_may_fail(&self.connection))?;
-        }
-        self.data_version = data_version;
-        Ok(())
     }
 
     /// Carries out a range of the group in one transaction.
@@ -467,76 +408,12 @@ impl LocalTarget {
         }
     }
 
-    /// Answers the calls of a commit whose database was moved or replaced, at the latest during the
-    /// commit.
-    fn committed_elsewhere(
-        &self,
-        group: &mut Group<'_>,
-        range: &Range<usize>,
-        reason: String,
-    ) -> RangeEnd {
-        self.leave_all_as_it_is(&reason);
-        for index in range.clone() {
-            if !group.has_failed(index) {
-                let error = Error::uncertain(reason.clone());
-                group.answer(index, Err(error.on_disk(IN_THE_MOVED_FILE).to_do(PUT_BACK)));
-            }
-        }
-        RangeEnd::Stop(reason)
-    }
-
-    /// Ends all checkpoints: they could copy pages into another database, or cut its log.
-    fn leave_all_as_it_is(&self, reason: &str) {
-        if let Some(gate) = &self.gate {
-            gate.break_off(reason.to_owned());
-        }
-    }
-
-    /// Ends the commits of all members, and all checkpoints: only the log has all pages now, and must
-    /// stay as it is.
-    fn sync_failed(&self, reason: &str) {
-        self.busy.sync_failed();
-        self.leave_all_as_it_is(reason);
-    }
-
     /// Closes the journal after a commit, if that saves syncs. The transaction is committed
     /// already; a failure here only stops the writer.
     fn close_journal(&mut self) -> Option<RangeEnd> {
         let journal = self.journal.as_mut()?;
         let closed = self.guard.as_owner(|| journal.committed(&self.connection));
         closed.err().map(|error| RangeEnd::Stop(error.to_string()))
-    }
-
-    /// Rolls back after COMMIT failed, and finds the consequence for the calls.
-    fn not_committed(
-        &self,
-        group: &mut Group<'_>,
-        range: &Range<usize>,
-        source: rusqlite::Error,
-    ) -> RangeEnd {
-        self.roll_back();
-        match FailedCommit::of(&source) {
-            FailedCommit::Locked => {
-                let busy = self.naming_the_holder(self.busy.error(source));
-                let busy = busy.on_disk("nothing of this call");
-                answer_all(group, range.clone(), &busy);
-                RangeEnd::Answered
-            }
-            FailedCommit::Nothing => {
-                let error = self.naming_the_disk(Error::sqlite("commit", source));
-                RangeEnd::NotCommitted(error.on_disk("nothing of this call"))
-            }
-            FailedCommit::Unknown => {
-                let reason = format!(
-                    "a commit failed, and whether it is on disk is not known: {source}{}",
-                    self.about_atomic_pages()
-                );
-                if is_failed_sync(&source) {
-                    self.sync_failed(&reason);
-                }
-                unknown(group, range, reason)
-            }
-        }
     }
 
     /// Waits for the sync that the commit leaves to the writers that share the database. The error is
@@ -551,25 +428,6 @@ impl LocalTarget {
             format!("a commit was written, and whether it is on disk is not known: {why}")
         })
     }
-
-    /// Answers the calls of a commit that was not synced.
-    fn not_synced(&self, group: &mut Group<'_>, range: &Range<usize>, reason: String) -> RangeEnd {
-        self.plans.borrow_mut().rolled_back();
-        self.tell(TransactionHooks::not_committed);
-        self.leave_all_as_it_is(&reason);
-        unknown(group, range, reason)
-    }
-
-    /// Advice for a commit that failed because the disk did not write a page as a whole.
-    fn about_atomic_pages(&self) -> &'static str {
-        match profile::page_writes(&self.connection) {
-            Ok(Some(AtomicState::Journal { why: WhyJournal::Refused })) => {
-                "; the disk did not take a page that it offered to write whole: if that happens \
-                 again after the writer was opened anew, open it with atomic(AtomicWish::Off)"
-            }
-            _ => "",
-        }
-    }
 }
 
 impl CommitTarget for LocalTarget {
@@ -582,7 +440,7 @@ impl CommitTarget for LocalTarget {
             return Err(reason.to_owned());
         }
         if let Err(reason) = self.place.check_before(&self.connection) {
-            self.leave_all_as_it_is(&reason);
+            self.moved(&reason);
             answer_all(group, whole, &Error::stopped(reason.clone()));
             return Err(reason);
         }
@@ -622,75 +480,18 @@ impl CommitTarget for LocalTarget {
             }
         }
         if self.has_moved {
-            self.leave_all_as_it_is(place::MOVED);
+            self.moved(place::MOVED);
             return Err(place::MOVED.to_owned());
         }
         Ok(())
     }
 
     fn maintain(&mut self, work: Maintenance) -> Result<()> {
-        let gate = self.gate.clone();
-        let _held = gate.as_ref().map(|gate| gate.begin_group());
-        self.check_between_groups()?;
-        self.busy.line_up();
-        // SQLite waits for no other checkpoint, such as a pass of the checkpointer.
-        let attempts = || loop {
-            match work.run(&self.connection) {
-                Ok(IsWhole::Held(_)) if self.interrupts.check().is_ok() && self.busy.wait(0) => {}
-                done => break done,
-            }
-        };
-        let run = || self.interrupts.run(attempts);
-        let done = self.guard.as_committer(run);
-        self.busy.ended();
-        let done = done.and_then(|is_whole| {
-            // VACUUM and its kin commit as any transaction does.
-            let synced = self.sharing.as_ref().map(|_| database_file::sync_log(&self.connection));
-            synced.unwrap_or(Ok(())).map(|()| is_whole)
-        });
-        if let Err(error) = &done
-            && is_failed_sync(error)
-        {
-            self.sync_failed(&format!("a sync failed while it was to {}: {error}", work.action()));
-        }
-        if let Some(error) = self.interrupts.stopped() {
-            return Err(error);
-        }
-        let error = match done {
-            Ok(IsWhole::Yes) => return Ok(()),
-            Ok(IsWhole::Held(source)) => {
-                return Err(self.naming_the_holder(self.busy.error(source)));
-            }
-            Err(source) => source,
-        };
-        Err(match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                self.naming_the_holder(self.busy.error(error))
-            }
-            _ => self.naming_the_disk(Error::sqlite(work.action(), error)),
-        })
+        self.carry_out_maintenance(work)
     }
 
     fn read(&mut self, read: Reading<'_>) -> Result<()> {
-        self.check_between_groups()?;
-        self.busy.restart();
-        let begun = self.own("BEGIN /* leafpress */").and_then(|()| {
-            // The first read takes the lock, or the snapshot.
-            let sql = "SELECT 1 FROM sqlite_schema LIMIT 1";
-            self.guard.as_owner(|| self.connection.prepare(sql)?.raw_query().next().map(drop))
-        });
-        let done = match begun {
-            Ok(()) => catch_unwind(AssertUnwindSafe(|| read(&self.connection))),
-            Err(source) => Ok(Err(self.not_begun(source))),
-        };
-        // In a child of a fork that `read` made, the connection is the parent's.
-        self.process.check("writer")?;
-        self.roll_back();
-        done.unwrap_or_else(|panic| {
-            let message = text_of(&*panic);
-            drop_caught(panic);
-            Err(ErrorKind::Panicked { message }.into())
-        })
+        self.read_between_groups(read)
     }
 
     fn close(&mut self) -> Result<()> {
@@ -702,48 +503,6 @@ impl CommitTarget for LocalTarget {
             }
         }
         Ok(())
-    }
-}
-
-/// Returns true if a trigger may use RAISE(FAIL), or a table ON CONFLICT FAIL. Triggers that are
-/// temporary count too: `on_connect` may make some. It may also give LIKE another meaning, so the
-/// words are compared here.
-fn schema_may_fail(connection: &Connection) -> rusqlite::Result<bool> {
-    let sql = "SELECT type, sql FROM main.sqlite_schema
-               UNION ALL SELECT type, sql FROM temp.sqlite_schema";
-    let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let (kind, sql) = (row.get_ref(0)?, row.get_ref(1)?);
-        let (Ok(kind), Ok(Some(sql))) = (kind.as_bytes(), sql.as_bytes_or_null()) else { continue };
-        let may_fail = match kind {
-            b"trigger" => contains_word(sql, b"fail"),
-            b"table" => contains_word(sql, b"conflict") && contains_word(sql, b"fail"),
-            _ => false,
-        };
-        if may_fail {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Answers each call of the range that has not failed by itself that its outcome is not known.
-fn unknown(group: &mut Group<'_>, range: &Range<usize>, reason: String) -> RangeEnd {
-    for index in range.clone() {
-        if !group.has_failed(index) {
-            group.answer(index, Err(Error::unknown_outcome(reason.clone())));
-        }
-    }
-    RangeEnd::Stop(reason)
-}
-
-/// Answers each call of the range that has not failed by itself with this error.
-fn answer_all(group: &mut Group<'_>, range: Range<usize>, error: &Error) {
-    for index in range {
-        if !group.has_failed(index) {
-            group.answer(index, Err(error.again()));
-        }
     }
 }
 

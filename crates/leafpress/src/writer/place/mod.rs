@@ -30,6 +30,7 @@ use rusqlite::{Connection, ffi};
 use self::moves::Moves;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::companion_of;
+use crate::profile::{OpenHere, ProfileRequest};
 use crate::vfs::FileIdentity;
 use crate::vfs::database_file;
 use crate::words::path_text;
@@ -82,6 +83,8 @@ pub(super) struct Place {
     looks: u32,
     /// Notices about the files that are looked at after each commit, if the kernel gives them.
     moves: Option<Moves>,
+    /// Note of the database and its log.
+    open_here: Option<OpenHere>,
 }
 
 /// The outcome of a look at a name.
@@ -94,12 +97,16 @@ enum Found {
 }
 
 impl Place {
-    /// The place of a database that was just opened by `path`; by the VFS of a caller, if
-    /// `asks_vfs`.
+    /// The place of a database that was just opened by `path`, as the request says.
     ///
     /// # Errors
     /// If it was moved or replaced since it was opened.
-    pub(super) fn of(connection: &Connection, path: &Path, asks_vfs: bool) -> Result<Self> {
+    pub(super) fn of(
+        connection: &Connection,
+        path: &Path,
+        request: &ProfileRequest,
+    ) -> Result<Self> {
+        let asks_vfs = request.vfs.is_some();
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut place = Self {
             files: Vec::new(),
@@ -108,9 +115,11 @@ impl Place {
             looked_at: Instant::now(),
             looks: 0,
             moves: None,
+            open_here: None,
         };
         if !asks_vfs {
             let resolved = connection.path().map_or_else(|| path.clone(), PathBuf::from);
+            place.open_here = OpenHere::note(&resolved, request.profile);
             let beside = |suffix| companion_of(&resolved, suffix);
             place.files = [
                 Watched::new("the database", path, false),
@@ -173,7 +182,18 @@ impl Place {
             return Err(format!("the database {path} is gone or another file, says its VFS"));
         }
         let mut due = self.files.iter_mut().filter(|file| at_all || !file.is_rarely_asked);
-        due.try_for_each(Watched::check)
+        due.try_for_each(Watched::check).map_err(|reason| self.with_files_left_behind(reason))
+    }
+
+    /// Adds which files the old database has left beside the new one.
+    fn with_files_left_behind(&mut self, reason: String) -> String {
+        match self.open_here.as_ref().and_then(OpenHere::leave_behind) {
+            Some(left) => format!(
+                "{reason}; {left} beside it belongs to the old database: move it away before \
+                 anything opens the new one, or SQLite writes the old pages into it"
+            ),
+            None => reason,
+        }
     }
 
     fn refusal(&self, reason: &str) -> Error {

@@ -84,7 +84,8 @@ struct State {
     /// Those that are out or being opened, in the order in which they went.
     out: BTreeMap<u64, Out>,
     next: u64,
-    is_closed: bool,
+    /// Reason why no reader is lent any more.
+    closed: Option<String>,
 }
 
 /// A connection, and what it tells of itself.
@@ -223,12 +224,13 @@ impl ReaderPool {
     /// Enters the name among those that are out, and takes an idle connection if there is one.
     fn take_place(&self, name: String) -> Result<(u64, Option<Pooled>)> {
         let ReaderLimits { size_max, wait_max } = self.shared.limits;
-        let is_full = |state: &mut State| !state.is_closed && state.out.len() >= size_max.max(1);
+        let is_full =
+            |state: &mut State| state.closed.is_none() && state.out.len() >= size_max.max(1);
         let state = self.shared.state();
         let waited = self.shared.returned.wait_timeout_while(state, wait_max, is_full);
         let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.is_closed {
-            return Err(Error::stopped("it is closed, and its readers with it"));
+        if let Some(reason) = &state.closed {
+            return Err(Error::stopped(reason.clone()));
         }
         if waited.timed_out() {
             return Err(all_out(&state, wait_max));
@@ -257,9 +259,14 @@ impl ReaderPool {
     /// Closes the idle readers. Readers that are out go on, and are closed when they come back;
     /// later callers get an error.
     pub fn close(&self) {
+        self.close_because("it is closed, and its readers with it");
+    }
+
+    /// Does as [`close`](Self::close), for another reason. The first one counts.
+    pub fn close_because(&self, reason: &str) {
         let idle = {
             let mut state = self.shared.state();
-            state.is_closed = true;
+            state.closed.get_or_insert_with(|| reason.to_owned());
             std::mem::take(&mut state.idle)
         };
         self.shared.returned.notify_all();
@@ -309,7 +316,7 @@ impl Shared {
     fn give_back(&self, id: u64, pooled: Option<Pooled>) {
         let mut state = self.state();
         state.out.remove(&id);
-        let to_close = if state.is_closed {
+        let to_close = if state.closed.is_some() {
             pooled
         } else {
             state.idle.extend(pooled);
