@@ -43,8 +43,8 @@ impl Kind {
     }
 }
 
-/// Number of first bytes that [`kind_of`] needs, if the input has that many.
-pub const KIND_BYTES: usize = 16;
+/// Number of first bytes that [`kind_of`] looks at.
+const KIND_BYTES: usize = 16;
 
 /// Largest length of a first message that can be a schema.
 const SCHEMA_BYTES_MAX: u32 = 1 << 28;

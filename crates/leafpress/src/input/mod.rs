@@ -11,6 +11,7 @@
 //! rows.rs     what inputs of typed rows have in common
 //! values.rs   rows of values that a program makes
 //! kind.rs     formats that are not text, by their first bytes
+//! foreign.rs  formats that cannot be loaded: archives, files of other programs
 //! stored.rs   a file that is read at any place
 //! as_json.rs  values and rows as JSON
 //! arrow/      Parquet, Arrow files and streams, record batches
@@ -26,6 +27,7 @@ pub mod block;
 pub mod csv;
 pub mod detect_encoding;
 mod encoding;
+pub mod foreign;
 mod gzip;
 pub mod json;
 pub mod kind;

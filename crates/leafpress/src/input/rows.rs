@@ -19,12 +19,13 @@ use leafpress_format::{Prepared, PreparedRows, Value};
 
 use super::as_json::excerpt;
 use crate::error::{BadRow, Error, Result};
+use crate::schema::names::ColumnName;
 
 /// A column as its source knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceColumn {
     /// Its name.
-    pub name: String,
+    pub name: ColumnName,
     /// The storage class of all its values but NULL, where the source says so;
     /// `None` where the values themselves must be looked at.
     pub declared: Option<SourceType>,

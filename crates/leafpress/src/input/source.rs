@@ -15,10 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use leafpress_format::header;
-
+use super::foreign::FOREIGN_BYTES;
 use super::gzip::{self, GzipReader};
-use super::kind::KIND_BYTES;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
 use crate::rights;
@@ -150,10 +148,15 @@ impl<'a> Source<'a> {
     /// from it, in its compressed form.
     ///
     /// # Errors
-    /// Fails if the input cannot be opened (again), has changed in between, or is
-    /// in a format that is not text.
+    /// Fails if the input cannot be opened (again), or has changed in between.
     pub fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<Opened<'a>> {
-        self.open_any(bytes_read)?.refuse_foreign()
+        bytes_read.store(0, Ordering::Relaxed);
+        let (raw, bytes_total) = match &mut self.origin {
+            Origin::File { path, seen } => open_file(&self.name, path, seen)?,
+            Origin::Stream { reader, spool } => open_stream(&self.name, reader, spool.as_mut())?,
+        };
+        let counted = Counted { inner: raw, bytes_read: Arc::clone(bytes_read) };
+        Opened::detect(self.name.clone(), counted, bytes_total)
     }
 
     /// The input's first bytes, looked at after decompression and without
@@ -168,9 +171,9 @@ impl<'a> Source<'a> {
             let first = first.map_err(|error| Error::io("read", Path::new(&self.name), error))?;
             *reader = Some(Box::new(Cursor::new(first.clone()).chain(stream)));
             let mut copy = Self::reader(self.name.clone(), Cursor::new(first), None);
-            return copy.open_any(&Arc::default()).map(Opened::first_bytes);
+            return copy.open(&Arc::default()).map(Opened::first_bytes);
         }
-        self.open_any(&Arc::default()).map(Opened::first_bytes)
+        self.open(&Arc::default()).map(Opened::first_bytes)
     }
 
     /// The input as a file that can be read at any place: the file itself, or a copy of its
@@ -180,9 +183,9 @@ impl<'a> Source<'a> {
     /// Fails if it cannot be read, or not be copied.
     #[cfg(feature = "arrow")]
     pub(super) fn stored(&mut self, spool: &Path) -> Result<Stored> {
-        let mut opened = self.open_any(&Arc::default())?;
+        let mut opened = self.open(&Arc::default())?;
         if let Origin::File { path, .. } = &self.origin
-            && matches!(opened.format, Format::Plain | Format::Foreign(_))
+            && opened.format == Format::Plain
         {
             let file = FileHandle::open(path).map_err(|error| not_opened(path, error))?;
             return Stored::new(&self.name, file);
@@ -197,17 +200,6 @@ impl<'a> Source<'a> {
             }
             copy.write_all(&buffer[..count]).map_err(failed)?;
         }
-    }
-
-    /// Opens the input, whatever its format.
-    fn open_any(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<Opened<'a>> {
-        bytes_read.store(0, Ordering::Relaxed);
-        let (raw, bytes_total) = match &mut self.origin {
-            Origin::File { path, seen } => open_file(&self.name, path, seen)?,
-            Origin::Stream { reader, spool } => open_stream(&self.name, reader, spool.as_mut())?,
-        };
-        let counted = Counted { inner: raw, bytes_read: Arc::clone(bytes_read) };
-        Opened::detect(self.name.clone(), counted, bytes_total)
     }
 }
 
@@ -268,7 +260,7 @@ fn read_once(name: &str) -> Error {
 /// buffer of the compressed data.
 fn read_first(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
-    reader.by_ref().take(KIND_BYTES.max(MAGIC_BYTES_MAX) as u64).read_to_end(&mut first)?;
+    reader.by_ref().take(FOREIGN_BYTES as u64).read_to_end(&mut first)?;
     if matches!(Format::of(&first), Format::Gzip | Format::Zstandard) {
         reader.take(COMPRESSED_BUFFER_BYTES as u64).read_to_end(&mut first)?;
     }
@@ -287,15 +279,34 @@ impl Read for Unchanged {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = (&*self.file).read(buffer)?;
         self.bytes_read += count as u64;
-        let is_at_end = count == 0 && !buffer.is_empty();
-        if is_at_end
-            && (self.bytes_read != self.seen.bytes
-                || Fingerprint::of(&self.file.metadata()?) != self.seen)
-        {
+        if count > 0 || buffer.is_empty() {
+            return Ok(count);
+        }
+        let now = self.file.metadata()?;
+        let is_whole = self.bytes_read == self.seen.bytes
+            || (self.bytes_read < self.seen.bytes && may_be_shorter(&now));
+        if !is_whole || Fingerprint::of(&now) != self.seen {
             return Err(io::Error::other(Changed));
         }
-        Ok(count)
+        Ok(0)
     }
+}
+
+/// Largest page of memory.
+#[cfg(unix)]
+const MEMORY_PAGE_MAX: u64 = 64 << 10;
+
+/// Returns true if a file's size may be more than its content: files of /sys have the size of a page
+/// of memory, and take no block of a disk.
+#[cfg(unix)]
+fn may_be_shorter(metadata: &Metadata) -> bool {
+    metadata.len() <= MEMORY_PAGE_MAX && std::os::unix::fs::MetadataExt::blocks(metadata) == 0
+}
+
+/// Other systems have no such files.
+#[cfg(not(unix))]
+fn may_be_shorter(_metadata: &Metadata) -> bool {
+    false
 }
 
 /// A file that changed while it was read, passed on through [`io::Error`].
@@ -337,40 +348,28 @@ impl Read for Counted<'_> {
     }
 }
 
-/// An input's format, by its first bytes.
+/// An input's compression, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Plain,
     Gzip,
     Zstandard,
-    /// A format that is not text, with its name.
-    Foreign(&'static str),
 }
 
-/// First bytes, and the format that they stand for. Each has a byte that no
-/// text has, or is too long to be one by chance.
-const MAGIC: [(&[u8], Format); 7] = [
-    (&gzip::MAGIC, Format::Gzip),
-    (b"\x28\xb5\x2f\xfd", Format::Zstandard),
-    (b"\xfd7zXZ\0", Format::Foreign("an xz file: unpack it first")),
-    (b"BZh91AY&SY", Format::Foreign("a bzip2 file: unpack it first")),
-    (b"PK\x03\x04", Format::Foreign("a zip archive: unpack it first")),
-    (b"PAR1\x15", Format::Foreign("a Parquet file, not text")),
-    (header::MAGIC, Format::Foreign("an SQLite database, not text")),
-];
-/// The longest of the above.
-const MAGIC_BYTES_MAX: usize = 16;
+/// Number of first bytes that tell a compression.
+const MAGIC_BYTES_MAX: usize = 4;
 
 impl Format {
     fn of(first: &[u8]) -> Self {
-        let found = MAGIC.iter().find(|(magic, _)| first.starts_with(magic));
         // Data that may be skipped before a Zstandard frame.
         let is_skippable =
             first.len() >= 4 && first[0] >> 4 == 5 && first[1..4] == *b"\x2a\x4d\x18";
-        match found {
-            Some((_, format)) => *format,
-            None if is_skippable => Self::Zstandard,
-            None => Self::Plain,
+        if first.starts_with(&gzip::MAGIC) {
+            Self::Gzip
+        } else if is_skippable || first.starts_with(b"\x28\xb5\x2f\xfd") {
+            Self::Zstandard
+        } else {
+            Self::Plain
         }
     }
 }
@@ -394,7 +393,7 @@ impl<'a> Opened<'a> {
         let whole: Chain<Cursor<Vec<u8>>, Counted<'a>> = Cursor::new(first).chain(raw);
         let buffered = |whole| BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, whole);
         let reader: Raw<'a> = match format {
-            Format::Plain | Format::Foreign(_) => Box::new(whole),
+            Format::Plain => Box::new(whole),
             Format::Gzip => Box::new(GzipReader::new(buffered(whole))),
             Format::Zstandard => {
                 let decoder = zstd::Decoder::with_buffer(buffered(whole));
@@ -404,15 +403,9 @@ impl<'a> Opened<'a> {
         Ok(Self { name, reader, format, bytes_total, bytes_read })
     }
 
-    fn refuse_foreign(self) -> Result<Self> {
-        let Format::Foreign(what) = self.format else { return Ok(self) };
-        let reason = format!("is {what}");
-        Err(ErrorKind::Input { file: self.name, reason }.into())
-    }
-
     /// The first bytes of the input, which tell its format, as far as they can be read.
     fn first_bytes(mut self) -> Vec<u8> {
-        let mut first = [0; KIND_BYTES];
+        let mut first = [0; FOREIGN_BYTES];
         let mut length = 0;
         while length < first.len() {
             match self.reader.read(&mut first[length..]) {
@@ -454,7 +447,7 @@ impl<'a> Opened<'a> {
         let packing = match self.format {
             Format::Gzip => "gzip",
             Format::Zstandard => "Zstandard",
-            Format::Plain | Format::Foreign(_) => "",
+            Format::Plain => "",
         };
         let reason = match error.get_ref().and_then(|inner| inner.downcast_ref::<Unreadable>()) {
             Some(Unreadable(reason)) => reason.clone(),

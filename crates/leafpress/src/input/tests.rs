@@ -251,17 +251,6 @@ fn damaged_compressed_input_is_an_error() {
 }
 
 #[test]
-fn formats_that_are_not_text_are_named() {
-    for (input, expected) in [
-        (&b"PK\x03\x04rest"[..], "<stdin>: is a zip archive: unpack it first"),
-        (b"\xfd7zXZ\0rest", "<stdin>: is an xz file: unpack it first"),
-        (b"SQLite format 3\0rest", "<stdin>: is an SQLite database, not text"),
-    ] {
-        assert_eq!(message(read_bytes(input, &options(10))), expected);
-    }
-}
-
-#[test]
 fn a_file_is_read_twice_if_it_stays_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("people.csv");

@@ -226,7 +226,7 @@ impl<'a> RowSource for ValuesSource<'a> {
 
     fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(ValuesReader<'a>, ValuesDecoder)> {
         bytes_read.store(0, Ordering::Relaxed);
-        let names = self.columns.iter().map(|column| column.name.clone()).collect();
+        let names = self.columns.iter().map(|column| column.name.name.clone()).collect();
         let decoder = ValuesDecoder { file: self.name.clone(), names };
         let mut reader = match self.rows.take() {
             Some((rows, first)) => {

@@ -3,7 +3,7 @@
 use super::inputs::typed;
 use super::monitor::Monitor;
 use super::{Batched, DryRun, Goal, Loader, Report, flow};
-use crate::error::{Error, Result};
+use crate::error::{Error, Mark, Result};
 use crate::input::arrow::{ArrowSource, OpenBatches};
 
 impl Loader {
@@ -92,6 +92,26 @@ impl Loader {
         &self,
         name: &str,
         mut open: impl FnMut() -> std::result::Result<Batched<'b>, E>,
+        goal: Goal<R>,
+    ) -> Result<R>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        loop {
+            match self.run_batch_source_once(name, &mut open, goal) {
+                // As a load of files, it begins anew.
+                Err(error) if error.has_mark(Mark::MadeMeanwhile) => {
+                    tracing::debug!(%error, "the load begins anew");
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn run_batch_source_once<'b, R, E>(
+        &self,
+        name: &str,
+        open: &mut impl FnMut() -> std::result::Result<Batched<'b>, E>,
         goal: Goal<R>,
     ) -> Result<R>
     where

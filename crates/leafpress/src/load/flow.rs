@@ -28,7 +28,7 @@ use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::load::arranged;
 use crate::load::file::output::Output;
 use crate::load::file::pages::{FileSize, not_written, set_wal_mode};
-use crate::load::passes::feed::{Feed, Input};
+use crate::load::passes::feed::{Feed, FeedState, Input};
 use crate::load::passes::frame::{Clock, Halt};
 use crate::load::passes::locate::Wanted;
 use crate::load::passes::rejects::{Rejects, Words};
@@ -37,7 +37,7 @@ use crate::load::tree::{Build, BuildHalt, BuildOptions, Built, Conflict, Dropped
 use crate::load::tree::{Refused, RowOrder};
 use crate::new_file::Destination;
 use crate::rights::Rights;
-use crate::schema::shape::TableShape;
+use crate::schema::shape::{EntryColumn, IndexShape, TableShape};
 use crate::sqlite_error::broken_rule;
 use crate::sync::lock;
 use crate::vfs::text::bytes;
@@ -137,7 +137,7 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
         reject_reasons: rejects.take_reasons(),
         notes,
         path: path(&shape, order, path_ahead.as_deref()),
-        plan: plan_ahead(options, &shape, order, feed.state().bytes_read),
+        plan: plan_ahead(options, &shape, order, rows_read, size_of_text(feed.state())),
     })
 }
 
@@ -153,11 +153,17 @@ struct Tried {
     notes: Vec<String>,
 }
 
+/// Bytes of the input as text, as far as is known: a file may be compressed.
+fn size_of_text(state: &FeedState<'_>) -> u64 {
+    state.bytes_read.max(state.rows.text_bytes)
+}
+
 /// Result that a load would have, as far as it can be known before.
 fn plan_ahead(
     options: &LoadOptions,
     shape: &TableShape,
     order: RowOrder,
+    rows: u64,
     input_bytes: u64,
 ) -> Vec<String> {
     let folder = crate::paths::folder_of(&options.database);
@@ -180,9 +186,15 @@ fn plan_ahead(
             path_text(tmpdir)
         ));
     }
-    // Estimate: the file is about as large as the text, an index a third of it.
-    let indexes = shape.indexes.len() as u64;
-    let needed = input_bytes + input_bytes / 3 * indexes;
+    // Estimate: a table has its text and the heads of its rows; an index its columns' share of the
+    // text, and heads that name the rows too.
+    let columns = shape.columns.len().max(1) as u64;
+    let entries = |index: &IndexShape| {
+        let held = index.entry.columns.iter().filter(|column| **column != EntryColumn::Rowid);
+        input_bytes / columns * held.count() as u64 + rows * ENTRY_HEAD_BYTES
+    };
+    let indexes: u64 = shape.indexes.iter().map(entries).sum();
+    let needed = input_bytes + rows * ROW_HEAD_BYTES + indexes;
     let free = crate::storage::free_bytes(&folder);
     let free = free.map_or(String::new(), |free| format!(", {} are free", bytes(free)));
     plan.push(format!(
@@ -632,6 +644,9 @@ impl Flow<'_> {
     }
 }
 
+/// Bytes of a row, and of an entry of an index, beside their values, as an estimate.
+const ROW_HEAD_BYTES: u64 = 6;
+const ENTRY_HEAD_BYTES: u64 = 12;
 /// Bytes of a cell in an interior page over rows with rowids, at most.
 const ROWID_CELL_BYTES: u64 = 15;
 /// Bytes of a cell in an interior page of an index, if its entries are not long.

@@ -6,12 +6,14 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use super::endings::{self, binary_format, without_endings};
 use super::monitor::Monitor;
 use super::options::{InputFormat, LoadOptions};
 use crate::error::{Error, Result};
 #[cfg(feature = "arrow")]
 use crate::input::arrow::ArrowSource;
 use crate::input::detect_encoding::{detect, is_auto};
+use crate::input::foreign::{foreign, refuse_unknown};
 use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::RowSource;
@@ -20,14 +22,6 @@ use crate::load::csv::{CsvFeed, CsvRows};
 use crate::load::mixed::MixedSource;
 use crate::load::passes::feed::{Input, MakeFeed};
 use crate::load::rows::TypedFeed;
-
-/// Endings of the names of JSON files.
-const JSON_ENDINGS: [&str; 4] = ["json", "jsonl", "ndjson", "geojsonl"];
-/// Endings of the names of files whose first bytes show their format, with the format's name.
-const BINARY_ENDINGS: [(&str, &str); 3] =
-    [("parquet", "Parquet"), ("arrow", "Arrow"), ("feather", "Arrow")];
-/// Endings of compressed files, which do not show the content's format.
-const PACKED_ENDINGS: [&str; 3] = ["gz", "zst", "zstd"];
 
 /// The inputs of a load: of one format, or each of its own.
 pub enum Inputs<'s> {
@@ -52,8 +46,8 @@ impl<'s> Inputs<'s> {
         for mut source in sources {
             let beginning = source.beginning()?;
             let found = kind_of(&beginning);
-            if found.is_none() && options.format.is_none() {
-                refuse_wrong_name(source.name())?;
+            if found.is_none() {
+                refuse_foreign(options, source.name(), &beginning)?;
             }
             let format = match (found, options.format) {
                 (Some(kind), _) => Format::Arrow(kind),
@@ -129,10 +123,18 @@ impl<'s> Inputs<'s> {
     }
 }
 
-/// Refuses text under the name of a format that is none, such as the page of a failed download.
-fn refuse_wrong_name(name: &str) -> Result<()> {
-    let ending = ending_of(name);
-    let Some((_, format)) = BINARY_ENDINGS.iter().find(|(it, _)| *it == ending) else {
+/// Refuses what cannot be loaded: an archive or another file that is not text, and text under the name
+/// of a format that is none, such as the page of a failed download.
+fn refuse_foreign(options: &LoadOptions, name: &str, beginning: &[u8]) -> Result<()> {
+    if let Some(format) = foreign(beginning) {
+        return Err(format.refuse(name));
+    }
+    if options.csv.encoding.is_none()
+        && let Some(refusal) = refuse_unknown(name, beginning)
+    {
+        return Err(refusal);
+    }
+    let Some(format) = binary_format(name).filter(|_| options.format.is_none()) else {
         return Ok(());
     };
     let reason = format!("has the name of a file of {format}, and does not begin as one");
@@ -186,7 +188,7 @@ fn arrow<'s>(options: &LoadOptions, source: Source<'s>, kind: Kind) -> Result<Ar
 
 /// Returns true if a text is JSON: an object at its start, or an array of objects.
 fn is_json(name: &str, beginning: &[u8]) -> bool {
-    if JSON_ENDINGS.contains(&ending_of(name).as_str()) {
+    if endings::is_json(name) {
         return true;
     }
     let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
@@ -196,16 +198,6 @@ fn is_json(name: &str, beginning: &[u8]) -> bool {
         Some(b'[') => second(text) == Some(b'{'),
         _ => false,
     }
-}
-
-/// The ending of a name, in small letters, without those of compression.
-fn ending_of(name: &str) -> String {
-    let name = name.to_ascii_lowercase();
-    let mut endings = name.split('.').skip(1).collect::<Vec<_>>();
-    while endings.last().is_some_and(|ending| PACKED_ENDINGS.contains(ending)) {
-        endings.pop();
-    }
-    endings.pop().unwrap_or_default().to_owned()
 }
 
 /// Name of the table: given, or made from the input's name. A byte of a file's name that is not
@@ -221,25 +213,6 @@ pub fn table_name(options: &LoadOptions, input: &str) -> Result<String> {
         Error::misuse(format!("'{input}' gives no name for the table"))
             .to_do("name the table with ⟦table⟧")
     })
-}
-
-/// Endings that name a file's format, and are no part of the table's name.
-const ENDINGS: [&str; 24] = [
-    "csv", "tsv", "tab", "psv", "ssv", "txt", "text", "dat", "data", "json", "jsonl", "ndjson",
-    "geojson", "geojsonl", "parquet", "arrow", "arrows", "feather", "ipc", "gz", "gzip", "zst",
-    "zstd", "db",
-];
-
-/// Name of a file without known endings; `None` if nothing is left.
-fn without_endings(name: &str) -> Option<&str> {
-    let mut stem = name.trim_start_matches('.');
-    while let Some((before, ending)) = stem.rsplit_once('.')
-        && !before.is_empty()
-        && ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending))
-    {
-        stem = before;
-    }
-    Some(stem.trim_end_matches('.')).filter(|stem| !stem.is_empty())
 }
 
 #[cfg(test)]
@@ -264,21 +237,35 @@ mod tests {
     }
 
     #[test]
-    fn only_known_endings_are_no_part_of_a_tables_name() {
-        for (name, expected) in [
-            ("cities.csv", Some("cities")),
-            ("2024.01.sales.csv", Some("2024.01.sales")),
-            ("v1.2-final.csv.gz", Some("v1.2-final")),
-            ("a.csv.txt.GZ", Some("a")),
-            ("log.2026", Some("log.2026")),
-            (".hidden.tsv", Some("hidden")),
-            (".csv", Some("csv")),
-            ("stdin", Some("stdin")),
-            ("a..csv", Some("a")),
-            ("...", None),
-            ("", None),
-        ] {
-            assert_eq!(without_endings(name), expected, "{name}");
+    fn an_archive_is_refused_also_inside_gzip() {
+        use std::io::Write as _;
+
+        use crate::load::Loader;
+
+        let folder = tempfile::tempdir().unwrap();
+        let mut archive = vec![0; 1024];
+        archive[..5].copy_from_slice(b"a.csv");
+        archive[148..156].fill(b' ');
+        let sum: u32 = archive.iter().map(|byte| u32::from(*byte)).sum();
+        archive[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        archive[512..520].copy_from_slice(b"id\n1\n2\n3");
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&archive).unwrap();
+        let packed = packed.finish().unwrap();
+        for (name, bytes) in [("a.tar", &archive), ("a.tgz", &packed), ("a.csv", &packed)] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let database = folder.path().join("a.db");
+            let loader = || Loader::new(&database).table("t");
+            for loaded in [
+                loader().load_file(&path),
+                loader().format(InputFormat::Csv).load_file(&path),
+                loader().load_reader(name, &bytes[..]),
+            ] {
+                let error = loaded.expect_err("an archive").to_string();
+                assert!(error.contains("is a tar archive") && error.contains("tar -xf"), "{error}");
+            }
+            assert!(!database.exists());
         }
     }
 }

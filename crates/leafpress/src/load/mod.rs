@@ -19,12 +19,24 @@
 //! 3. The content of the file does not depend on the number of threads; where
 //!    nothing is sorted, neither do its bytes.
 //!
+//! Rows that do not go in have these names, here and below:
+//!
+//! | row | is |
+//! |---|---|
+//! | bad | refused by the loader itself, for its form or for a value |
+//! | refused | refused by SQLite, for a rule that only SQLite can check |
+//! | repeated | with a key that another row has |
+//! | ignored | repeated, and left out as the caller wants it: no fault |
+//! | rejected | of one of the first three kinds, and left out by [`OnError::Skip`] |
+//!
 #![doc = include_str!("guide.md")]
 
 mod arranged;
 #[cfg(feature = "arrow")]
 mod batches;
 mod csv;
+#[doc(hidden)]
+pub mod endings;
 mod existing;
 mod file;
 mod flow;
@@ -48,6 +60,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::existing::{IndexReport, Indexer};
+#[doc(hidden)]
+pub use self::memory::default_bytes as memory_default_bytes;
 pub use self::options::{
     CancelToken, CsvOptions, InputFormat, IntoTable, OnConflict, OnError, Progress, Ragged,
     TimestampForm, Uuid7Form,
@@ -66,22 +80,24 @@ pub use crate::input::arrow::values_of as values_of_batch;
 pub use crate::input::values::{ValueBatch, ValueRows};
 #[doc(hidden)]
 pub use crate::new_file::{disk, make_new};
+#[doc(hidden)]
+pub use crate::schema::names::column_there as column_named;
 pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
 
 use self::inputs::{Inputs, table_name, typed};
 use self::monitor::Monitor;
-use self::options::{GivenType, LoadOptions};
+use self::options::{BUSY_TIMEOUT_MAX, GivenType, LoadOptions};
 use self::passes::feed::{Input, MakeFeed};
 use self::passes::rejects::{log_of, look_at};
 use self::rows::fallible::{Fallible, Fault};
 use self::rows::parts::PartsFeed;
 use self::rows::sqlite_source::{SqliteSource, split_table, tables_of_inputs};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Mark, Result};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
 use crate::input::values::ValuesSource;
-use crate::new_file::{refuse_unless_folder, was_made_meanwhile};
+use crate::new_file::refuse_unless_folder;
 use crate::words::{counted, path_text};
 
 /// Way to deal with an input: load it, or only inspect it.
@@ -151,9 +167,10 @@ impl Loader {
 
     /// Memory for sorting, in bytes; by default a quarter of the machine's, or of the
     /// container's if that is limited, at most 1 GiB. Rows
-    /// that do not fit are sorted in runs, in temporary files.
+    /// that do not fit are sorted in runs, in temporary files. More than the machine has is taken as
+    /// all that it has.
     pub fn memory(mut self, bytes: usize) -> Self {
-        self.options.memory_bytes = bytes;
+        self.options.memory_bytes = memory::at_most_all(bytes);
         self
     }
 
@@ -250,9 +267,10 @@ impl Loader {
         self
     }
 
-    /// Longest wait for other programs that write an existing database; 5 seconds by default.
+    /// Longest wait for other programs that write an existing database; 5 seconds by default, and 24
+    /// days at most.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.options.busy_timeout = timeout;
+        self.options.busy_timeout = timeout.min(BUSY_TIMEOUT_MAX);
         self
     }
 
@@ -479,6 +497,9 @@ impl Loader {
     /// one another in the table. Unlike in other loads, the places of pages in the file may differ
     /// from run to run.
     ///
+    /// If bad rows are [left out](OnError::Skip), parts without a primary key are pressed one after the other: only
+    /// then are the rowids without gaps.
+    ///
     /// # Errors
     ///
     /// As [`load_rows`](Self::load_rows).
@@ -586,7 +607,10 @@ impl Loader {
             match self.run_paths_once(paths, goal) {
                 // Of several loads that find no database, one makes it. The others begin anew and
                 // find it, as if they had begun later.
-                Err(error) if was_made_meanwhile(&error) && paths.iter().all(can_be_read_again) => {
+                Err(error)
+                    if error.has_mark(Mark::MadeMeanwhile)
+                        && paths.iter().all(can_be_read_again) =>
+                {
                     tracing::debug!(%error, "the load begins anew");
                 }
                 outcome => return outcome,

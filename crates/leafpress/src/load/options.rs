@@ -18,6 +18,9 @@ use crate::words::path_text;
 /// Default wait for other programs that write the database.
 const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
+/// Longest wait that SQLite takes: it counts milliseconds in 32 bits.
+pub const BUSY_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
 /// Page size of SQLite's default.
 const PAGE_BYTES_LOCAL: u32 = 4096;
 
@@ -453,9 +456,9 @@ pub enum IntoTable {
     Append,
     /// The rows replace all rows of the table.
     Replace,
-    /// Rows are added, except those whose key is taken.
+    /// Rows are added, except those whose key is taken; an error if the table has no key.
     Ignore,
-    /// Rows are added, or change the row that has their key.
+    /// Rows are added, or change the row that has their key; an error if the table has no key.
     Upsert,
 }
 

@@ -30,6 +30,7 @@ use crate::new_file::{Destination, followed, refuse_if_taken, refuse_without_fol
 use crate::paths::folder_of;
 use crate::refusal::{not_readable, refuse_unless_path, why_not_writable};
 use crate::schema::declared::OrderColumn;
+use crate::schema::names::{column_named, names_there};
 use crate::schema::shape::{IndexShape, ShapeColumn, TableShape, staged_shape};
 use crate::schema::sql_words::sql_words;
 use crate::words::path_text;
@@ -170,7 +171,8 @@ impl Target {
         is_declared: bool,
     ) -> Result<Self> {
         if is_declared || options.all_text || options.exact {
-            return Err(is_declared_there(table)
+            let reason = format!("the table '{table}' is there, with its own declaration");
+            return Err(Error::misuse(reason)
                 .to_do("leave out ⟦declaration⟧, ⟦declaration_file⟧, ⟦all_text⟧ and ⟦exact⟧"));
         }
         if mode == InsertMode::Replace && options.on_conflict != OnConflict::Abort {
@@ -181,11 +183,18 @@ impl Target {
         }
         let mut there = describe_table(&existing, table)?;
         refuse_without_key(options, &there)?;
-        if !has_rules(options, &there)? {
-            return Err(is_declared_there(table).to_do(
-                "leave out ⟦strict⟧, ⟦not_null⟧, ⟦primary_key⟧, ⟦without_rowid⟧, ⟦index⟧ and \
-                 ⟦unique⟧, or make them those of the table",
-            ));
+        if mode == InsertMode::Upsert && options.uuid7.is_some() {
+            return Err(Error::misuse(
+                "a made key is new in each load, so rows that are there would get other keys",
+            )
+            .to_do("leave out ⟦uuid7⟧: the rows of the input must bring the key that tells which row each one changes"));
+        }
+        if let Some((lacks, option)) = missing_rule(options, &there)? {
+            let reason =
+                format!("the table '{table}' is there, with its own declaration: it {lacks}");
+            return Err(Error::misuse(reason).to_do(format!(
+                "leave out {option}, or make it what the table has; to have it, load into a new table"
+            )));
         }
         if let Some(rowid) = there.rowid_column {
             // SQLite gives a row without a value there a number, also if NULL is refused.
@@ -194,6 +203,13 @@ impl Target {
         if existing.has_before_trigger(table) {
             // The trigger may pass over a row, before SQLite refuses its NULLs.
             there.columns.iter_mut().for_each(|column| column.not_null = false);
+        }
+        if matches!(mode, InsertMode::Ignore | InsertMode::Upsert) {
+            // A row without the key that was named would be added again by each load.
+            let names = names_there(there.columns.iter().map(|column| column.name.as_str()));
+            for key in &options.primary_key {
+                there.columns[column_named(&names, key)?].not_null = true;
+            }
         }
         let (generated, mut columns): (Vec<ShapeColumn>, Vec<ShapeColumn>) =
             there.columns.into_iter().partition(|column| column.generated);
@@ -485,44 +501,64 @@ fn refuse_others(declared: &TableShape) -> Result<()> {
     ))
 }
 
-/// The error for options that a table of this declaration does not fit.
-fn is_declared_there(table: &str) -> Error {
-    Error::misuse(format!("the table '{table}' is there, with its own declaration"))
-}
-
-/// Returns true if a table has all keys, indexes and other rules that the options ask for, so that
-/// the call that made it may be repeated.
+/// What a table lacks of the keys, indexes and other rules that the options ask for, and the option;
+/// `None` if it has all, so that the call that made it may be repeated.
 ///
 /// # Errors
 /// If it has no column of a name in the options.
-fn has_rules(options: &LoadOptions, there: &TableShape) -> Result<bool> {
-    let declared = |column: &ShapeColumn| (column.name.clone(), column.declared_type.clone());
-    let columns: Vec<_> = there.columns.iter().map(declared).collect();
+fn missing_rule(
+    options: &LoadOptions,
+    there: &TableShape,
+) -> Result<Option<(String, &'static str)>> {
+    if options.strict && !there.strict {
+        return Ok(Some(("is not STRICT".to_owned(), "⟦strict⟧")));
+    }
+    let names = names_there(there.columns.iter().map(|column| column.name.as_str()));
+    let types = there.columns.iter().map(|column| column.declared_type.clone());
+    let columns: Vec<_> = names.iter().cloned().zip(types).collect();
     let asked = made_table(options, &there.name, &columns)?;
     let has_index = |asked: &IndexShape| {
         let alike = |it: &IndexShape| it.unique == asked.unique && it.entry == asked.entry;
         there.indexes.iter().any(alike)
     };
+    // The index of a primary key comes before those that the options name.
+    let of_key = asked.indexes.len().saturating_sub(options.indexes.len());
+    let (of_key, of_options) = asked.indexes.split_at(of_key);
     let has_key = options.primary_key.is_empty()
-        || (asked.rowid_column == there.rowid_column && asked.key == there.key);
-    let refuses_null = |name: &String| {
-        let mut columns = there.columns.iter().enumerate();
-        columns.any(|(at, column)| {
-            let is_it = column.name.eq_ignore_ascii_case(name);
-            is_it && (column.not_null || there.rowid_column == Some(at))
-        })
+        || (asked.rowid_column == there.rowid_column
+            && asked.key == there.key
+            && of_key.iter().all(has_index));
+    let takes_null = |name: &&String| {
+        let at = column_named(&names, name).ok();
+        at.is_none_or(|at| !there.columns[at].not_null && there.rowid_column != Some(at))
     };
-    Ok(has_key
-        && (!options.without_rowid || there.key.is_some())
-        && (!options.strict || there.strict)
-        && asked.indexes.iter().all(has_index)
-        && options.not_null.iter().all(refuses_null))
+    let missing_index = options.indexes.iter().zip(of_options).find(|(_, it)| !has_index(it));
+    Ok(if !has_key {
+        Some(("has another primary key".to_owned(), "⟦primary_key⟧"))
+    } else if options.without_rowid && there.key.is_none() {
+        Some(("is not WITHOUT ROWID".to_owned(), "⟦without_rowid⟧"))
+    } else if let Some(((columns, is_unique), _)) = missing_index {
+        let (kind, option) =
+            if *is_unique { ("unique index", "⟦unique⟧") } else { ("index", "⟦index⟧") };
+        Some((format!("has no {kind} of {columns}"), option))
+    } else {
+        let nullable = options.not_null.iter().find(takes_null);
+        nullable.map(|name| (format!("takes NULL in its column '{name}'"), "⟦not_null⟧"))
+    })
 }
 
 /// Refuses a choice among rows that share a key, for a table without any.
 fn refuse_without_key(options: &LoadOptions, table: &TableShape) -> Result<()> {
-    if options.on_conflict == OnConflict::Abort || table.is_unique() {
+    let ignores = options.into == Some(IntoTable::Ignore);
+    if (options.on_conflict == OnConflict::Abort && !ignores) || table.is_unique() {
         return Ok(());
+    }
+    if ignores {
+        let reason = format!("{} has no key, so no row is there already", table.name);
+        return Err(Error::misuse(reason).to_do(
+            "name the key of a new table by ⟦primary_key⟧ or ⟦unique⟧; make a unique index of the \
+             columns that tell the rows of one that is there apart; or load with ⟦append⟧",
+        ));
     }
     Err(Error::misuse(format!("{} has no key, so no two rows can share one", table.name))
         .to_do("name the key by ⟦primary_key⟧ or ⟦unique⟧, or leave out ⟦on_conflict⟧"))
@@ -554,4 +590,112 @@ fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
 fn without_rules(shape: &TableShape) -> TableShape {
     let TableShape { name, columns, rowid_column, .. } = shape.clone();
     TableShape { rowid_column, ..staged_shape(&name, columns, None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use rusqlite::Connection;
+    use tempfile::TempDir;
+
+    use crate::load::{IntoTable, Loader, OnConflict, OnError, Uuid7Form};
+
+    /// A database with the table `t` of this declaration.
+    fn database(sql: &str) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.db");
+        Connection::open(&path).expect("a database").execute_batch(sql).expect("a table");
+        (folder, path)
+    }
+
+    fn load(loader: Loader, csv: &str) -> crate::Result<crate::load::Report> {
+        loader.table("t").load_reader("t.csv", csv.as_bytes())
+    }
+
+    fn refused(loader: Loader, csv: &str, says: &[&str]) {
+        let error = load(loader, csv).expect_err("it is refused").to_string();
+        assert!(says.iter().all(|it| error.contains(it)) && error.contains("to do: "), "{error}");
+    }
+
+    #[test]
+    fn a_row_without_the_key_that_is_named_is_bad_in_each_load() {
+        for key in ["INTEGER PRIMARY KEY", "TEXT PRIMARY KEY"] {
+            let (_folder, path) = database(&format!("CREATE TABLE t(id {key}, v)"));
+            for into in [IntoTable::Upsert, IntoTable::Ignore] {
+                let loader = || Loader::new(&path).into_table(into).primary_key("id");
+                let csv = "id,v\n1,a\n\\N,b\n";
+                let null = || loader().null_marker("\\N");
+                refused(null(), csv, &["t.csv:3:1", "the primary key is empty"]);
+                let skip = OnError::Skip { rejects: None, max_rejects: None };
+                let report = load(null().on_error(skip), csv).expect("a load");
+                assert_eq!(report.rows_rejected, 1);
+            }
+            let connection = Connection::open(&path).expect("a database");
+            let count = connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+            assert_eq!(count, Ok(1));
+        }
+    }
+
+    #[test]
+    fn ways_that_need_a_key_are_refused_without_one() {
+        let (folder, path) = database("CREATE TABLE t(id, v); CREATE TABLE u(id PRIMARY KEY, k)");
+        let loader = |into| Loader::new(&path).into_table(into);
+        refused(loader(IntoTable::Ignore), "id,v\n1,a\n", &["t has no key"]);
+        let upsert = || loader(IntoTable::Upsert).uuid7("k", Uuid7Form::Text);
+        let error = upsert().table("u").load_reader("u.csv", &b"id\n1\n"[..]);
+        let error = error.expect_err("old rows would get other keys").to_string();
+        assert!(error.contains("uuid7") && error.contains("to do: leave out"), "{error}");
+        let new = Loader::new(folder.path().join("new.db")).create_missing(true);
+        refused(new.into_table(IntoTable::Ignore), "id\n1\n", &["t has no key"]);
+        // The same in other words.
+        let append = loader(IntoTable::Append).on_conflict(OnConflict::Ignore);
+        refused(append, "id,v\n1,a\n", &["t has no key"]);
+    }
+
+    #[test]
+    fn the_rule_that_a_table_lacks_is_named() {
+        let (_folder, path) = database("CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
+        let append = || Loader::new(&path).into_table(IntoTable::Append);
+        for (loader, says) in [
+            (append().strict(true), "it is not STRICT"),
+            (append().primary_key("v"), "it has another primary key"),
+            (append().without_rowid(true).primary_key("id"), "it has another primary key"),
+            (append().index("v"), "it has no index of v"),
+            (append().unique("v DESC"), "it has no unique index of v DESC"),
+            (append().not_null("v"), "it takes NULL in its column 'v'"),
+        ] {
+            refused(loader, "id,v\n1,a\n", &[says, "leave out "]);
+        }
+        let (_folder, path) =
+            database("CREATE TABLE t(id TEXT, email TEXT UNIQUE); CREATE TABLE u(id TEXT)");
+        let csv = "id,email\na,b\n";
+        for into in [IntoTable::Upsert, IntoTable::Append] {
+            refused(
+                Loader::new(&path).into_table(into).primary_key("id"),
+                csv,
+                &["another primary key"],
+            );
+        }
+        let other = Loader::new(&path).table("u").into_table(IntoTable::Append).primary_key("id");
+        let error = other.load_reader("u.csv", &b"id\na\n"[..]).expect_err("u has no key");
+        assert!(error.to_string().contains("another primary key"), "{error}");
+        let (_folder, path) = database("CREATE TABLE t(id TEXT PRIMARY KEY, v)");
+        let append = Loader::new(&path).into_table(IntoTable::Append).primary_key("id");
+        refused(append.index("v"), "id,v\na,b\n", &["it has no index of v"]);
+        let append = Loader::new(&path).into_table(IntoTable::Append).primary_key("id");
+        assert_eq!(load(append, "id,v\na,b\n").expect("it has this key").rows_loaded, 1);
+        let (_folder, path) = database("CREATE TABLE t(a UNIQUE, b UNIQUE)");
+        let upsert = Loader::new(&path).into_table(IntoTable::Upsert);
+        refused(upsert, "a,b\n1,2\n", &["2 unique indexes", "Ignore"]);
+    }
+
+    #[test]
+    fn limits_beyond_those_of_the_machine_are_taken_as_these() {
+        let (_folder, path) = database("CREATE TABLE u(a)");
+        let month = std::time::Duration::from_secs(30 * 86_400);
+        let loader = Loader::new(&path).memory(1 << 50).busy_timeout(month);
+        let report = load(loader.primary_key("id"), "id\n3\n1\n2\n").expect("a load");
+        assert_eq!(report.rows_loaded, 3);
+    }
 }

@@ -27,9 +27,6 @@ use crate::words::path_text;
 
 const NOTHING_WRITTEN: &str = "nothing was written";
 
-/// How the reason of an error ends if another program has made what was to be made.
-const MADE_MEANWHILE: &str = "made by another program meanwhile";
-
 const FOLDER_TO_WRITE: &str = "choose a folder that exists and that you may write to";
 const FOLDER_FOR_A_TRY: &str =
     "a dry run keeps the rows in a temporary file: name a folder for it with ⟦tmpdir⟧";
@@ -144,7 +141,8 @@ impl Drop for Destination {
 /// failure no file is left.
 ///
 /// # Errors
-/// Those of `fill`; [`ErrorKind::Destination`] if the name is taken before or meanwhile.
+/// Those of `fill`; [`ErrorKind::Destination`] if the name is taken, [`ErrorKind::Changed`] if it is taken
+/// meanwhile.
 #[doc(hidden)]
 pub fn make_new<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     make_new_with(path, Rights::new_database(), fill)
@@ -213,14 +211,23 @@ fn refuse_if_there(path: &Path, there: fn(&Path) -> Error) -> Result<()> {
     for suffix in COMPANIONS {
         let companion = companion_of(path, suffix);
         if companion.symlink_metadata().is_ok() {
-            let reason = format!(
-                "it belongs to a database that was here before, and SQLite would apply it to \
-                 the new {}",
-                path_text(path)
-            );
+            let holds_no_data = suffix == "-shm";
+            let reason = if holds_no_data {
+                "it is left of a database that was here before".to_owned()
+            } else {
+                format!(
+                    "it belongs to a database that was here before, and SQLite would apply it to \
+                     the new {}",
+                    path_text(path)
+                )
+            };
             return Err(Error::from(ErrorKind::Destination { path: companion, reason })
                 .on_disk(NOTHING_WRITTEN)
-                .to_do("move that file away, if the old database is really gone"));
+                .to_do(if holds_no_data {
+                    "remove that file, which holds no data, if no program has the old database open"
+                } else {
+                    "move that file away, if the old database is really gone"
+                }));
         }
     }
     Ok(())
@@ -256,26 +263,9 @@ fn taken(path: &Path) -> Error {
 
 /// The error for a destination that was not there when the work began.
 fn made_meanwhile(path: &Path) -> Error {
-    Error::destination(path, format!("it was {MADE_MEANWHILE}"))
+    Error::made_meanwhile(format!("{}: it", path_text(path)))
         .on_disk("it is as that program made it")
         .to_do("try again")
-}
-
-/// The reason of an error for a table or view, which another program has made since the look at the
-/// database.
-pub fn object_made_meanwhile(kind: &str, name: &str) -> String {
-    format!("a {kind} {name} was {MADE_MEANWHILE}")
-}
-
-/// Returns true if another program has made what was to be made, so that the same work would now go
-/// another way.
-pub fn was_made_meanwhile(error: &Error) -> bool {
-    match error.kind() {
-        ErrorKind::Destination { reason, .. } | ErrorKind::TableExists { reason, .. } => {
-            reason.ends_with(MADE_MEANWHILE)
-        }
-        _ => false,
-    }
 }
 
 /// Makes a new, locked file; `None` if another process has that name or removed the file.
@@ -326,6 +316,7 @@ pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Mark;
 
     #[test]
     fn a_dropped_destination_leaves_nothing() {
@@ -382,7 +373,8 @@ mod tests {
         assert!(first.temporary().exists() && second.temporary().exists());
         first.publish().unwrap();
         let error = second.publish().unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Destination { .. }), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
+        assert!(error.is_retryable() && error.has_mark(Mark::MadeMeanwhile));
         assert!(path.exists());
     }
 
@@ -392,5 +384,9 @@ mod tests {
         fs::write(folder.path().join("a.db-wal"), "x").unwrap();
         let error = Destination::create(&folder.path().join("a.db")).unwrap_err();
         assert!(error.to_string().contains("a.db-wal"), "{error}");
+        fs::remove_file(folder.path().join("a.db-wal")).unwrap();
+        fs::write(folder.path().join("a.db-shm"), "x").unwrap();
+        let error = Destination::create(&folder.path().join("a.db")).unwrap_err().to_string();
+        assert!(error.contains("a.db-shm") && error.contains("holds no data"), "{error}");
     }
 }

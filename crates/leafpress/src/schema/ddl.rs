@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 
 use leafpress_format::{Collation, SortOrder};
 
+use super::names::{ColumnName, column_named, find_column};
 use super::table::quote_identifier;
 use crate::error::{Error, Result};
 
@@ -132,7 +133,7 @@ impl IndexRequest {
     ///
     /// Fails if `columns` has no such name, or for a word that is neither a collation nor a
     /// direction.
-    pub fn parse(text: &str, unique: bool, columns: &[&str]) -> Result<Self> {
+    pub fn parse(text: &str, unique: bool, columns: &[ColumnName]) -> Result<Self> {
         let columns = parse_columns(text, columns)?;
         Ok(Self { unique, columns })
     }
@@ -177,7 +178,7 @@ impl IndexColumn {
     }
 }
 
-fn parse_columns(text: &str, columns: &[&str]) -> Result<Vec<IndexColumn>> {
+fn parse_columns(text: &str, columns: &[ColumnName]) -> Result<Vec<IndexColumn>> {
     let mut parsed = Vec::new();
     let mut rest = text;
     loop {
@@ -191,23 +192,33 @@ fn parse_columns(text: &str, columns: &[&str]) -> Result<Vec<IndexColumn>> {
 }
 
 /// Parses one column. Returns it with the text after its comma; `None` after the last column.
-fn parse_column<'t>(text: &'t str, columns: &[&str]) -> Result<(IndexColumn, Option<&'t str>)> {
+fn parse_column<'t>(
+    text: &'t str,
+    columns: &[ColumnName],
+) -> Result<(IndexColumn, Option<&'t str>)> {
     let text = text.trim_start();
     if let Some((name, after)) = quoted_name(text)
-        && let Some(known) = columns.iter().find(|known| known.eq_ignore_ascii_case(&name))
+        && let Some(at) = find_column(columns, &name)?
     {
+        let known = &columns[at].name;
         return parse_manner(known, after).map_err(|word| unknown_word(known, word));
     }
+    let spellings = columns.iter().flat_map(|it| [it.written.as_str(), &it.name]);
     let begins =
-        |name: &&&str| text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
-    let mut fitting: Vec<&str> = columns.iter().filter(begins).copied().collect();
-    fitting.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        |name: &&str| text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    let mut lengths: Vec<usize> = spellings.filter(begins).map(str::len).collect();
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    lengths.dedup();
     let mut failure = None;
-    for name in fitting {
-        match parse_manner(name, &text[name.len()..]) {
-            Ok(parsed) => return Ok(parsed),
+    for length in lengths {
+        let (name, after) = text.split_at(length);
+        match parse_manner(name, after) {
+            Ok((mut column, rest)) => {
+                column.name.clone_from(&columns[column_named(columns, name)?].name);
+                return Ok((column, rest));
+            }
             // A name that merely begins like a longer, unknown one says nothing.
-            Err(word) if text[name.len()..].starts_with(char::is_whitespace) => {
+            Err(word) if after.starts_with(char::is_whitespace) => {
                 failure.get_or_insert_with(|| unknown_word(name, word));
             }
             Err(_) => {}
@@ -215,7 +226,8 @@ fn parse_column<'t>(text: &'t str, columns: &[&str]) -> Result<(IndexColumn, Opt
     }
     Err(failure.unwrap_or_else(|| {
         let name = text.split(',').next().unwrap_or(text).trim();
-        let known = columns.join(", ");
+        let known: Vec<&str> = columns.iter().map(|it| it.written.as_str()).collect();
+        let known = known.join(", ");
         Error::not_found("column", name, format!("there is no column '{name}'; columns: {known}"))
             .to_do("name one of these columns; in double quotes if its name has a comma")
     }))
@@ -329,7 +341,7 @@ mod tests {
 
     #[test]
     fn indexes_have_names_of_their_own() {
-        let columns = ["a", "b", "b_2"];
+        let columns = ["a", "b", "b_2"].map(ColumnName::from);
         let mut table = request(&[("a", ""), ("b", ""), ("b_2", "")], &[]);
         table.table = "t".into();
         table.indexes = ["a,b", "b", "B DESC", "b_2"]
@@ -349,7 +361,8 @@ mod tests {
 
     fn parsed(text: &str) -> Result<String, String> {
         let columns =
-            ["lower-case", "a", "a b", "a DESC", "x,y", "Größe", "q\"q", "nocase", "straße"];
+            ["lower-case", "a", "a b", "a DESC", "x,y", "Größe", "q\"q", "nocase", "straße"]
+                .map(ColumnName::from);
         let request =
             IndexRequest::parse(text, false, &columns).map_err(|error| error.to_string())?;
         Ok(request.columns.iter().map(IndexColumn::sql).collect::<Vec<_>>().join("|"))
@@ -374,6 +387,24 @@ mod tests {
         ] {
             assert_eq!(parsed(text).as_deref(), Ok(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn a_column_of_two_that_differ_in_case_is_named_as_the_input_has_it() {
+        let named = |name: &str, written: &str| ColumnName {
+            name: name.to_owned(),
+            written: written.to_owned(),
+        };
+        let columns = [named("a", "a"), named("A_2", "A")];
+        let parsed = |text| IndexRequest::parse(text, false, &columns);
+        for (text, expected) in
+            [("A", "A_2"), ("a", "a"), ("A_2 DESC", "A_2"), ("\"A\"", "A_2"), ("a_2", "A_2")]
+        {
+            assert_eq!(parsed(text).expect(text).columns[0].name, expected, "{text}");
+        }
+        let columns = [named("ab", "ab"), named("AB_2", "AB")];
+        let error = IndexRequest::parse("Ab", false, &columns).unwrap_err().to_string();
+        assert!(error.contains("it may mean ab, AB"), "{error}");
     }
 
     #[test]

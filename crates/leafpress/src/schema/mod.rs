@@ -12,6 +12,7 @@ pub mod describe;
 mod detect;
 mod digits;
 mod exact;
+pub mod names;
 pub mod shape;
 pub mod sql_words;
 mod table;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Float64Array, Int32Array, Int64Array,
-    LargeStringArray, RecordBatch, RecordBatchIterator, StringArray, StringViewArray,
+    LargeStringArray, RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray,
+    StringViewArray,
 };
-use leafpress::load::{ColumnType, Loader};
+use leafpress::load::{ColumnType, IntoTable, Loader};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rusqlite::types::ToSql;
@@ -218,4 +219,36 @@ proptest! {
         prop_assert_eq!(check, "ok");
         assert_same_rows(&expected, &pressed, columns.len());
     }
+}
+
+#[test]
+fn a_source_begins_anew_if_another_program_makes_the_database_meanwhile() {
+    let folder = tempdir().unwrap();
+    let database = folder.path().join("a.db");
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+    let mut openings = 0;
+    let open = || {
+        openings += 1;
+        let (is_first, made) = (openings == 1, database.clone());
+        let read = move |batch| {
+            if is_first {
+                let other = Connection::open(&made).unwrap();
+                other.execute_batch("CREATE TABLE IF NOT EXISTS t(n INTEGER)").unwrap();
+            }
+            Ok(batch)
+        };
+        let batches = std::iter::once(batch.clone()).map(read);
+        let reader: Box<dyn RecordBatchReader + Send> =
+            Box::new(RecordBatchIterator::new(batches, batch.schema()));
+        Ok::<_, std::io::Error>(reader)
+    };
+    let loader =
+        Loader::new(&database).table("t").into_table(IntoTable::Append).create_missing(true);
+    let report = loader.load_record_batch_source("t", open).expect("it begins anew");
+    assert_eq!(report.rows_loaded, 2);
+    assert!(openings > 1);
+    let connection = Connection::open(&database).unwrap();
+    let sum: i64 = connection.query_row("SELECT sum(n) FROM t", [], |row| row.get(0)).unwrap();
+    assert_eq!(sum, 3);
 }

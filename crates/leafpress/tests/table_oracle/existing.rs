@@ -224,7 +224,8 @@ pub fn statement(database: &Connection, table: &Table, into: IntoTable) -> Optio
     let uniques = texts(database, uniques).len() + usize::from(table.rowid.is_some());
     match into {
         IntoTable::Append | IntoTable::Replace => Some(insert_sql(&names, OnConflict::Abort)),
-        IntoTable::Ignore => (uniques <= 1).then(|| insert_sql(&names, OnConflict::Ignore)),
+        // Without a key the load is refused.
+        IntoTable::Ignore => (uniques == 1).then(|| insert_sql(&names, OnConflict::Ignore)),
         IntoTable::Upsert => {
             if uniques > 1 || key.is_empty() {
                 return None;

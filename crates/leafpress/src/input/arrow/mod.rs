@@ -139,11 +139,12 @@ impl<'a> ArrowSource<'a> {
 
     fn of(name: &str, schema: &SchemaRef, origin: Origin<'a>) -> Self {
         let mut columns = types::columns_of(schema.fields());
-        let header = Header::from_names(columns.iter().map(|column| column.name.as_str()));
-        for (column, name) in columns.iter_mut().zip(&header.names) {
-            column.name.clone_from(name);
+        let header = Header::from_names(schema.fields().iter().map(|field| field.name().as_str()));
+        let names = header.names.iter().map(|it| it.name.clone()).collect();
+        for (column, name) in columns.iter_mut().zip(header.names) {
+            column.name = name;
         }
-        let (name, names, notes) = (name.to_owned(), header.names.into(), header.notes);
+        let (name, notes) = (name.to_owned(), header.notes);
         let (has_no_end, schema) = (Arc::default(), Arc::clone(schema));
         Self { name, columns, names, notes, has_no_end, schema, origin }
     }

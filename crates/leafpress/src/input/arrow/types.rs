@@ -25,7 +25,7 @@ pub(super) const DIGITS_OF_64_BITS: u8 = 18;
 /// The columns of a schema, with their names as they are there.
 pub(super) fn columns_of(fields: &Fields) -> Vec<SourceColumn> {
     let column = |field: &arrow_schema::FieldRef| SourceColumn {
-        name: field.name().clone(),
+        name: field.name().as_str().into(),
         declared: declared_type(field.data_type()),
         declared_sql: None,
     };

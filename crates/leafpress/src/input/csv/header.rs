@@ -6,13 +6,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::schema::names::ColumnName;
 use crate::{Error, ErrorKind, Result};
 
 /// The names of an input's columns, and what had to be changed about them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
-    /// The names: not empty, and distinct without regard to ASCII case.
-    pub names: Vec<String>,
+    /// The names: not empty, and those for a table distinct without regard to ASCII case.
+    pub names: Vec<ColumnName>,
     /// A note for each change, and hints.
     pub notes: Vec<String>,
 }
@@ -46,6 +47,7 @@ impl Header {
         for (name, position) in names.iter_mut().zip(1..) {
             make_usable(name, position, &mut notes);
         }
+        let mut names: Vec<ColumnName> = names.into_iter().map(ColumnName::from).collect();
         let notes = rename_duplicates(&mut names, notes);
         Self { names, notes }
     }
@@ -79,12 +81,12 @@ fn make_usable(name: &mut String, position: usize, notes: &mut Vec<String>) {
 
 /// Adds `_2`, `_3`… to names that stand before already. No name that is given
 /// is taken away from the column that has it.
-fn rename_duplicates(names: &mut [String], mut notes: Vec<String>) -> Vec<String> {
-    let given: HashSet<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+fn rename_duplicates(names: &mut [ColumnName], mut notes: Vec<String>) -> Vec<String> {
+    let given: HashSet<String> = names.iter().map(|it| it.written.to_ascii_lowercase()).collect();
     let mut taken = HashSet::with_capacity(names.len());
     // Number at which the next search for a free name goes on: many equal names stay cheap.
     let mut next_suffixes: HashMap<String, usize> = HashMap::new();
-    for (name, position) in names.iter_mut().zip(1_usize..) {
+    for (ColumnName { name, .. }, position) in names.iter_mut().zip(1_usize..) {
         let key = name.to_ascii_lowercase();
         if taken.insert(key.clone()) {
             continue;
@@ -105,8 +107,8 @@ fn rename_duplicates(names: &mut [String], mut notes: Vec<String>) -> Vec<String
 
 /// The hint for an input with a single column whose name holds a common delimiter: most likely
 /// that is the delimiter of several columns.
-fn delimiter_hint(names: &[String]) -> Option<String> {
-    let [name] = names else { return None };
+fn delimiter_hint(names: &[ColumnName]) -> Option<String> {
+    let [ColumnName { name, .. }] = names else { return None };
     let delimiter = [';', '\t', '|', ','].into_iter().find(|&found| name.contains(found))?;
     Some(format!(
         "there is only one column, and its name has '{0}' in it: \
@@ -119,19 +121,25 @@ fn delimiter_hint(names: &[String]) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn names(header: &Header) -> Vec<&str> {
+        header.names.iter().map(|it| it.name.as_str()).collect()
+    }
+
     #[test]
     fn names_stay_as_they_are() {
         let header = Header::from_record("a.csv", ["id", " name ", "größe"]).unwrap();
-        assert_eq!(header.names, ["id", " name ", "größe"]);
+        assert_eq!(names(&header), ["id", " name ", "größe"]);
         assert!(header.notes.is_empty());
-        assert_eq!(Header::numbered(2).names, ["column1", "column2"]);
+        assert_eq!(names(&Header::numbered(2)), ["column1", "column2"]);
         assert!(Header::numbered(2).notes.is_empty());
     }
 
     #[test]
     fn duplicates_get_a_number_that_is_free() {
         let header = Header::from_names(["a", "A", "a_2", "a", "b"]);
-        assert_eq!(header.names, ["a", "A_3", "a_2", "a_4", "b"]);
+        assert_eq!(names(&header), ["a", "A_3", "a_2", "a_4", "b"]);
+        let written: Vec<&str> = header.names.iter().map(|it| it.written.as_str()).collect();
+        assert_eq!(written, ["a", "A", "a_2", "a", "b"]);
         assert_eq!(
             header.notes,
             [
@@ -146,7 +154,7 @@ mod tests {
     #[test]
     fn empty_names_become_numbers() {
         let header = Header::from_names(["", "column1", "x\0", "\0"]);
-        assert_eq!(header.names, ["column1", "column1_2", "x", "column4"]);
+        assert_eq!(names(&header), ["column1", "column1_2", "x", "column4"]);
         assert_eq!(header.notes.len(), 5);
     }
 

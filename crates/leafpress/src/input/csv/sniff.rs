@@ -237,14 +237,6 @@ pub fn best(fits: &[Fit]) -> Option<Fit> {
     consistent.rev().max_by_key(rank).copied()
 }
 
-/// The delimiter that a file's ending tells.
-pub fn delimiter_by_name(name: &str) -> Option<u8> {
-    let lower = name.to_ascii_lowercase();
-    let bare = [".gz", ".zst", ".zstd"].iter().find_map(|end| lower.strip_suffix(end));
-    let extension = std::path::Path::new(bare.unwrap_or(&lower)).extension()?;
-    (extension == "tsv" || extension == "tab").then_some(b'\t')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

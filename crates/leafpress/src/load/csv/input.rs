@@ -16,8 +16,9 @@ use crate::input::detect_encoding::{advise, detect, is_auto};
 use crate::input::source::Source;
 use crate::load::monitor::Monitor;
 use crate::load::options::{IntoTable, LoadOptions};
-use crate::load::passes::plan::ColumnMap;
+use crate::load::passes::columns::ColumnMap;
 use crate::load::values::fields::{RejectsForm, RowRules, ValueSource, shown};
+use crate::schema::names::ColumnName;
 use crate::schema::shape::TableShape;
 use crate::words::counted;
 
@@ -78,7 +79,7 @@ impl Opening<'_> {
     }
 
     /// The mapping of an input's columns to the table's.
-    pub fn map(&self, input: &str, names: &[String]) -> Result<ColumnMap> {
+    pub fn map(&self, input: &str, names: &[ColumnName]) -> Result<ColumnMap> {
         match self.declared {
             Some(shape) => ColumnMap::of_table(self.options, input, names, shape),
             None => ColumnMap::of_input(self.options, names),

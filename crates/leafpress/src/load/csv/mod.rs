@@ -25,7 +25,7 @@ use self::input::{CsvInput, Opened, Opening};
 use self::locate::LocateRecords;
 use self::pass::{BlockRows, Carried, CsvBlocks, Reader, Scanned};
 use self::press::{Press, PressedTable};
-use self::signs::{with_columns, with_columns_of, with_dialect};
+use self::signs::{missing_value_notes, with_columns, with_columns_of, with_dialect};
 use self::survey::Survey;
 use super::monitor::Monitor;
 use super::options::LoadOptions;
@@ -33,13 +33,14 @@ use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
 use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::source::Source;
+use crate::load::passes::columns::{ColumnMap, TableColumns, inputs_differ, matched};
 use crate::load::passes::feed::{Feed, FeedState, halted};
 use crate::load::passes::frame::{Halt, Work};
 use crate::load::passes::locate::{Found, Locate, Wanted};
-use crate::load::passes::plan::{ColumnMap, column_named, inputs_differ};
 use crate::load::passes::rejects::{Rejects, RejectsHead};
 use crate::load::tree::{Build, Joined};
 use crate::load::values::fields::{FieldRule, RejectsForm, RowRules, ValueSource};
+use crate::schema::names::{ColumnName, column_named};
 use crate::schema::shape::TableShape;
 use crate::schema::{ColumnEvidence, ColumnType, RealRule, Verdict, Witness, shown_real};
 use crate::sync::lock;
@@ -75,7 +76,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let opening = Opening { options, page_bytes, monitor, declared, is_single };
         let mut inputs = Vec::new();
         let (mut notes, mut name_notes) = (Vec::new(), Vec::new());
-        let mut first: Option<(String, Vec<String>, ColumnMap)> = None;
+        let mut first: Option<(String, Vec<ColumnName>, ColumnMap)> = None;
         for source in sources {
             let (mut input, header) = opening.input(source)?;
             if !is_single && !input.source.is_stream() && first.is_some() {
@@ -86,11 +87,15 @@ impl<'l, 's> CsvFeed<'l, 's> {
             let map = opening.map(&name, &header.names);
             let map = map.map_err(|error| with_columns(error, &input.reading))?;
             if let Some((first_name, names, first_map)) = &first {
-                if declared.is_none() && !same_columns(&first_map.names, &map.names) {
-                    let error = inputs_differ(first_name, names, &name, &header.names);
-                    return Err(with_columns_of(error, inputs.iter().chain([&input])));
-                }
-                input.sources = map.in_order_of(&first_map.names);
+                let sources = if declared.is_some() {
+                    Ok(map.sources)
+                } else if same_columns(&first_map.names, &map.names)? {
+                    map.sources_for(&first_map.names)
+                } else {
+                    Err(inputs_differ(first_name, names, &name, &header.names))
+                };
+                input.sources = sources
+                    .map_err(|error| with_columns_of(error, inputs.iter().chain([&input])))?;
                 let dialect = input.reading.dialect;
                 let first_dialect =
                     inputs.first().map_or(dialect, |it: &CsvInput<'_>| it.reading.dialect);
@@ -128,7 +133,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
 
     /// Plans the table, whose columns the caller's flags may name.
     fn plan_columns(&mut self, declared: Option<&TableShape>, table: &str) -> Result<()> {
-        self.real_rules = real_rules(self.state.options, &self.state.names)?;
+        self.real_rules = real_rules(self.state.options, &self.state.columns)?;
         match declared {
             Some(shape) => self.take_declared(shape),
             None => self.take_sample(table),
@@ -157,7 +162,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
     /// The types that the first block suggests.
     fn take_sample(&mut self, table: &str) -> Result<()> {
         let all = if self.state.options.all_text { FieldRule::Text } else { FieldRule::Empty };
-        self.rules = vec![all; self.state.names.len()];
+        self.rules = vec![all; self.state.columns.len()];
         if let Some(key) = self.state.find_key()? {
             self.rules[key] = FieldRule::Empty;
         }
@@ -188,7 +193,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let primary_key = self.rules.iter().position(|rule| *rule == FieldRule::Rowid);
         let options = self.state.options;
         RowRules::new(
-            self.state.names.clone(),
+            self.state.names(),
             self.rules.clone(),
             input.sources.clone(),
             input.fields,
@@ -448,7 +453,8 @@ impl Feed for CsvFeed<'_, '_> {
 
     fn notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.state.notes);
-        notes.extend(changed_note(&self.state.names, &self.changed));
+        notes.extend(changed_note(&self.state.names(), &self.changed));
+        notes.extend(missing_value_notes(&self.columns()));
         notes.append(&mut self.name_notes);
         // A load may take several passes, each of which notes the same.
         let mut seen = HashSet::new();
@@ -459,13 +465,14 @@ impl Feed for CsvFeed<'_, '_> {
 
 /// Form in which rejected rows of an input are written behind the header of the first one.
 fn rejects_form(
-    first: &[String],
+    first: &[ColumnName],
     first_dialect: Dialect,
-    names: &[String],
+    names: &[ColumnName],
     dialect: Dialect,
 ) -> Option<RejectsForm> {
-    let place = |name: &String| names.iter().position(|it| it.eq_ignore_ascii_case(name));
-    let order = first.iter().map(place).collect::<Option<Vec<usize>>>()?;
+    // Each of the first input's columns, found among this one's.
+    let order = matched(TableColumns::Made(names), first).ok()?;
+    let order = order.into_iter().collect::<Option<Vec<usize>>>()?;
     let is_same = order.iter().enumerate().all(|(at, field)| at == *field)
         && first_dialect.delimiter() == dialect.delimiter();
     let delimiter = first_dialect.delimiter();
@@ -473,13 +480,13 @@ fn rejects_form(
 }
 
 /// Returns true if two inputs have the same columns, in any order.
-fn same_columns(first: &[String], other: &[String]) -> bool {
-    first.len() == other.len()
-        && other.iter().all(|name| first.iter().any(|n| n.eq_ignore_ascii_case(name)))
+fn same_columns(first: &[ColumnName], other: &[ColumnName]) -> Result<bool> {
+    let places = matched(TableColumns::Made(first), other)?;
+    Ok(first.len() == other.len() && places.iter().all(Option::is_some))
 }
 
 /// Rule for real numbers, for each column.
-fn real_rules(options: &LoadOptions, names: &[String]) -> Result<Vec<RealRule>> {
+fn real_rules(options: &LoadOptions, names: &[ColumnName]) -> Result<Vec<RealRule>> {
     let all = if options.exact { RealRule::Exact } else { RealRule::Value };
     let mut rules = vec![all; names.len()];
     for column in &options.exact_columns {

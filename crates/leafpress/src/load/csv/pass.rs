@@ -238,8 +238,9 @@ impl<'p> Pieces for CsvBlocks<'p> {
             lock(rejects).set_header(header.unwrap_or_default());
         }
         let read = (records - usize::from(scanned.skip_header)) as u64;
+        let text_bytes = scanned.block.bytes().len() as u64;
         self.reject(piece, &mut carried.signs, bad, rejects)?;
-        Ok(Counted { read, good: read - bad.len() as u64 })
+        Ok(Counted { read, good: read - bad.len() as u64, text_bytes })
     }
 
     fn shown<'b>(&self, piece: &'b BlockPiece) -> &'b Scanned {

@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::csv::lines::LineRules;
 use crate::input::csv::sniff::{self, CANDIDATES, CommentLines, Fit, Sample};
+use crate::load::endings;
 use crate::load::options::{CsvOptions, InputFormat, LoadOptions};
+use crate::schema::names::ColumnName;
 
 /// Dialect of one input.
 #[derive(Debug, Clone)]
@@ -96,7 +98,7 @@ impl Reading {
     ) -> Result<()> {
         let csv = &options.csv;
         let named = self.take_sep_line(file, sample);
-        let given = csv.delimiter.or(named).or_else(|| sniff::delimiter_by_name(file));
+        let given = csv.delimiter.or(named).or_else(|| endings::delimiter(file));
         let fits = sniff::fits(sample, &self.lines);
         let found = sniff::best(&fits);
         let delimiter = given.or(found.map(|fit| fit.delimiter)).unwrap_or(b',');
@@ -206,11 +208,11 @@ impl Reading {
     }
 
     /// A note about a header that may be a comment. The header is loaded like any other.
-    pub fn header_note(&self, file: &str, names: &[String]) -> Option<String> {
+    pub fn header_note(&self, file: &str, names: &[ColumnName]) -> Option<String> {
         let comments = self.comments?;
-        let begins_with_blank = names[0].as_bytes().get(1) == Some(&b' ');
+        let begins_with_blank = names[0].written.as_bytes().get(1) == Some(&b' ');
         (names.len() == 1 || begins_with_blank).then(|| {
-            let (name, advice) = (&names[0], comment_advice(comments));
+            let (name, advice) = (&names[0].written, comment_advice(comments));
             format!("{file}: the name of its first column is '{name}'; {advice}")
         })
     }

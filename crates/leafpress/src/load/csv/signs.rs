@@ -1,5 +1,5 @@
-//! Signs that an input is read in the wrong dialect, found in its bad rows and escapes: for the
-//! advice of an error and the notes of a report.
+//! Signs that an input is read in the wrong dialect, found in its bad rows and escapes, or with a text
+//! for values that are missing: for the advice of an error and the notes of a report.
 //!
 //! Must never: change the loaded rows, or slow the load of good rows.
 
@@ -11,9 +11,11 @@ use crate::error::{BadRow, Error};
 use crate::input::block::Block;
 use crate::input::csv::Dialect;
 use crate::input::detect_encoding::{Guess, guess};
-use crate::load::passes::plan::is_about_columns;
+use crate::load::passes::columns::is_about_columns;
 use crate::load::passes::rejects::bad_row_of;
+use crate::load::report::ColumnReport;
 use crate::load::values::fields::{Misfit, is_not_utf8, is_ragged};
+use crate::schema::names::listed;
 
 /// Letters that mean control characters behind a backslash in the text formats of databases.
 const DATABASE_LETTERS: &[u8] = b"bfnrtv0Z";
@@ -93,6 +95,10 @@ pub fn with_dialect(error: Error, reading: &Reading) -> Error {
         Some(advice) => error.to_do(format!(
             "{advice}; or mend the row, or leave bad rows out with ⟦skip_bad_rows⟧"
         )),
+        None if bad_row_of(&error).is_some_and(|row| is_ragged(&row.reason)) => error.to_do(
+            "mend the row; fill short rows with ⟦ragged pad⟧, or cut long ones with ⟦ragged truncate⟧; \
+             or leave bad rows out with ⟦skip_bad_rows⟧",
+        ),
         None => error,
     }
 }
@@ -133,4 +139,32 @@ fn advice_for(row: &BadRow, reading: &Reading) -> Option<String> {
         );
     }
     reading.ragged_advice().filter(|_| is_ragged(&row.reason))
+}
+
+/// Texts by which programs say that a value is missing.
+const NO_VALUE: [&str; 12] =
+    ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "-", "--", "?"];
+
+/// Notes on columns of TEXT that would be numbers if a text meant that a value is missing, as far as
+/// the first value tells that is no number.
+pub fn missing_value_notes(columns: &[ColumnReport]) -> Vec<String> {
+    let notes = NO_VALUE.iter().filter_map(|marker| {
+        let found = columns.iter().filter_map(|column| {
+            let by = column.decided_by.as_ref().filter(|by| by.value == *marker)?;
+            (column.declared_type == "TEXT").then_some((column, by))
+        });
+        let (columns, first): (Vec<_>, Vec<_>) =
+            found.map(|(column, by)| (column.name.as_str(), by)).unzip();
+        let by = first.first()?;
+        let of_file = by.file.as_ref().map_or(String::new(), |file| format!(" of {file}"));
+        let (columns_word, are) =
+            if columns.len() == 1 { ("column", "is") } else { ("columns", "are") };
+        Some(format!(
+            "{columns_word} {} {are} TEXT because of '{marker}', first in line {}{of_file}: if that \
+             means no value, say ⟦null '{marker}'⟧",
+            listed(&columns),
+            by.line
+        ))
+    });
+    notes.collect()
 }

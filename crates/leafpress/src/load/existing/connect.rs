@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
+use crate::profile::refuse_log_of_another;
 use crate::refusal::{Refusal, not_readable, refuse_unless_path};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
@@ -76,6 +77,7 @@ impl Target {
             Ok(connection)
         };
         locks::refuse_beside_another_copy(&self.path)?;
+        refuse_log_of_another(&self.path)?;
         open().map_err(|error| self.refused("open the database", error))
     }
 

@@ -235,7 +235,8 @@ impl<'i> Insert<'i> {
         if declared.is_virtual && matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert) {
             return Err(self
                 .target
-                .refusal(format!("{table} is a virtual table, whose keys SQLite does not know")));
+                .refusal(format!("{table} is a virtual table, whose keys SQLite does not know"))
+                .to_do("add the rows with ⟦append⟧, or give it new ones with ⟦replace⟧"));
         }
         if self.mode == InsertMode::Replace { self.check_replace() } else { Ok(()) }
     }

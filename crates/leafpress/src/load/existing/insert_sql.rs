@@ -155,10 +155,14 @@ impl Insert<'_> {
             })
             .collect();
         if keys.len() > 1 {
-            return Err(self.target.refusal(format!(
+            let reason = format!(
                 "{table} has no primary key and {} unique indexes, so it is open which rows are the same",
                 keys.len()
-            )));
+            );
+            return Err(self.target.refusal(reason).to_do(
+                "load with ⟦ignore⟧, which leaves out rows with a taken key of any kind; or load \
+                 into a table of its own, and change the rows by INSERT … SELECT … ON CONFLICT in SQL",
+            ));
         }
         keys.pop().ok_or_else(|| {
             self.target

@@ -39,12 +39,11 @@ use super::staged::{StagedTable, StagedTree, has_table};
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::options::CancelToken;
-use crate::new_file::object_made_meanwhile;
 use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::broken_rule;
 use crate::threads;
-use crate::words::counted;
+use crate::words::{counted, path_text};
 
 /// Limit of batches between the reading and the writing thread.
 const BATCHES_WAITING: usize = 4;
@@ -118,7 +117,8 @@ pub(super) fn refuse_if_taken(
         return Ok(());
     };
     let kind = row.map_err(refused)?;
-    Err(target.table_exists(name, object_made_meanwhile(&kind, name)).to_do("load again"))
+    let what = format!("{}: a {kind} {name}", path_text(&target.named));
+    Err(Error::made_meanwhile(what).on_disk(UNCHANGED).to_do("load again"))
 }
 
 /// Refuses a database that changed between the decision to move pages and the lock.

@@ -5,9 +5,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+use super::columns::ColumnMap;
 use super::frame::{Clock, Counted, Frame, Halt, Pieces, Work};
 use super::locate::{Found, Wanted};
-use super::plan::{ColumnMap, Plan, column_named, expected_order, made_table};
+use super::plan::{Plan, expected_order, made_table};
 use super::rejects::Rejects;
 use crate::error::{Error, Result};
 use crate::load::monitor::Monitor;
@@ -17,6 +18,7 @@ use crate::load::tree::{Build, Joined, RowOrder};
 use crate::load::values::demands::Demands;
 use crate::load::values::uuid7::Uuid7Range;
 use crate::schema::Witness;
+use crate::schema::names::{ColumnName, column_named};
 use crate::schema::shape::TableShape;
 
 /// An input of a load. The flow knows only its rows.
@@ -87,7 +89,7 @@ pub struct FeedState<'l> {
     /// Names of the inputs.
     pub inputs: Vec<String>,
     /// Names of the columns.
-    pub names: Vec<String>,
+    pub columns: Vec<ColumnName>,
     /// The primary key, if it is one column that may become the rowid.
     pub key: Option<usize>,
     pub uuid7: Option<Uuid7Range>,
@@ -116,7 +118,7 @@ impl<'l> FeedState<'l> {
             options,
             monitor,
             inputs,
-            names: Vec::new(),
+            columns: Vec::new(),
             key: None,
             uuid7: options.uuid7.as_ref().map(|_| Uuid7Range::now()),
             is_declared,
@@ -130,13 +132,18 @@ impl<'l> FeedState<'l> {
 
     /// Sets the table's columns, and which of them rows bring.
     pub fn take_columns(&mut self, map: &ColumnMap) {
-        self.names.clone_from(&map.names);
+        self.columns.clone_from(&map.names);
         self.plan.given.clone_from(&map.given);
     }
 
-    /// Index of a table's column, by its name.
+    /// Index of a table's column, by its name there or in the input.
     pub fn column(&self, name: &str) -> Result<usize> {
-        column_named(&self.names, name)
+        column_named(&self.columns, name)
+    }
+
+    /// Names of the table's columns.
+    pub fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|it| it.name.clone()).collect()
     }
 
     /// Finds the primary key of a table that is made for the input, if it is one column that
@@ -153,7 +160,7 @@ impl<'l> FeedState<'l> {
     /// Returns true if the caller gave the type of a column.
     pub fn is_type_given(&self, column: usize) -> bool {
         let types = &self.options.types;
-        types.iter().any(|(name, _)| name.eq_ignore_ascii_case(&self.names[column]))
+        types.iter().any(|(name, _)| self.column(name).is_ok_and(|at| at == column))
     }
 
     /// Returns true if the rowid's column was only detected as such.
@@ -166,7 +173,7 @@ impl<'l> FeedState<'l> {
         Demands {
             key_is_detected: self.key_is_detected(),
             uuid7: self.uuid7.clone(),
-            ..Demands::of_table(self.options, &self.plan.shape, !self.is_declared)
+            ..Demands::of_table(self.options, &self.plan.shape, &self.columns)
         }
     }
 
@@ -178,7 +185,7 @@ impl<'l> FeedState<'l> {
 
     /// Plans the table that is made for the input, with these types.
     pub fn make_table(&mut self, table: &str, types: impl Iterator<Item = String>) -> Result<()> {
-        let columns: Vec<_> = self.names.iter().cloned().zip(types).collect();
+        let columns: Vec<_> = self.columns.iter().cloned().zip(types).collect();
         self.set_shape(made_table(self.options, table, &columns)?);
         Ok(())
     }
@@ -234,7 +241,7 @@ impl<'l> FeedState<'l> {
     pub fn column_report(&self, column: usize) -> ColumnReport {
         let declared = self.plan.shape.columns.get(column);
         ColumnReport {
-            name: self.names[column].clone(),
+            name: self.columns[column].name.clone(),
             declared_type: declared.map_or(String::new(), |it| it.declared_type.clone()),
             decided_by: None,
             changed_form: None,

@@ -158,6 +158,8 @@ impl From<JoinHalt> for Halt {
 pub struct Counted {
     pub read: u64,
     pub good: u64,
+    /// Bytes of their text, not compressed; 0 for inputs that are no text.
+    pub text_bytes: u64,
 }
 
 /// Time of the workers, by stage.
@@ -361,6 +363,7 @@ impl<P: Pieces, W: Work<P::Shown>> Run<'_, P, W> {
         let before = state.rows.good;
         state.rows.read += counted.read;
         state.rows.good += counted.good;
+        state.rows.text_bytes += counted.text_bytes;
         self.frame.rows_done.store(state.rows.good, Ordering::Relaxed);
         Ok(before)
     }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::csv::sniff::{self, CANDIDATES};
 use crate::input::detect_encoding::{guess, is_other};
+use crate::load::endings;
 use crate::load::options::OnError;
 use crate::load::report::RejectReason;
 use crate::load::values::fields::is_not_utf8;
@@ -42,7 +43,7 @@ impl RejectsHead {
         let others = CANDIDATES.iter().filter(|byte| **byte != self.delimiter);
         let is_default =
             self.delimiter == b',' && !others.into_iter().any(|it| first_line.contains(it));
-        let named = sniff::delimiter_by_name(name);
+        let named = endings::delimiter(name);
         let is_found = named.map_or(is_default, |named| named == self.delimiter);
         if self.is_csv && !is_found && sniff::is_sep_delimiter(self.delimiter) {
             bytes.extend_from_slice(&[b's', b'e', b'p', b'=', self.delimiter, b'\n']);

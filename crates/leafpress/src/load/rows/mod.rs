@@ -22,16 +22,17 @@ use super::options::{LoadOptions, OnError};
 use super::report::ColumnReport;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn};
+use crate::load::passes::columns::{ColumnMap, TableColumns, inputs_differ, matched};
 use crate::load::passes::feed::{Feed, FeedState, halted};
 use crate::load::passes::frame::{Halt, Work};
 use crate::load::passes::locate::{Found, Locate, Wanted};
-use crate::load::passes::plan::{ColumnMap, inputs_differ};
 use crate::load::passes::rejects::{Rejects, SHOWN_MAX};
 use crate::load::tree::{Build, Joined};
 use crate::load::values::sources::ValueSource;
 use crate::load::values::typed::{TypeRule, TypedEvidence, TypedRules};
 use crate::rights::Rights;
 use crate::schema::ColumnType;
+use crate::schema::names::{ColumnName, name_beside};
 use crate::schema::shape::{OwnedValue, TableShape};
 
 /// Inputs of one kind.
@@ -90,17 +91,17 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 
     /// Finds the table's columns in the inputs.
     fn map_columns(&mut self) -> Result<()> {
-        let mut names: Vec<String> = Vec::new();
-        let mut first: Option<(String, ColumnMap)> = None;
+        let mut first: Option<(String, Vec<ColumnName>, ColumnMap)> = None;
         let mut source_types: Vec<Option<String>> = Vec::new();
+        let mut maps: Vec<Option<ColumnMap>> = Vec::new();
         self.state.notes.clear();
-        for input in &mut self.inputs {
+        for input in &self.inputs {
             self.state.notes.extend(input.source.notes());
             let columns = input.source.columns();
-            let own: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+            let own: Vec<ColumnName> = columns.iter().map(|column| column.name.clone()).collect();
             if own.is_empty() && self.declared.is_none() {
                 // Without a row no column is known; other inputs may have some.
-                input.sources.clear();
+                maps.push(None);
                 continue;
             }
             let map = match &self.declared {
@@ -109,40 +110,46 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                 }
                 None => ColumnMap::of_input(self.state.options, &own)?,
             };
+            maps.push(Some(map.clone()));
             let declared_sql = |source: &ValueSource| {
                 let column = columns.get(source.field()?)?;
                 column.declared_sql.clone()
             };
-            let Some((first_name, first_map)) = &mut first else {
+            let Some((first_name, names, first_map)) = &mut first else {
                 source_types = map.sources.iter().map(declared_sql).collect();
-                input.sources.clone_from(&map.sources);
-                names = own;
-                first = Some((input.source.name().to_owned(), map));
+                first = Some((input.source.name().to_owned(), own, map));
                 continue;
             };
-            let in_first =
-                |name: &String| first_map.names.iter().any(|n| n.eq_ignore_ascii_case(name));
-            let new: Vec<String> = map.names.iter().filter(|n| !in_first(n)).cloned().collect();
-            let is_short = map.names.len() - new.len() < first_map.names.len();
-            if self.declared.is_none() && (!new.is_empty() || is_short) {
-                if !S::HAS_OPTIONAL_COLUMNS {
-                    return Err(inputs_differ(first_name, &names, input.source.name(), &own));
-                }
-                for name in new {
-                    first_map.names.push(name);
-                    first_map.given.push(true);
-                    source_types.push(None);
-                }
+            if self.declared.is_some() {
+                continue;
             }
-            input.sources = map.in_order_of(&first_map.names);
+            let places = matched(TableColumns::Made(&first_map.names), &map.names)?;
+            let has_all = first_map.names.len() == places.iter().flatten().count();
+            if !S::HAS_OPTIONAL_COLUMNS && (!has_all || places.contains(&None)) {
+                return Err(inputs_differ(first_name, names, input.source.name(), &own));
+            }
+            for (name, _) in map.names.iter().zip(&places).filter(|(_, place)| place.is_none()) {
+                let new = name_beside(&first_map.names, &name.written);
+                if new != *name {
+                    let (input, ColumnName { name, written }) = (input.source.name(), &new);
+                    let note = format!("{input}: its column \"{written}\" becomes \"{name}\"");
+                    self.state.notes.push(note);
+                }
+                first_map.names.push(new);
+                first_map.given.push(true);
+                source_types.push(None);
+            }
         }
-        let Some((_, map)) = first else {
+        let Some((_, _, map)) = first else {
             self.look_for_columns()?;
             return self.map_columns();
         };
-        for input in &mut self.inputs {
-            // Columns that only other inputs have are NULL for this one.
-            input.sources.resize(map.names.len(), ValueSource::Constant(OwnedValue::Null));
+        for (input, own) in self.inputs.iter_mut().zip(maps) {
+            input.sources = match own {
+                Some(own) if self.declared.is_some() => own.sources,
+                Some(own) => own.sources_for(&map.names)?,
+                None => vec![ValueSource::Constant(OwnedValue::Null); map.names.len()],
+            };
         }
         self.evidence = vec![TypedEvidence::default(); map.names.len()];
         self.source_types = source_types;
@@ -201,7 +208,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             self.state.set_shape(shape.clone());
         } else {
             self.rules =
-                (0..self.state.names.len()).map(|column| self.source_rule(column)).collect();
+                (0..self.state.columns.len()).map(|column| self.source_rule(column)).collect();
         }
         if let Some(key) = self.state.find_key()?
             && self.rules[key] == TypeRule::Affinity(Affinity::Integer)
@@ -288,7 +295,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
         let sources = self.inputs[input].sources.clone();
         let rowid = rowid.filter(|column| matches!(sources[*column], ValueSource::Field(_)));
-        TypedRules::new(self.state.names.clone(), self.rules.clone(), sources, rowid)
+        TypedRules::new(self.state.names(), self.rules.clone(), sources, rowid)
             .demands(self.state.demands())
     }
 

@@ -136,7 +136,7 @@ impl<S: RowSource> Pieces for TypedBatches<'_, S> {
         }
         add_undecoded_up_to(usize::MAX)?;
         let read = (batch.rows() + batch.bad_rows().len()) as u64;
-        Ok(Counted { read, good: (batch.rows() - bad.len()) as u64 })
+        Ok(Counted { read, good: (batch.rows() - bad.len()) as u64, text_bytes: 0 })
     }
 
     fn shown<'p>(&self, piece: &'p BatchPiece<S>) -> &'p BatchOf<S> {

@@ -19,18 +19,19 @@ macro_rules! write_column {
 /// A row of typed values.
 ///
 /// Implemented for tuples of up to 16 [`Field`]s, and for slices, arrays and
-/// vectors of [`Value`]s.
+/// vectors of [`Value`]s. An implementation that breaks the rules of its methods ends a load with an error
+/// that names the method.
 pub trait Row {
-    /// Number of its values.
+    /// Number of its values, the same at each call.
     fn columns(&self) -> usize;
 
-    /// The value of a column.
+    /// The value of a column, the same at each call. A text that is not UTF-8 makes a bad row.
     fn value(&self, column: usize) -> Value<'_>;
 
     /// Upper bound for the bytes of text and blob content.
     fn content_bytes(&self) -> usize;
 
-    /// Writes the values, last column first.
+    /// Writes the values, each once, the last column first.
     // Inlined, the record is kept in registers. Where the number of columns is known, so is each
     // column's type: nothing is left of the choices that `value` makes.
     #[inline(always)]
@@ -46,22 +47,92 @@ pub trait Row {
 /// A record whose columns have types: values are converted by SQLite's affinity.
 #[derive(Debug)]
 pub struct TypedRecord<'t, 'r> {
-    pub(super) rules: &'t TypedRules,
-    pub(super) record: &'t mut RecordWriter<'r>,
-    pub(super) number: &'t mut NumberText,
-    /// Last column, which is the first one written, whose value does not fit its type.
-    pub(super) misfit: Option<usize>,
+    rules: &'t TypedRules,
+    record: &'t mut RecordWriter<'r>,
+    number: &'t mut NumberText,
+    /// Number of columns that are still to be written.
+    columns_left: usize,
+    /// Bytes of text and blobs that may still be written.
+    content_left: usize,
+    written: Written,
 }
 
-impl TypedRecord<'_, '_> {
+/// Result of writing a row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Written {
+    /// Last column, which is the first one written, whose value does not fit its type.
+    pub misfit: Option<usize>,
+    /// Rule of [`Row`] that its implementation breaks.
+    pub broken: Option<&'static str>,
+}
+
+const ORDER: &str = "Row::write must put each column once, from the last to the first";
+const CONTENT: &str = "Row::content_bytes is less than the bytes of the row's text and blobs";
+
+impl<'t, 'r> TypedRecord<'t, 'r> {
+    /// Writes the values of a row with this many columns and at most this many bytes of content.
+    /// Unless nothing is wrong, the record must be thrown away.
+    #[inline(always)]
+    pub(super) fn write_row(
+        (rules, record): (&'t TypedRules, &'t mut RecordWriter<'r>),
+        number: &'t mut NumberText,
+        (columns, content_bytes): (usize, usize),
+        row: &impl Row,
+    ) -> Written {
+        let (columns_left, content_left, written) = (columns, content_bytes, Written::default());
+        let mut typed = Self { rules, record, number, columns_left, content_left, written };
+        row.write(&mut typed);
+        if typed.columns_left > 0 {
+            typed.written.broken.get_or_insert(ORDER);
+        }
+        typed.written
+    }
+
     /// Writes the value of a column; columns come in descending order.
     #[inline(always)]
     pub fn put(&mut self, column: usize, value: Value<'_>) {
-        let Self { rules, record, number, misfit } = self;
-        if rules.write_value(column, value, || None, *record, number) != TypedWritten::Whole {
-            misfit.get_or_insert(column);
+        let is_text = !matches!(value, Value::Text(text) if !is_utf8(text));
+        self.put_text(column, value, is_text);
+    }
+
+    /// As [`put`](Self::put), for a value that a database had already: its text may be no UTF-8.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn put_stored(&mut self, column: usize, value: Value<'_>) {
+        self.put_text(column, value, true);
+    }
+
+    /// Writes a field of a tuple.
+    #[inline(always)]
+    fn put_field<F: Field>(&mut self, column: usize, field: &F) {
+        let value = field.value();
+        if F::IS_UTF8 { self.put_text(column, value, true) } else { self.put(column, value) }
+    }
+
+    /// As [`put`](Self::put); `is_text` says that a text is UTF-8.
+    #[inline(always)]
+    fn put_text(&mut self, column: usize, value: Value<'_>, is_text: bool) {
+        if self.columns_left.checked_sub(1) != Some(column) {
+            self.written.broken.get_or_insert(ORDER);
+            return;
+        }
+        self.columns_left = column;
+        let Some(content_left) = self.content_left.checked_sub(content_bytes(value)) else {
+            self.written.broken.get_or_insert(CONTENT);
+            return;
+        };
+        self.content_left = content_left;
+        let Self { rules, record, number, .. } = self;
+        let written = rules.write_value(column, value, || None, *record, number);
+        if written != TypedWritten::Whole || !is_text {
+            self.written.misfit.get_or_insert(column);
         }
     }
+}
+
+#[inline]
+fn is_utf8(text: &[u8]) -> bool {
+    simdutf8::basic::from_utf8(text).is_ok()
 }
 
 /// The seal of [`Field`].
@@ -71,6 +142,10 @@ mod sealed {
 
 /// One value of a tuple. The trait is sealed; for a type of your own implement [`Row`].
 pub trait Field: sealed::Sealed {
+    /// True if a text is certainly UTF-8.
+    #[doc(hidden)]
+    const IS_UTF8: bool = true;
+
     /// The value, as SQLite knows it.
     fn value(&self) -> Value<'_>;
 }
@@ -102,11 +177,22 @@ fields! {
     String, |field| Value::Text(field.as_bytes());
     [u8], |field| Value::Blob(field);
     Vec<u8>, |field| Value::Blob(field);
-    Value<'_>, |field| *field;
+}
+
+impl sealed::Sealed for Value<'_> {}
+impl Field for Value<'_> {
+    const IS_UTF8: bool = false;
+
+    #[inline(always)]
+    fn value(&self) -> Value<'_> {
+        *self
+    }
 }
 
 impl<F: Field + ?Sized> sealed::Sealed for &F {}
 impl<F: Field + ?Sized> Field for &F {
+    const IS_UTF8: bool = F::IS_UTF8;
+
     #[inline(always)]
     fn value(&self) -> Value<'_> {
         (**self).value()
@@ -115,6 +201,8 @@ impl<F: Field + ?Sized> Field for &F {
 
 impl<F: Field> sealed::Sealed for Option<F> {}
 impl<F: Field> Field for Option<F> {
+    const IS_UTF8: bool = F::IS_UTF8;
+
     #[inline(always)]
     fn value(&self) -> Value<'_> {
         self.as_ref().map_or(Value::Null, Field::value)
@@ -215,7 +303,7 @@ macro_rules! put_reversed {
     ($row:ident, $record:ident;) => {};
     ($row:ident, $record:ident; $index:tt $($rest:tt)*) => {
         put_reversed!($row, $record; $($rest)*);
-        $record.put($index, $row.$index.value());
+        $record.put_field($index, &$row.$index);
     };
 }
 

@@ -4,6 +4,7 @@
 
 use super::uuid7::Uuid7Range;
 use crate::load::options::LoadOptions;
+use crate::schema::names::{ColumnName, column_named};
 use crate::schema::shape::{ShapeColumn, TableShape};
 use crate::schema::sql_words::is_before_trigger;
 
@@ -23,12 +24,11 @@ pub struct Demands {
 }
 
 impl Demands {
-    /// The demands of a table; `is_made` is true for a table that is made for the input, not
-    /// declared.
-    pub fn of_table(options: &LoadOptions, shape: &TableShape, is_made: bool) -> Self {
+    /// The demands of a table; `names` are those of its columns.
+    pub fn of_table(options: &LoadOptions, shape: &TableShape, names: &[ColumnName]) -> Self {
         let columns = &shape.columns;
-        let key = || options.primary_key.iter().chain(&options.later_key);
-        let is_key = |name: &str| key().any(|it| it.eq_ignore_ascii_case(name));
+        let key = options.primary_key.iter().chain(&options.later_key);
+        let key: Vec<usize> = key.filter_map(|name| column_named(names, name).ok()).collect();
         // The trigger may pass over the row, before SQLite refuses it.
         let asks_trigger =
             shape.through_sql.is_some() && shape.beside.iter().any(|sql| is_before_trigger(sql));
@@ -38,7 +38,7 @@ impl Demands {
         };
         Self {
             not_null: columns.iter().enumerate().map(refuses_null).collect(),
-            key: columns.iter().map(|it| is_made && is_key(&it.name)).collect(),
+            key: (0..columns.len()).map(|at| key.contains(&at)).collect(),
             ..Self::default()
         }
     }

@@ -22,7 +22,7 @@ fn data_file(name: &str) -> Option<PathBuf> {
 
 /// The columns with their types.
 fn columns(source: &impl RowSource) -> Vec<(String, Option<SourceType>)> {
-    source.columns().iter().map(|column| (column.name.clone(), column.declared)).collect()
+    source.columns().iter().map(|column| (column.name.name.clone(), column.declared)).collect()
 }
 
 #[test]

@@ -324,7 +324,7 @@ fn names_become_those_of_one_table() {
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
     let stream = stream_of(&[batch], IpcWriteOptions::default());
     let source = piped(stream, Kind::ArrowStream).unwrap();
-    let found: Vec<&str> = source.columns().iter().map(|it| it.name.as_str()).collect();
+    let found: Vec<&str> = source.columns().iter().map(|it| it.name.name.as_str()).collect();
     assert_eq!(found, ["a", "A_2", "column3", "x", "a_3"]);
     assert_eq!(source.notes().len(), 4, "{:?}", source.notes());
 }

@@ -45,12 +45,13 @@ use super::task::Settings;
 use super::write_out::WriteOut;
 use crate::error::{Error, Result};
 use crate::load::memory;
-use crate::load::options::CancelToken;
+use crate::load::options::{BUSY_TIMEOUT_MAX, CancelToken};
 use crate::load::report::Stage;
 use crate::new_file::disk;
 use crate::new_file::refuse_unless_folder;
 use crate::schema::ddl::IndexRequest;
 use crate::schema::describe::{describe, describe_existing};
+use crate::schema::names::ColumnName;
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryColumn, IndexShape, OwnedValue, TableShape};
 use crate::sort::SortOptions;
@@ -162,7 +163,7 @@ impl Indexer {
     /// Memory for the sort; what exceeds it goes to a temporary file. By default as for a load
     /// ([`Loader::memory`](crate::load::Loader::memory)).
     pub fn memory(mut self, bytes: usize) -> Self {
-        self.memory_bytes = bytes;
+        self.memory_bytes = memory::at_most_all(bytes);
         self
     }
 
@@ -172,9 +173,9 @@ impl Indexer {
         self
     }
 
-    /// Longest wait for other programs that write; five seconds by default.
+    /// Longest wait for other programs that write; five seconds by default, and 24 days at most.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
+        self.busy_timeout = timeout.min(BUSY_TIMEOUT_MAX);
         self
     }
 
@@ -366,7 +367,8 @@ impl Plan {
         columns: &str,
     ) -> Result<Planned> {
         let table = describe_existing(transaction, "main", &indexer.table)?;
-        let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+        let names: Vec<ColumnName> =
+            table.columns.iter().map(|column| column.name.as_str().into()).collect();
         let request = IndexRequest::parse(columns, indexer.unique, &names)?;
         let probe = "leafpress probe";
         let probe_sql = request.create_sql(probe, &table.name);

@@ -406,7 +406,7 @@ proptest! {
 }
 
 fn indexer_sql(columns: &str) -> String {
-    let request =
-        IndexRequest::parse(columns, true, &["a", "id", "b", "c"]).expect("columns of the table");
+    let names = ["a", "id", "b", "c"].map(ColumnName::from);
+    let request = IndexRequest::parse(columns, true, &names).expect("columns of the table");
     request.create_sql("i", "t")
 }

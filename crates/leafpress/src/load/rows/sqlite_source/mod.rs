@@ -14,7 +14,10 @@
 //! among integers. Generated columns are values like others. Hidden columns of virtual tables are
 //! left out, and so is a rowid that is no column.
 //!
-//! Must never: write to the other database.
+//! Must never: write to the other database. Of a database in WAL mode the log, which is empty, and its
+//! `-shm` go with the last reader.
+
+mod at_rest;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,12 +30,14 @@ use leafpress_format::Value;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 
+use self::at_rest::AtRest;
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::as_json::{separated, write_text, write_value};
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn};
 use crate::input::source::not_opened;
+use crate::paths::companion_of;
 use crate::refusal::{Refusal, refuse_unless_file};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{sqlite_says, wants_to_write};
@@ -131,9 +136,13 @@ pub struct SqliteSource {
     table: String,
     columns: Vec<SourceColumn>,
     asks: Option<Sender<Ask>>,
+    /// True if a log beside the database is of this reading.
+    makes_log: bool,
     running: Running,
     thread: Option<JoinHandle<()>>,
     spent: Spent,
+    /// Set if the database is read as a file that does not change.
+    at_rest: Option<AtRest>,
 }
 
 /// A running pass, as seen by its reader.
@@ -173,7 +182,9 @@ impl SqliteSource {
         let file = path_text(&path);
         refuse_unless_file(&path, &metadata)?;
         let absolute = std::path::absolute(&path).map_err(|e| Error::io("open", &path, e))?;
-        let mut connection = open(&absolute).map_err(|error| unreadable(&path, &file, error))?;
+        let makes_log = !companion_of(&absolute, "-wal").exists();
+        let opened = open(&absolute).map_err(|error| unreadable(&path, &file, error))?;
+        let (mut connection, at_rest) = opened;
         let tables = tables_of(&connection).map_err(|error| unreadable(&path, &file, error))?;
         let wanted = table;
         let table = chosen(&file, &tables, wanted)?;
@@ -186,7 +197,7 @@ impl SqliteSource {
         }
         let sql = select(table, &found);
         let table = wanted.unwrap_or(&table.name).to_owned();
-        let names: Arc<[String]> = found.iter().map(|column| column.name.clone()).collect();
+        let names: Arc<[String]> = found.iter().map(|column| column.name.name.clone()).collect();
         let spent = Spent::default();
         let (asks, asked) = channel();
         let worker = Worker { names: Arc::clone(&names), sql, spent: Arc::clone(&spent) };
@@ -195,7 +206,19 @@ impl SqliteSource {
             .spawn(move || worker.serve(&mut connection, &asked))
             .map_err(|error| Error::no_thread("to read a database", error))?;
         let (asks, thread, running) = (Some(asks), Some(thread), Running::default());
-        Ok(Self { path, name, table, columns: found, asks, running, thread, spent })
+        let made = Self {
+            path,
+            name,
+            table,
+            columns: found,
+            asks,
+            makes_log,
+            running,
+            thread,
+            spent,
+            at_rest,
+        };
+        Ok(made)
     }
 
     /// Ends the read transaction, which the next pass begins anew.
@@ -227,15 +250,44 @@ impl Drop for SqliteSource {
             // A panic of the thread was reported as an error of the pass.
             let _ = thread.join();
         }
+        if self.makes_log {
+            remove_empty_log(&self.path);
+        }
     }
 }
 
-/// Opens the database and begins the transaction of all reading.
-fn open(path: &Path) -> rusqlite::Result<Connection> {
+/// Lets SQLite remove the empty log and its `-shm`, which a connection that may only read leaves
+/// behind: the last connection that may write takes them away, without a write. What cannot be
+/// opened so keeps them, as do databases that others have open.
+fn remove_empty_log(path: &Path) {
+    let is_empty = companion_of(path, "-wal").metadata().is_ok_and(|log| log.len() == 0);
+    let Ok(absolute) = std::path::absolute(path) else { return };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if is_empty && let Ok(connection) = connect::open(uri(&absolute, "mode=rw"), flags) {
+        let _ = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+    }
+}
+
+/// Opens the database and begins the transaction of all reading. SQLite cannot open a database in WAL
+/// mode whose folder it may not write to. If it has no log, it is read as a file that does not
+/// change, and returned with what tells whether that was so.
+fn open(path: &Path) -> rusqlite::Result<(Connection, Option<AtRest>)> {
+    match open_as(path, "mode=ro") {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
+            let at_rest = AtRest::of(path).ok_or(error)?;
+            Ok((open_as(path, "mode=ro&immutable=1")?, Some(at_rest)))
+        }
+        opened => Ok((opened?, None)),
+    }
+}
+
+fn open_as(path: &Path, parameters: &str) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = connect::open(uri(path, "mode=ro"), flags)?;
+    let connection = connect::open(uri(path, parameters), flags)?;
     // The database may come from another author: its views and generated columns must call only
     // functions that do nothing but compute.
     connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA query_only=ON")?;
@@ -318,7 +370,8 @@ fn columns_of(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<So
         let declared: String = row.get(1)?;
         let is_kept = is_plain_type(&declared) && !(table.is_view() && declared.is_empty());
         let declared_sql = is_kept.then_some(declared);
-        Ok(SourceColumn { name: row.get(0)?, declared: None, declared_sql })
+        let name = row.get::<_, String>(0)?.into();
+        Ok(SourceColumn { name, declared: None, declared_sql })
     };
     statement.query_map([&table.name], column)?.collect()
 }
@@ -340,7 +393,8 @@ fn is_plain_type(declared: &str) -> bool {
 /// Query for the rows in the table's own order. Without it SQLite could read an index with all
 /// columns, which is shorter, in another order.
 fn select(table: &Table, columns: &[SourceColumn]) -> String {
-    let names: Vec<String> = columns.iter().map(|column| quote_identifier(&column.name)).collect();
+    let names: Vec<String> =
+        columns.iter().map(|column| quote_identifier(&column.name.name)).collect();
     let by_table = if table.kind == "table" { " NOT INDEXED" } else { "" };
     format!("SELECT {} FROM main.{}{by_table}", names.join(", "), quote_identifier(&table.name))
 }
@@ -444,6 +498,16 @@ impl RowSource for SqliteSource {
 
     fn columns(&self) -> &[SourceColumn] {
         &self.columns
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        let Some(at_rest) = &self.at_rest else { return Ok(()) };
+        if AtRest::of(&self.path).as_ref() == Some(at_rest) {
+            return Ok(());
+        }
+        Err(Error::changed(format!("{}: was written to while it was read", self.name)).to_do(
+            "load it again once nothing writes to it any more, or as a user who may write to its folder",
+        ))
     }
 
     fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(SqliteReader, SqliteDecoder)> {

@@ -63,7 +63,7 @@ fn rows_of(source: &mut SqliteSource) -> Vec<Vec<Owned>> {
 
 fn declared(source: &SqliteSource) -> Vec<(&str, Option<&str>)> {
     let columns = source.columns().iter();
-    columns.map(|column| (column.name.as_str(), column.declared_sql.as_deref())).collect()
+    columns.map(|column| (column.name.name.as_str(), column.declared_sql.as_deref())).collect()
 }
 
 fn refusal(path: &Path, table: Option<&str>) -> String {
@@ -315,4 +315,25 @@ fn a_table_is_loaded_as_it_is() {
         let types: String = made.query_row(types, [], |row| row.get(0)).unwrap();
         assert_eq!(types, "INTEGER,,VARCHAR(10),INT,REAL,NUMERIC,BLOB");
     }
+}
+
+#[test]
+fn a_database_in_wal_mode_without_a_log_is_read_as_a_file() {
+    let (_folder, path) =
+        database("PRAGMA journal_mode=WAL; CREATE TABLE t(a); INSERT INTO t VALUES (7)");
+    let at_rest = AtRest::of(&path).expect("no log");
+    // As where SQLite may not write to the folder.
+    let connection = open_as(&path, "mode=ro&immutable=1").unwrap();
+    assert_eq!(connection.query_row("SELECT a FROM t", [], |row| row.get(0)), Ok(7));
+    let mut source = SqliteSource::new(&path, None).unwrap();
+    source.check_unchanged().unwrap();
+    source.at_rest = Some(at_rest);
+    source.check_unchanged().unwrap();
+    let writer = Connection::open(&path).unwrap();
+    writer.execute_batch("INSERT INTO t VALUES (8)").unwrap();
+    assert_eq!(AtRest::of(&path), None, "the log has a commit");
+    let error = source.check_unchanged().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
+    let (_folder, path) = database("CREATE TABLE t(a)");
+    assert_eq!(AtRest::of(&path), None, "it has no log in this mode");
 }

@@ -187,6 +187,11 @@ pub fn is_ragged(reason: &str) -> bool {
     reason.starts_with(RAGGED)
 }
 
+/// Fault of a text with this byte, which no UTF-8 has there.
+pub fn not_utf8(byte: u8) -> String {
+    format!("{NOT_UTF8}byte 0x{byte:02x}")
+}
+
 /// Returns true if a row is bad for its encoding.
 pub fn is_not_utf8(reason: &str) -> bool {
     reason.starts_with(NOT_UTF8) || reason.starts_with(NOT_UTF8_IN_JSON)
@@ -228,7 +233,7 @@ impl RowRules {
         let end = span.field_ends.last().map_or(span.start, |&end| end as usize);
         if let Err(error) = std::str::from_utf8(&bytes[span.start..end]) {
             let at = span.start + error.valid_up_to();
-            let reason = format!("{NOT_UTF8}byte 0x{:02x}", bytes[at]);
+            let reason = not_utf8(bytes[at]);
             return Err(Misfit { at, reason });
         }
         if !self.dialect.escapes_make_bytes() {

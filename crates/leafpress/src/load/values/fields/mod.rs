@@ -31,7 +31,7 @@ use leafpress_format::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText, PreparedRow,
 };
 
-pub use self::check::{IS_NOT_NULL, Misfit, is_not_utf8, is_ragged, of_column};
+pub use self::check::{IS_NOT_NULL, Misfit, is_not_utf8, is_ragged, not_utf8, of_column};
 pub use self::columns::Stripe;
 pub use self::convert::{
     Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,

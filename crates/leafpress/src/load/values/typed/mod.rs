@@ -24,7 +24,7 @@ pub use self::stripe::TypedStripe;
 use super::demands::Demands;
 use super::fields::{
     Converted, DateText, IS_NOT_NULL, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp,
-    TimestampForm, hex, of_column, shown, truth,
+    TimestampForm, hex, not_utf8, of_column, shown, truth,
 };
 use super::sink::RecordSink;
 use super::sources::{ValueSource, uses_max, write_constant, write_uuid7};
@@ -380,8 +380,13 @@ impl TypedRules {
         Ok(())
     }
 
-    /// Fault of the value of a column, if there is one.
+    /// Fault of a value of a column that a program made, if there is one.
     pub fn fault_of(&self, column: usize, value: Value<'_>) -> Option<String> {
+        if let Value::Text(text) = value
+            && let Err(error) = std::str::from_utf8(text)
+        {
+            return Some(self.fault(column, &not_utf8(text[error.valid_up_to()])));
+        }
         self.check_value(column, self.rules[column], value).err()
     }
 

@@ -6,32 +6,43 @@
 //! notes take 16 bytes a leaf: 4 MB for a gigabyte of 4 KiB pages. Otherwise each thread encodes
 //! its part and the rows are sorted; rows that were pressed before one came out of order are read
 //! again from their pages.
+//!
+//! A bad row that is left out takes no rowid, as in a load of a file. So parts without a key are then
+//! pressed one after the other.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use leafpress_format::{FormatError, LeafRun, NumberText, PlacedLeaves, RecordWriter, Value};
+use leafpress_format::{
+    FormatError, LeafRun, NumberText, PlacedLeaves, RECORD_BYTES_MAX, RecordWriter, Value,
+};
 
 use super::fallible::Fault;
 use super::replay::replay;
-use super::row::{Row, TypedRecord};
+use super::row::{Row, TypedRecord, Written};
 use crate::cpu::with_wide_instructions;
 use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::input::as_json::{excerpt, separated, write_text, write_value};
 use crate::load::file::pages::{refused, write_run};
 use crate::load::monitor::Monitor;
 use crate::load::options::LoadOptions;
+use crate::load::passes::columns::{TableColumns, matched};
 use crate::load::passes::feed::{Feed, FeedState};
 use crate::load::passes::frame::Halt;
 use crate::load::passes::locate::{Found, Wanted};
-use crate::load::passes::plan::{Plan, listed, made_table};
-use crate::load::passes::rejects::Rejects;
+use crate::load::passes::plan::{Plan, made_table};
+use crate::load::passes::rejects::{Rejects, Words};
 use crate::load::report::ColumnReport;
 use crate::load::tree::{AddHalt, Build, Encoder, Joined, RowOrder};
 use crate::load::values::demands::Demands;
 use crate::load::values::sources::ValueSource;
 use crate::load::values::typed::{TypeRule, TypedRules};
 use crate::schema::Column;
+use crate::schema::names::{ColumnName, listed};
 use crate::schema::shape::TableShape;
 use crate::schema::shape::staged_shape;
 use crate::sync::lock;
@@ -63,7 +74,18 @@ struct Part<I: Iterator> {
     /// Places of the leaves with the rows before it.
     leaves: PlacedLeaves,
     rows_pressed: u64,
+    /// Bad rows, in the order of the part.
+    left_out: Vec<LeftOut>,
     write: Duration,
+}
+
+/// A bad row that is left out.
+struct LeftOut {
+    /// Index in its part.
+    index: u64,
+    reason: String,
+    /// The row as JSON.
+    original: Vec<u8>,
 }
 
 /// Feed of rows made in memory, which can be read only once.
@@ -91,7 +113,9 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
             None => {
                 let declarations = columns.iter();
                 let declarations: Vec<_> = declarations
-                    .map(|column| (column.name.clone(), column.column_type.name().to_owned()))
+                    .map(|column| {
+                        (column.name.as_str().into(), column.column_type.name().to_owned())
+                    })
                     .collect();
                 made_table(options, table, &declarations)?
             }
@@ -99,18 +123,24 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
         let is_plain = shape.key.is_none() && shape.indexes.is_empty();
         let order = if is_plain { RowOrder::Ascending } else { RowOrder::Unsorted };
         let needs_rowids = shape.key.is_none() && shape.rowid_column.is_none();
-        let mut state = FeedState::new(options, monitor, Vec::new(), declared.is_some());
+        let inputs = (0..parts.len()).map(name_of).collect();
+        let mut state = FeedState::new(options, monitor, inputs, declared.is_some());
         state.plan = Plan { shape, given: vec![true; columns.len()], order };
-        let parts = numbered(parts, needs_rowids)?;
+        let parts = numbered(parts, needs_rowids, options.screens())?;
         Ok(Self { state, parts, fault, columns: columns.to_vec() })
     }
 }
 
 /// Columns of the rows in an existing table, in the rows' order.
 fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
-    let found = columns.iter().map(|column| {
-        let found = there.columns.iter().find(|c| c.name.eq_ignore_ascii_case(&column.name));
-        found.cloned().ok_or_else(|| {
+    let names = |columns: &mut dyn Iterator<Item = &str>| -> Vec<ColumnName> {
+        columns.map(ColumnName::from).collect()
+    };
+    let of_table = names(&mut there.columns.iter().map(|it| it.name.as_str()));
+    let of_rows = names(&mut columns.iter().map(|it| it.name.as_str()));
+    let places = matched(TableColumns::Declared(&of_table), &of_rows)?;
+    let found = columns.iter().zip(places).map(|(column, place)| {
+        place.map(|at| there.columns[at].clone()).ok_or_else(|| {
             if there.is_generated(&column.name) {
                 let (table, name) = (&there.name, &column.name);
                 let error = format!("table '{table}' computes its column '{name}' itself");
@@ -140,8 +170,13 @@ fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
     TypedRules::new(names, rules, sources, shape.rowid_column).demands(demands)
 }
 
-/// Gives each part its number and, for rows without rowids, its first rowid.
-fn numbered<I: Iterator>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Result<Vec<Part<I>>> {
+/// Gives each part its number and, for rows without rowids, its first rowid. Where bad rows are left
+/// out, only the parts before it tell that.
+fn numbered<I: Iterator>(
+    parts: Vec<(I, Option<u64>)>,
+    needs_rowids: bool,
+    skips: bool,
+) -> Result<Vec<Part<I>>> {
     let mut next_rowid = Some(1);
     let parts = parts.into_iter().enumerate().map(|(number, (rows, len))| {
         let first_rowid = next_rowid.filter(|_| needs_rowids);
@@ -149,7 +184,9 @@ fn numbered<I: Iterator>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Re
             let message = "several parts without a primary key must know their lengths";
             return Err(Error::misuse(message));
         }
-        next_rowid = next_rowid.zip(len).map(|(next, len)| next + len as i64);
+        if !skips {
+            next_rowid = next_rowid.zip(len).map(|(next, len)| next + len as i64);
+        }
         Ok(Part {
             number,
             first_rowid,
@@ -157,6 +194,7 @@ fn numbered<I: Iterator>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Re
             pending: None,
             leaves: PlacedLeaves::default(),
             rows_pressed: 0,
+            left_out: Vec::new(),
             write: Duration::ZERO,
         })
     });
@@ -172,7 +210,7 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
         &mut self,
         build: &Build<'_>,
         mut joined: Joined,
-        _rejects: &Mutex<Rejects>,
+        rejects: &Mutex<Rejects>,
     ) -> Result<(Joined, u64), Halt> {
         let shape = &self.state.plan.shape;
         let pressing = Pressing {
@@ -184,11 +222,13 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
             build,
             monitor: self.state.monitor,
             is_unsorted: AtomicBool::new(false),
+            skips: self.state.options.screens(),
+            next_rowid: AtomicI64::new(1),
         };
         if build.order != RowOrder::Ascending {
             let encoded = pressing
                 .on_all_cores(&mut self.parts, |part, failed| pressing.encode(part, failed));
-            self.state.rows.read = encoded?.iter().sum();
+            self.state.rows.read = encoded?.iter().sum::<u64>() + self.reject_left_out(rejects)?;
             return Ok((joined, self.state.rows.read));
         }
         let shared = Mutex::new(joined);
@@ -206,7 +246,8 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
                 Err(error) => return Err(refused(error, build.options.path).into()),
             }
         }
-        self.state.rows.read = self.parts.iter().map(|part| part.rows_pressed).sum();
+        let pressed: u64 = self.parts.iter().map(|part| part.rows_pressed).sum();
+        self.state.rows.read = pressed + self.reject_left_out(rejects)?;
         Ok((joined, self.state.rows.read))
     }
 
@@ -218,7 +259,10 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
         for Wanted { sequence, reason, .. } in wanted {
             let part = (sequence >> PLACE_BITS) as usize;
             let index = sequence & ((1 << PLACE_BITS) - 1);
-            found(*sequence, bad_row(part, index, reason.clone()), &[])?;
+            // Its values are gone.
+            let bad_row = bad_row(part, index, reason.clone());
+            let place = bad_row.row.clone();
+            found(*sequence, bad_row, place.as_bytes())?;
         }
         Ok(())
     }
@@ -242,6 +286,22 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
     }
 }
 
+impl<I: Iterator> PartsFeed<'_, I> {
+    /// Hands over the rows that were left out, part by part; returns their number.
+    fn reject_left_out(&self, rejects: &Mutex<Rejects>) -> Result<u64> {
+        let mut count = 0;
+        for part in &self.parts {
+            for LeftOut { index, reason, original } in &part.left_out {
+                let place = bad_row(part.number, *index, reason.clone());
+                let bad_row = BadRow { row: excerpt(original), ..place };
+                lock(rejects).add(bad_row, original, Words::Own)?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+}
+
 /// State that all threads share.
 struct Pressing<'p> {
     options: &'p LoadOptions,
@@ -253,12 +313,18 @@ struct Pressing<'p> {
     monitor: &'p Monitor,
     /// True if a row came out of order, so that pressing is of no use.
     is_unsorted: AtomicBool,
+    /// True if bad rows are left out. Rows without rowids are numbered one part after the other then, as
+    /// a row that is left out takes no rowid.
+    skips: bool,
+    next_rowid: AtomicI64,
 }
 
 /// Reason why a row was not pressed.
 enum PushHalt {
     Unsorted,
     Bad(String),
+    /// Its implementation breaks this rule.
+    Broken(&'static str),
 }
 
 impl From<String> for PushHalt {
@@ -278,7 +344,8 @@ impl Pressing<'_> {
     where
         I: Iterator<Item: Row + Send> + Send,
     {
-        let workers = self.options.threads.min(parts.len());
+        let in_turn = self.skips && parts.first().is_some_and(|part| part.first_rowid.is_some());
+        let workers = if in_turn { 1 } else { self.options.threads.min(parts.len()) };
         let failed = AtomicUsize::new(usize::MAX);
         let outcomes: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
         let waiting = Mutex::new(parts.iter_mut());
@@ -349,8 +416,15 @@ impl Pressing<'_> {
         let mut number = NumberText::new();
         let mut last_rowid = i64::MIN;
         let mut rows = 0_u64;
+        self.number(part);
         // By reference: rows that are not pressed stay in the part.
         for row in part.rows.by_ref() {
+            if self.skips
+                && let Some(reason) = self.fault(&row)
+            {
+                self.leave_out(&mut part.left_out, rows, reason, &row);
+                continue;
+            }
             let rowid = match part.first_rowid {
                 Some(first) => first + rows as i64,
                 None => self.key(&row, part.number, rows)?,
@@ -369,7 +443,14 @@ impl Pressing<'_> {
                     self.is_unsorted.store(true, Ordering::Relaxed);
                     break;
                 }
+                Err(PushHalt::Bad(reason)) if self.skips => {
+                    self.leave_out(&mut part.left_out, rows, reason, &row);
+                    continue;
+                }
                 Err(PushHalt::Bad(reason)) => return Err(bad_part_row(part.number, rows, reason)),
+                Err(PushHalt::Broken(rule)) => {
+                    return Err(broken(part.number, rows + part.left_out.len() as u64, rule));
+                }
             }
             rows += 1;
             last_rowid = rowid;
@@ -386,7 +467,54 @@ impl Pressing<'_> {
         }
         self.flush(&mut run, (&mut part.leaves, &mut part.write), joined)?;
         part.rows_pressed = rows;
+        self.next_rowid.fetch_add(rows as i64, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Gives a part its first rowid, if only the parts before it tell that.
+    fn number<I: Iterator>(&self, part: &mut Part<I>) {
+        if self.skips && part.first_rowid.is_some() {
+            part.first_rowid = Some(self.next_rowid.load(Ordering::Relaxed));
+        }
+    }
+
+    /// The first fault of a row.
+    #[inline(never)]
+    fn fault(&self, row: &impl Row) -> Option<String> {
+        if let Err(reason) = self.check_columns(row) {
+            return Some(reason);
+        }
+        if let Some(column) = self.key
+            && !matches!(row.value(column), Value::Integer(_))
+        {
+            return Some(NO_INTEGER.to_owned());
+        }
+        (0..self.columns.len()).find_map(|column| self.rules.fault_of(column, row.value(column)))
+    }
+
+    /// Leaves a bad row out, which comes behind this many good rows of its part.
+    #[cold]
+    fn leave_out(
+        &self,
+        left_out: &mut Vec<LeftOut>,
+        good_rows: u64,
+        reason: String,
+        row: &impl Row,
+    ) {
+        let mut original = Vec::new();
+        separated(b'{', b'}', 0..row.columns(), &mut original, |column, out| {
+            match self.columns.get(column) {
+                Some(known) => write_text(known.name.as_bytes(), out),
+                None => write_text(format!("column{}", column + 1).as_bytes(), out),
+            }
+            out.push(b':');
+            match row.value(column) {
+                Value::Text(text) => write_text(String::from_utf8_lossy(text).as_bytes(), out),
+                value => write_value(value, out),
+            }
+        });
+        let index = good_rows + left_out.len() as u64;
+        left_out.push(LeftOut { index, reason, original });
     }
 
     /// Encodes a part whose rows will be sorted; returns their number.
@@ -397,24 +525,37 @@ impl Pressing<'_> {
         let mut encoder = Encoder::new(self.build);
         let mut number = NumberText::new();
         let base = (part.number as u64) << PLACE_BITS;
+        self.number(part);
         let mut rows = self.encode_pressed(part, base, &mut encoder)?;
         for row in part.pending.take().into_iter().chain(part.rows.by_ref()) {
+            if self.skips
+                && let Some(reason) = self.fault(&row)
+            {
+                self.leave_out(&mut part.left_out, rows, reason, &row);
+                continue;
+            }
+            let index = rows + part.left_out.len() as u64;
             let rowid = match (part.first_rowid, self.key) {
                 (Some(first), _) => first + rows as i64,
                 (None, Some(_)) => self.key(&row, part.number, rows)?,
                 // No column has it. The sorter keeps this one in no byte.
-                (None, None) => (base + rows) as i64 + 1,
+                (None, None) => (base + index) as i64 + 1,
             };
-            self.check_columns(&row).map_err(|reason| bad_part_row(part.number, rows, reason))?;
-            let mut misfit = None;
-            encoder.encode(self.bytes_max(&row), |record| {
-                misfit = self.write(&row, record, &mut number);
+            let whole = self.encode_row(&row, &mut encoder, &mut number);
+            let added = whole.and_then(|()| match encoder.add(base + index, rowid) {
+                Ok(()) => Ok(Ok(())),
+                Err(AddHalt::TooLong(reason)) => Err(PushHalt::Bad(reason)),
+                Err(AddHalt::Unsorted) => Err(PushHalt::Unsorted),
+                Err(AddHalt::Failed(error)) => Ok(Err(error)),
             });
-            if let Some(column) = misfit {
-                return Err(bad_part_row(part.number, rows, self.no_fit(&row, column)));
+            match added {
+                Ok(added) => added?,
+                Err(PushHalt::Bad(reason)) if self.skips => {
+                    self.leave_out(&mut part.left_out, rows, reason, &row);
+                    continue;
+                }
+                Err(halt) => return Err(not_pressed(halt, part.number, index)),
             }
-            let added = encoder.add(base + rows, rowid);
-            added.map_err(|halt| not_added(halt, part.number, rows))?;
             rows += 1;
             if rows.is_multiple_of(ROWS_BETWEEN_LOOKS) {
                 self.monitor.rows.fetch_add(ROWS_BETWEEN_LOOKS, Ordering::Relaxed);
@@ -424,7 +565,23 @@ impl Pressing<'_> {
             }
         }
         encoder.end()?;
+        self.next_rowid.fetch_add(rows as i64, Ordering::Relaxed);
         Ok(rows)
+    }
+
+    /// Encodes a row, which is in no B-tree yet.
+    fn encode_row(
+        &self,
+        row: &impl Row,
+        encoder: &mut Encoder<'_>,
+        number: &mut NumberText,
+    ) -> Result<(), PushHalt> {
+        let content_bytes = self.check(row)?;
+        let mut written = Written::default();
+        encoder.encode(self.rules.bytes_max(content_bytes), |record| {
+            written = self.write(row, content_bytes, record, number);
+        });
+        self.whole(row, written)
     }
 
     /// Encodes the rows that were pressed before; returns their number.
@@ -435,12 +592,16 @@ impl Pressing<'_> {
         encoder: &mut Encoder<'_>,
     ) -> Result<u64> {
         let crate::load::tree::BuildOptions { layout, path, .. } = *self.build.options;
-        let mut rows = 0;
+        let mut left_out = part.left_out.iter().map(|row| row.index).peekable();
+        let (mut index, mut rows) = (0, 0);
         replay(path, layout, &part.leaves, |rowid, record| {
+            while left_out.next_if_eq(&index).is_some() {
+                index += 1;
+            }
             encoder.take(record);
-            let added = encoder.add(base + rows, rowid);
-            rows += 1;
-            added.map_err(|halt| not_added(halt, part.number, rows - 1))
+            encoder.add(base + index, rowid).map_err(|halt| not_added(halt, part.number, index))?;
+            (index, rows) = (index + 1, rows + 1);
+            Ok(())
         })?;
         Ok(rows)
     }
@@ -453,23 +614,41 @@ impl Pressing<'_> {
         Err(format!("the row has {} values, but the table has {columns} columns", row.columns()))
     }
 
+    /// Checks what is known before a row is written; returns the limit of its text and blobs.
     #[inline(always)]
-    fn bytes_max(&self, row: &impl Row) -> usize {
-        self.rules.bytes_max(row.content_bytes())
+    fn check(&self, row: &impl Row) -> Result<usize, PushHalt> {
+        self.check_columns(row)?;
+        let content_bytes = row.content_bytes();
+        if content_bytes as u64 > RECORD_BYTES_MAX {
+            let bytes = content_bytes as u64;
+            return Err(PushHalt::Bad(FormatError::RecordTooLong { bytes }.to_string()));
+        }
+        Ok(content_bytes)
     }
 
-    /// Writes a row's record. Returns the first column whose value does not fit its type, if there
-    /// is one.
+    /// Writes a row's record.
     #[inline(always)]
     fn write(
         &self,
         row: &impl Row,
+        content_bytes: usize,
         record: &mut RecordWriter<'_>,
         number: &mut NumberText,
-    ) -> Option<usize> {
-        let mut typed = TypedRecord { rules: &self.rules, record, number, misfit: None };
-        row.write(&mut typed);
-        typed.misfit
+    ) -> Written {
+        let limits = (self.columns.len(), content_bytes);
+        TypedRecord::write_row((&self.rules, record), number, limits, row)
+    }
+
+    /// Checks what writing a row has shown.
+    #[inline(always)]
+    fn whole(&self, row: &impl Row, written: Written) -> Result<(), PushHalt> {
+        match written {
+            Written { misfit: None, broken: None } => Ok(()),
+            Written { broken: Some(rule), .. } => Err(PushHalt::Broken(rule)),
+            // Its values had no fault before.
+            Written { misfit: Some(_), .. } if self.skips => Err(PushHalt::Broken(CHANGED)),
+            Written { misfit: Some(column), .. } => Err(PushHalt::Bad(self.no_fit(row, column))),
+        }
     }
 
     /// Presses one row.
@@ -481,17 +660,15 @@ impl Pressing<'_> {
         row: &impl Row,
         number: &mut NumberText,
     ) -> Result<(), PushHalt> {
-        self.check_columns(row)?;
-        let mut misfit = None;
+        let content_bytes = self.check(row)?;
+        let mut written = Written::default();
         let pushed = run.push(
             rowid,
-            self.bytes_max(row),
+            self.rules.bytes_max(content_bytes),
             #[inline(always)]
-            |record| misfit = self.write(row, record, number),
+            |record| written = self.write(row, content_bytes, record, number),
         );
-        if let Some(column) = misfit {
-            return Err(self.no_fit(row, column).into());
-        }
+        self.whole(row, written)?;
         pushed.map_err(|error| match error {
             FormatError::NotAscending { .. } => PushHalt::Unsorted,
             error => PushHalt::Bad(error.to_string()),
@@ -508,7 +685,7 @@ impl Pressing<'_> {
     fn key(&self, row: &impl Row, part: usize, index: u64) -> Result<i64> {
         match self.key.map(|column| row.value(column)) {
             Some(Value::Integer(rowid)) => Ok(rowid),
-            _ => Err(bad_part_row(part, index, "the primary key is no integer".to_owned())),
+            _ => Err(bad_part_row(part, index, NO_INTEGER.to_owned())),
         }
     }
 
@@ -531,6 +708,26 @@ impl Pressing<'_> {
     }
 }
 
+/// Fault of a row without its rowid.
+const NO_INTEGER: &str = "the primary key is no integer";
+/// Rule of [`Row`] that an implementation breaks whose values had no fault when they were checked.
+const CHANGED: &str = "Row::value must give the same value at each call";
+
+/// The error for a row whose implementation breaks a rule.
+#[cold]
+fn broken(part: usize, index: u64, rule: &str) -> Error {
+    Error::misuse(format!("row {} of part {}: {rule}", index + 1, part + 1))
+        .to_do("mend the implementation of leafpress::load::Row")
+}
+
+fn not_pressed(halt: PushHalt, part: usize, index: u64) -> Error {
+    match halt {
+        PushHalt::Bad(reason) => bad_part_row(part, index, reason),
+        PushHalt::Unsorted => bad_part_row(part, index, "the key does not ascend".to_owned()),
+        PushHalt::Broken(rule) => broken(part, index, rule),
+    }
+}
+
 fn not_added(halt: AddHalt, part: usize, index: u64) -> Error {
     match halt {
         AddHalt::Failed(error) => error,
@@ -539,10 +736,15 @@ fn not_added(halt: AddHalt, part: usize, index: u64) -> Error {
     }
 }
 
+/// Name of a part in messages.
+fn name_of(part: usize) -> String {
+    format!("<rows of part {}>", part + 1)
+}
+
 /// The error for a row that cannot be pressed. It has no file, so its part is named.
 fn bad_row(part: usize, index: u64, reason: String) -> BadRow {
     BadRow {
-        file: format!("<rows of part {}>", part + 1),
+        file: name_of(part),
         line: index + 1,
         column: 1,
         reason,

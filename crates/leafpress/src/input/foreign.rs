@@ -1,0 +1,183 @@
+//! Formats that cannot be loaded, told by an input's first bytes: archives, packings that are not
+//! read here, and files of other programs. Loaded as text they would become a table of nonsense.
+//!
+//! The bytes are looked at after decompression, so an archive inside gzip is found as well.
+//!
+//! Must never: take text for one of these formats.
+
+use crate::Error;
+
+/// Number of first bytes that [`foreign`] needs, if the input has that many: the header of an archive
+/// of tar.
+pub const FOREIGN_BYTES: usize = 512;
+
+/// A format that cannot be loaded: its name, and the advice with `FILE` in place of the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Foreign {
+    what: &'static str,
+    to_do: &'static str,
+}
+
+const fn of(what: &'static str, to_do: &'static str) -> Foreign {
+    Foreign { what, to_do }
+}
+
+const IMAGE: &str = "name the file that holds the rows";
+const OFFICE: Foreign =
+    of("a workbook or document of an office program", "save its sheet as CSV, and load that file");
+const ZIP: Foreign =
+    of("a zip archive", "load the file in it: unzip -p FILE NAME | leafpress load DB -");
+const SEVEN_ZIP: Foreign =
+    of("a 7z archive", "unpack it with '7z x FILE', and load the files in it");
+const RAR: Foreign = of("a rar archive", "unpack it with 'unrar x FILE', and load the files in it");
+const TAR: Foreign = of(
+    "a tar archive",
+    "unpack it with 'tar -xf FILE', and load the files in it, or pipe one of them in: \
+     tar -xOf FILE NAME | leafpress load DB -",
+);
+
+/// First bytes and their formats. Each has a byte that no text has, or is too long to be one by chance.
+const FIRST_BYTES: [(&[u8], Foreign); 24] = [
+    (b"\xfd7zXZ\0", of("an xz file", "unpack it: xz -dc FILE | leafpress load DB -")),
+    (b"]\0\0", of("an lzma file", "unpack it: xz -dc FILE | leafpress load DB -")),
+    (b"LZIP\x01", of("an lzip file", "unpack it: lzip -dc FILE | leafpress load DB -")),
+    (b"\x04\x22\x4d\x18", of("an lz4 file", "unpack it: lz4 -dc FILE | leafpress load DB -")),
+    (b"\x1f\x9d", of("a file of compress", "unpack it: gzip -dc FILE | leafpress load DB -")),
+    (b"\xff\x06\0\0sNaPpY", of("a snappy file", "unpack it first")),
+    (b"7z\xbc\xaf\x27\x1c", SEVEN_ZIP),
+    (b"Rar!\x1a\x07", RAR),
+    (b"PK\x05\x06", ZIP),
+    (b"PK\x07\x08", ZIP),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OFFICE),
+    (b"\x89PNG\r\n\x1a\n", of("a PNG image", IMAGE)),
+    (b"\xff\xd8\xff", of("a JPEG image", IMAGE)),
+    (b"%PDF-1.", of("a PDF document", IMAGE)),
+    (b"\x7fELF", of("a program", IMAGE)),
+    (b"\x89HDF\r\n\x1a\n", of("an HDF5 file", "save its table as CSV or Parquet")),
+    (b"Obj\x01", of("an Avro file", "save its rows as JSON lines or Parquet")),
+    (b"\x93NUMPY", of("a NumPy file", "save its rows as CSV or Parquet")),
+    (b"RDX2\nX\n\0", of("a file of R", "save its table as CSV or Parquet")),
+    (b"RDX3\nX\n\0", of("a file of R", "save its table as CSV or Parquet")),
+    (b"X\n\0\0\0", of("a file of R", "save its table as CSV or Parquet")),
+    (b"\x80\x04\x95", of("a pickle of Python", "save its rows as CSV or Parquet")),
+    (b"\x80\x05\x95", of("a pickle of Python", "save its rows as CSV or Parquet")),
+    (b"\0\x01\0\0Standard ", of("a database of Access", "save its table as CSV")),
+];
+
+/// Names of the first file in zip archives that are documents of an office program.
+const OFFICE_NAMES: [&[u8]; 5] =
+    [b"[Content_Types].xml", b"_rels/", b"docProps/", b"xl/", b"mimetypeapplication/vnd."];
+
+/// Least number of bytes by which data of no known format are told from text.
+const UNKNOWN_BYTES_MIN: usize = 64;
+
+impl Foreign {
+    /// The refusal of an input of this format.
+    pub fn refuse(self, file: &str) -> Error {
+        // A stream has a name such as <stdin>.
+        let name = if file.starts_with('<') { "FILE" } else { file };
+        let advice = self.to_do.replace("FILE", name);
+        Error::input(file, format!("is {}, which cannot be loaded", self.what)).to_do(advice)
+    }
+}
+
+/// The format of an input that begins with `first`; `None` for text, and for formats that are read.
+pub fn foreign(first: &[u8]) -> Option<Foreign> {
+    if first.starts_with(b"PK\x03\x04") {
+        let name = first.get(30..).unwrap_or_default();
+        let is_office = OFFICE_NAMES.iter().any(|known| name.starts_with(known));
+        return Some(if is_office { OFFICE } else { ZIP });
+    }
+    let is_bzip2 = first.starts_with(b"BZh") && first.get(4..10) == Some(b"1AY&SY");
+    if is_bzip2 {
+        return Some(of("a bzip2 file", "unpack it: bzip2 -dc FILE | leafpress load DB -"));
+    }
+    if first.get(8..12) == Some(b"DUCK") && first.contains(&0) {
+        return Some(of("a database of DuckDB", "save its table as Parquet, and load that file"));
+    }
+    let begins = |known: &&(&[u8], Foreign)| first.starts_with(known.0);
+    let found = FIRST_BYTES.iter().find(begins).map(|(_, format)| *format);
+    found.or_else(|| is_tar(first).then_some(TAR))
+}
+
+/// The refusal of bytes that are neither text in UTF-8 nor a known format: many are NUL.
+pub fn refuse_unknown(file: &str, first: &[u8]) -> Option<Error> {
+    let nuls = memchr::memchr_iter(0, first).count();
+    let has_mark =
+        [&b"\xff\xfe"[..], b"\xfe\xff", b"\0\0\xfe\xff"].iter().any(|it| first.starts_with(it));
+    if has_mark || first.len() < UNKNOWN_BYTES_MIN || nuls * 3 < first.len() {
+        return None;
+    }
+    let reason = format!("is no text in UTF-8: {nuls} of its first {} bytes are NUL", first.len());
+    Some(Error::input(file, reason).to_do(
+        "if it is text, name what it is in with ⟦encoding⟧, such as utf-16, or utf-8 to load it as it is; \
+         else save its rows as CSV, JSON or Parquet",
+    ))
+}
+
+/// Returns true for the header of a file in an archive of tar, whose sum stands in it.
+fn is_tar(first: &[u8]) -> bool {
+    const SUM: std::ops::Range<usize> = 148..156;
+    let Some(header) = first.get(..FOREIGN_BYTES) else { return false };
+    let digits = header[SUM].split(|byte| matches!(byte, 0 | b' ')).find(|it| !it.is_empty());
+    let digits = digits.and_then(|it| std::str::from_utf8(it).ok());
+    let Some(expected) = digits.and_then(|it| u32::from_str_radix(it, 8).ok()) else {
+        return false;
+    };
+    let sum = header
+        .iter()
+        .enumerate()
+        .map(|(at, byte)| u32::from(if SUM.contains(&at) { b' ' } else { *byte }));
+    header.contains(&0) && sum.sum::<u32>() == expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The header of a file in an archive of tar.
+    fn tar() -> [u8; FOREIGN_BYTES] {
+        let mut header = [0; FOREIGN_BYTES];
+        header[..5].copy_from_slice(b"a.csv");
+        header[100..107].copy_from_slice(b"0000644");
+        header[148..156].fill(b' ');
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        header
+    }
+
+    #[test]
+    fn formats_are_named_with_the_command_that_unpacks_them() {
+        let mut workbook = vec![0; 30];
+        workbook[..4].copy_from_slice(b"PK\x03\x04");
+        let archive = [&workbook[..], b"a.csv"].concat();
+        workbook.extend_from_slice(b"[Content_Types].xml");
+        for (first, name, what, command) in [
+            (&tar()[..], "a.tgz", "a tar archive", "tar -xf a.tgz"),
+            (&archive, "a.zip", "a zip archive", "unzip -p a.zip"),
+            (&workbook, "a.xlsx", "a workbook", "as CSV"),
+            (b"\xfd7zXZ\0\0\0", "a.csv.xz", "an xz file", "xz -dc a.csv.xz"),
+            (b"BZh91AY&SY", "<stdin>", "a bzip2 file", "bzip2 -dc FILE"),
+            (b"7z\xbc\xaf\x27\x1c\0\x04", "a.7z", "a 7z archive", "7z x a.7z"),
+            (b"\x89PNG\r\n\x1a\n\0", "a.png", "a PNG image", "holds the rows"),
+        ] {
+            let error = foreign(first).expect(name).refuse(name).to_string();
+            assert!(error.contains(what) && error.contains(command), "{error}");
+        }
+    }
+
+    #[test]
+    fn text_is_none_of_them() {
+        let long = "a,b\n1,2\n".repeat(100);
+        let texts: [&[u8]; 6] =
+            [b"", b"PK,id\n1,2\n", b"BZh9,x\n", b"Obj,x\n", b"7z,Rar!\n", long.as_bytes()];
+        for text in texts {
+            assert_eq!(foreign(text), None, "{text:?}");
+            assert!(refuse_unknown("a.csv", text).is_none(), "{text:?}");
+        }
+        let wide: Vec<u8> = long.bytes().flat_map(|byte| [byte, 0]).collect();
+        let error = refuse_unknown("a.csv", &wide).expect("it is UTF-16").to_string();
+        assert!(error.contains("CsvOptions::encoding"), "{error}");
+        assert!(refuse_unknown("a.csv", &[b"\xff\xfe", &wide[..]].concat()).is_none());
+    }
+}

@@ -1,0 +1,316 @@
+//! The columns of inputs, and where each goes in the table.
+//!
+//! One rule for all inputs: a column goes to the one that has exactly its written name, else to the
+//! only one that has it in another case. Where several may be meant, the load is refused: values
+//! must never change places.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use crate::error::{Error, ErrorKind, Mark, Result};
+use crate::load::options::LoadOptions;
+use crate::load::passes::plan::COLUMNS_MAX;
+use crate::load::values::fields::{FieldRule, ValueSource};
+use crate::schema::names::{ColumnName, column_named, listed};
+use crate::schema::shape::{OwnedValue, TableShape};
+
+/// Columns of the table, with the sources of their values.
+#[derive(Debug, Clone)]
+pub struct ColumnMap {
+    pub names: Vec<ColumnName>,
+    pub sources: Vec<ValueSource>,
+    pub given: Vec<bool>,
+}
+
+/// A column of the input: the index of its field, and its name.
+type Wanted = (usize, ColumnName);
+
+/// Selected columns of the input, under their new names, no two of which are equal in any case.
+fn wanted_columns(options: &LoadOptions, input: &[ColumnName]) -> Result<Vec<Wanted>> {
+    let wanted = selected_columns(options, input)?;
+    let mut names = HashSet::with_capacity(2 * wanted.len());
+    let again = wanted.iter().find(|(_, it)| !names.insert(it.name.to_ascii_lowercase()));
+    // The name that a column was given may be that of another one in the input.
+    let given = |name: &String| options.renames.iter().any(|(_, new)| new == name);
+    let mut written = HashSet::with_capacity(wanted.len());
+    let given_again =
+        wanted.iter().find(|(_, it)| !written.insert(&it.written) && given(&it.written));
+    let Some((_, it)) = again.or(given_again) else { return Ok(wanted) };
+    Err(Error::misuse(format!("two columns would be called '{}'", it.written))
+        .to_do("give one of them another name with ⟦rename OLD=NEW⟧, or leave one out with ⟦drop⟧"))
+}
+
+fn selected_columns(options: &LoadOptions, input: &[ColumnName]) -> Result<Vec<Wanted>> {
+    let find = |columns: &[Wanted], name: &str| {
+        let names: Vec<ColumnName> = columns.iter().map(|(_, it)| it.clone()).collect();
+        column_named(&names, name)
+    };
+    let mut columns: Vec<Wanted> = input.iter().cloned().enumerate().collect();
+    for (old, new) in &options.renames {
+        columns[column_named(input, old)?].1 = new.as_str().into();
+    }
+    for name in &options.drops {
+        let at = find(&columns, name)?;
+        columns.remove(at);
+    }
+    if options.selects.is_empty() {
+        return Ok(columns);
+    }
+    options.selects.iter().map(|name| Ok(columns[find(&columns, name)?].clone())).collect()
+}
+
+/// Refuses an input with more columns than a table of SQLite may have. This is an error of the
+/// input, not of the options.
+fn check_number(columns: usize) -> Result<()> {
+    if columns <= COLUMNS_MAX {
+        return Ok(());
+    }
+    let reason = format!("it has {columns} columns, and a table of SQLite at most {COLUMNS_MAX}");
+    let error = Error::from(ErrorKind::Input { file: "the input".to_owned(), reason });
+    Err(error.to_do("name those to load with ⟦select⟧, or leave some out with ⟦drop⟧"))
+}
+
+impl ColumnMap {
+    /// Columns of a table that is made for the input.
+    pub fn of_input(options: &LoadOptions, input: &[ColumnName]) -> Result<Self> {
+        let wanted = wanted_columns(options, input)?;
+        if wanted.is_empty() {
+            return Err(Error::misuse("no column is left to load"));
+        }
+        let (mut names, mut sources) = (Vec::new(), Vec::new());
+        if let Some((name, form)) = &options.uuid7 {
+            if wanted.iter().any(|(_, it)| it.name.eq_ignore_ascii_case(name)) {
+                return Err(Error::misuse(format!("the input has a column '{name}' already"))
+                    .to_do("give ⟦uuid7⟧ another name, or leave that column out with ⟦drop⟧"));
+            }
+            names.push(name.as_str().into());
+            sources.push(ValueSource::Uuid7(*form));
+        }
+        for (field, name) in wanted {
+            names.push(name);
+            sources.push(ValueSource::Field(field));
+        }
+        check_number(names.len())?;
+        let given = vec![true; names.len()];
+        Ok(Self { names, sources, given })
+    }
+
+    /// Columns of a declared table, found in the input by their names.
+    pub fn of_table(
+        options: &LoadOptions,
+        input_name: &str,
+        input: &[ColumnName],
+        shape: &TableShape,
+    ) -> Result<Self> {
+        let wanted = wanted_columns(options, input)?;
+        let mut names: Vec<ColumnName> =
+            shape.columns.iter().map(|column| column.name.as_str().into()).collect();
+        let written: Vec<ColumnName> = wanted.iter().map(|(_, it)| it.clone()).collect();
+        let mut fields = vec![None; names.len()];
+        let (mut unused, mut generated): (Vec<&str>, Vec<&str>) = Default::default();
+        for ((field, name), place) in
+            wanted.iter().zip(matched(TableColumns::Declared(&names), &written)?)
+        {
+            match place {
+                Some(at) if !shape.columns[at].generated => fields[at] = Some((*field, name)),
+                _ if shape.is_generated(&name.written) => generated.push(&name.written),
+                _ => unused.push(&name.written),
+            }
+        }
+        let mut missing: Vec<&str> = Vec::new();
+        let (mut sources, mut given) = (Vec::new(), Vec::new());
+        for (index, column) in shape.columns.iter().enumerate() {
+            let field = fields[index];
+            let uuid7 =
+                options.uuid7.as_ref().filter(|(n, _)| n.eq_ignore_ascii_case(&column.name));
+            let (source, is_given) = match (field, uuid7, &column.default) {
+                _ if column.generated => (ValueSource::Constant(OwnedValue::Null), false),
+                (_, Some((_, form)), _) => (ValueSource::Uuid7(*form), true),
+                (Some((field, _)), None, _) => (ValueSource::Field(field), true),
+                (None, None, _) if shape.rowid_column == Some(index) => {
+                    (ValueSource::Constant(OwnedValue::Null), false)
+                }
+                (None, None, Some(default)) => {
+                    if *default == OwnedValue::Null && column.not_null {
+                        missing.push(&column.name);
+                    }
+                    (ValueSource::Constant(default.clone()), false)
+                }
+                (None, None, None) => {
+                    if column.not_null && shape.through_sql.is_none() {
+                        missing.push(&column.name);
+                    }
+                    (ValueSource::Constant(OwnedValue::Null), false)
+                }
+            };
+            sources.push(source);
+            given.push(is_given);
+        }
+        if !unused.is_empty() || !missing.is_empty() || !generated.is_empty() {
+            let error = mismatch(input_name, &shape.name, [&unused, &generated, &missing]);
+            return Err(if !generated.is_empty() {
+                error.to_do(format!(
+                    "the table computes generated columns itself: leave them out with ⟦drop {}⟧",
+                    generated.join(",")
+                ))
+            } else if options.names_columns() {
+                error.to_do(
+                    "choose columns with ⟦select⟧ or ⟦drop⟧, or rename them with ⟦rename OLD=NEW⟧",
+                )
+            } else {
+                error.to_do(
+                    "the input has no header: name its columns with ⟦columns⟧, in their order",
+                )
+            });
+        }
+        for (name, field) in names.iter_mut().zip(fields) {
+            if let Some((_, it)) = field {
+                name.written.clone_from(&it.written);
+            }
+        }
+        Ok(Self { names, sources, given })
+    }
+
+    /// Sources of a table's columns; columns that this input lacks are NULL.
+    pub fn sources_for(&self, table: &[ColumnName]) -> Result<Vec<ValueSource>> {
+        let mut sources = vec![ValueSource::Constant(OwnedValue::Null); table.len()];
+        for (place, source) in
+            matched(TableColumns::Made(table), &self.names)?.iter().zip(&self.sources)
+        {
+            if let Some(at) = *place {
+                sources[at] = source.clone();
+            }
+        }
+        Ok(sources)
+    }
+
+    /// Rules for the columns of a table that was declared by hand.
+    pub fn declared_rules(shape: &TableShape) -> Vec<FieldRule> {
+        let columns = shape.columns.iter().enumerate();
+        columns
+            .map(|(index, column)| {
+                if shape.rowid_column == Some(index) {
+                    FieldRule::Rowid
+                } else {
+                    FieldRule::for_column(column, shape.strict)
+                }
+            })
+            .collect()
+    }
+}
+
+/// Columns to which those of an input go.
+#[derive(Clone, Copy)]
+pub enum TableColumns<'t> {
+    /// Columns of a table that this load makes, with the names that its inputs have written.
+    Made(&'t [ColumnName]),
+    /// Columns of a table that is declared, or there already: `A_2` may have been written `A`.
+    Declared(&'t [ColumnName]),
+}
+
+/// Index of the table's column for each column of an input; `None` for one that it does not have.
+///
+/// # Errors
+/// The name of a column fits several ones in another case.
+pub fn matched(table: TableColumns<'_>, input: &[ColumnName]) -> Result<Vec<Option<usize>>> {
+    let (columns, is_declared) = match table {
+        TableColumns::Made(columns) => (columns, false),
+        TableColumns::Declared(columns) => (columns, true),
+    };
+    let mut is_taken = vec![false; columns.len()];
+    let mut take = |fits: &dyn Fn(&ColumnName) -> bool| {
+        let at = (0..columns.len()).find(|&at| !is_taken[at] && fits(&columns[at]))?;
+        is_taken[at] = true;
+        Some(at)
+    };
+    let mut places: Vec<Option<usize>> =
+        input.iter().map(|column| take(&|it| it.written == column.written)).collect();
+    let is_alone =
+        |name: &str| input.iter().filter(|it| it.written.eq_ignore_ascii_case(name)).count() == 1;
+    let open = |places: &[Option<usize>]| -> Vec<usize> {
+        (0..input.len()).filter(|&at| places[at].is_none()).collect()
+    };
+    // Of two columns that SQLite does not tell apart the second one was numbered.
+    for at in open(&places) {
+        let ColumnName { name, written } = &input[at];
+        if is_declared && (name != written || !is_alone(written)) {
+            places[at] = take(&|it| it.is_numbered(written, columns));
+        }
+    }
+    for at in open(&places) {
+        let name = &input[at].written;
+        let is_equal = |it: &ColumnName| it.written.eq_ignore_ascii_case(name);
+        let is_free = |place: &usize| !places.contains(&Some(*place));
+        let mut equal = (0..columns.len()).filter(|&place| is_equal(&columns[place]));
+        let Some(free) = equal.find(is_free) else { continue };
+        let meant = (0..columns.len()).filter(|place| {
+            let it = &columns[*place];
+            is_equal(it) || (is_declared && it.is_numbered(name, columns) && is_free(place))
+        });
+        let meant: Vec<&str> = meant.map(|place| columns[place].written.as_str()).collect();
+        if meant.len() > 1 || !is_alone(name) {
+            return Err(several_meant(name, &meant));
+        }
+        places[at] = Some(free);
+    }
+    Ok(places)
+}
+
+/// The error for a column that may be any of several ones, or one of several that may be the same.
+fn several_meant(name: &str, meant: &[&str]) -> Error {
+    let reason = format!(
+        "the column '{name}' of the input may be {} of the table: they differ in case",
+        meant.join(" or ")
+    );
+    let advice = format!("say which one it is with ⟦rename {name}={}⟧", meant[0]);
+    Error::misuse(reason).marked(Mark::Columns).to_do(advice)
+}
+
+/// Returns true if the error is that the input's columns differ from those that were named: then
+/// the header may have been read in the wrong dialect.
+pub fn is_about_columns(error: &Error) -> bool {
+    error.has_mark(Mark::Columns)
+        || matches!(error.kind(), ErrorKind::NotFound { what: "column", .. })
+}
+
+/// The error for columns without a counterpart.
+fn mismatch(input: &str, table: &str, columns: [&[&str]; 3]) -> Error {
+    let mut reason = format!("the columns of {input} are not those of table '{table}'");
+    let [unused, generated, missing] = columns;
+    for (what, names) in [
+        ("only in the input", unused),
+        ("generated by the table", generated),
+        ("NOT NULL and missing in the input", missing),
+    ] {
+        if !names.is_empty() {
+            let _ = write!(reason, "; {what}: {}", listed(names));
+        }
+    }
+    Error::misuse(reason).marked(Mark::Columns)
+}
+
+/// The error for two inputs with different columns.
+pub fn inputs_differ(
+    first: &str,
+    first_names: &[ColumnName],
+    other: &str,
+    names: &[ColumnName],
+) -> Error {
+    let without = |these: &[ColumnName], those: &[ColumnName]| {
+        let there = |name: &str| those.iter().any(|it| it.written == name);
+        let written = these.iter().map(|it| it.written.as_str());
+        listed(&written.filter(|name| !there(name)).collect::<Vec<_>>())
+    };
+    let mut reason = format!("the columns of {other} are not those of {first}");
+    for (file, only) in [(first, without(first_names, names)), (other, without(names, first_names))]
+    {
+        if !only.is_empty() {
+            let _ = write!(reason, "; only in {file}: {only}");
+        }
+    }
+    let advice = "load such files into tables of their own, one after the other";
+    Error::misuse(reason).marked(Mark::Columns).to_do(advice)
+}

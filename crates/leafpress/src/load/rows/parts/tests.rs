@@ -1,0 +1,221 @@
+//! Bad rows among rows made in memory, and implementations of [`Row`] that break its rules.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use leafpress_format::Value;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::load::{Column, ColumnType, IntoTable, Loader, OnError, Report, Row, TypedRecord};
+
+struct Case(TempDir);
+
+impl Case {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn loader(&self) -> Loader {
+        Loader::new(self.path("a.db")).table("t").threads(3)
+    }
+
+    fn skipping(&self) -> Loader {
+        let rejects = Some(self.path("bad"));
+        self.loader().on_error(OnError::Skip { rejects, max_rejects: None })
+    }
+
+    /// The lines of a file of rejects.
+    fn lines(&self, name: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.path(name)).expect("the rejects");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// The result of a query, a row a line, from a database that is sound.
+    fn rows(&self, sql: &str) -> Vec<String> {
+        let connection = Connection::open(self.path("a.db")).expect("a database");
+        let check = "PRAGMA integrity_check";
+        let check = connection.query_row(check, [], |row| row.get::<_, String>(0));
+        assert_eq!(check.as_deref(), Ok("ok"));
+        let mut statement = connection.prepare(sql).expect("sql");
+        let rows = statement.query_map([], |row| row.get(0)).expect("rows");
+        rows.collect::<Result<_, _>>().expect("a row")
+    }
+}
+
+fn columns() -> [Column; 2] {
+    [Column::new("id", ColumnType::Integer), Column::new("name", ColumnType::Text)]
+}
+
+type Values = Vec<Value<'static>>;
+
+fn row(id: i64, name: &'static str) -> Values {
+    vec![Value::Integer(id), Value::Text(name.as_bytes())]
+}
+
+/// Rows of which all but the first and the last are bad, each for another reason.
+fn spoilt(first: i64) -> Vec<Values> {
+    vec![
+        row(first, "first"),
+        vec![Value::Integer(7)],
+        vec![Value::Null, Value::Text(b"no id")],
+        vec![Value::Integer(8), Value::Text(b"\xff")],
+        row(first + 1, "last"),
+    ]
+}
+
+#[test]
+fn bad_rows_are_left_out_as_those_of_a_file() {
+    let case = Case::new();
+    let loader = case.skipping().not_null("id").index("name").unique("id");
+    let report = loader.load_parts(&columns(), vec![spoilt(1), spoilt(3)]).expect("a load");
+    assert_eq!((report.rows_read, report.rows_loaded, report.rows_rejected), (10, 4, 6));
+    let rows = case.rows("SELECT rowid || ' ' || id || ' ' || name FROM t ORDER BY rowid");
+    assert_eq!(rows, ["1 1 first", "2 2 last", "3 3 first", "4 4 last"]);
+    let by_index = case.rows("SELECT rowid || '' FROM t INDEXED BY t_name WHERE name = 'last'");
+    assert_eq!(by_index, ["2", "4"]);
+    let half =
+        ["{\"id\":7}", "{\"id\":null,\"name\":\"no id\"}", "{\"id\":8,\"name\":\"\u{fffd}\"}"];
+    assert_eq!(case.lines("bad"), [half, half].concat());
+    let log = case.lines("bad.log");
+    assert!(log[0].starts_with("<rows of part 1>:2:1: the row has 1 values"), "{log:?}");
+    assert!(log[5].starts_with("<rows of part 2>:4:1: column \"name\": invalid UTF-8"), "{log:?}");
+}
+
+#[test]
+fn rows_without_a_key_that_are_pressed_are_numbered_without_gaps() {
+    let case = Case::new();
+    let loader = case.skipping().not_null("id");
+    let report = loader.load_parts(&columns(), vec![spoilt(1), spoilt(3)]).expect("a load");
+    assert_eq!((report.rows_loaded, report.path.as_str()), (4, "pressed"));
+    assert_eq!(case.rows("SELECT rowid || ' ' || id FROM t"), ["1 1", "2 2", "3 3", "4 4"]);
+}
+
+#[test]
+fn bad_rows_with_keys_keep_their_places() {
+    let case = Case::new();
+    // Out of order behind a bad row: the rows before it are read again from their pages.
+    let rows = vec![
+        row(5, "e"),
+        vec![Value::Null, Value::Text(b"?")],
+        row(9, "i"),
+        row(3, "c"),
+        vec![Value::Text(b"x"), Value::Text(b"?")],
+        row(9, "again"),
+    ];
+    let report = case.skipping().primary_key("id").load_rows(&columns(), rows).expect("a load");
+    assert_eq!((report.rows_loaded, report.rows_rejected), (3, 3));
+    assert_eq!(case.rows("SELECT id || name FROM t ORDER BY id"), ["3c", "5e", "9i"]);
+    let bad = case.lines("bad");
+    assert_eq!(bad[..2], ["{\"id\":null,\"name\":\"?\"}", "{\"id\":\"x\",\"name\":\"?\"}"]);
+    assert_eq!(bad[2], "row 6 of its part", "its values are gone");
+    let log = case.lines("bad.log");
+    assert!(log[0].contains(":2:1: the primary key is no integer"), "{log:?}");
+    assert!(log[2].contains(":6:1: column \"id\": line 3 has its primary key already"), "{log:?}");
+}
+
+#[test]
+fn rows_for_a_table_that_is_there_are_left_out_too() {
+    let case = Case::new();
+    case.loader().strict(true).load_rows(&columns(), [(1_i64, "a")]).expect("a table");
+    let append = case.skipping().into_table(IntoTable::Append);
+    let rows = vec![row(2, "b"), vec![Value::Text(b"x"), Value::Null], row(3, "c")];
+    let report = append.load_rows(&columns(), rows).expect("a load");
+    assert_eq!((report.rows_loaded, report.rows_rejected), (2, 1));
+    assert_eq!(case.rows("SELECT id || name FROM t"), ["1a", "2b", "3c"]);
+    assert!(case.lines("bad").iter().all(|line| line.contains('x')), "{:?}", case.lines("bad"));
+}
+
+#[test]
+fn more_bad_rows_than_allowed_and_texts_that_are_none_end_a_load() {
+    let case = Case::new();
+    let max_rejects = Some(2);
+    let few = case.loader().on_error(OnError::Skip { rejects: None, max_rejects }).not_null("id");
+    let error = few.load_rows(&columns(), spoilt(1)).expect_err("three bad rows").to_string();
+    assert!(error.contains("<rows of part 1>:4"), "{error}");
+    let rows = [(1_i64, Value::Text(b"ok")), (2, Value::Text(b"\xc3"))];
+    let error = case.loader().load_rows(&columns(), rows).expect_err("no UTF-8").to_string();
+    assert!(error.contains("<rows of part 1>:2:1: column \"name\": invalid UTF-8"), "{error}");
+    assert!(!case.path("a.db").exists());
+}
+
+/// A row that breaks one rule of the trait.
+struct Odd {
+    columns: usize,
+    content_bytes: usize,
+    /// Columns that it writes, in this order.
+    puts: &'static [usize],
+    /// The value of the second column, which becomes this at the second call.
+    changes_to: Option<Value<'static>>,
+    calls: AtomicI64,
+}
+
+impl Default for Odd {
+    fn default() -> Self {
+        let calls = AtomicI64::new(0);
+        Self { columns: 2, content_bytes: 4, puts: &[1, 0], changes_to: None, calls }
+    }
+}
+
+impl Row for Odd {
+    fn columns(&self) -> usize {
+        self.columns
+    }
+
+    fn value(&self, column: usize) -> Value<'_> {
+        let is_again = column == 1 && self.calls.fetch_add(1, Ordering::Relaxed) > 0;
+        match self.changes_to.filter(|_| is_again) {
+            Some(value) => value,
+            None if column == 0 => Value::Integer(1),
+            None => Value::Text(b"text"),
+        }
+    }
+
+    fn content_bytes(&self) -> usize {
+        self.content_bytes
+    }
+
+    fn write(&self, record: &mut TypedRecord<'_, '_>) {
+        for &column in self.puts {
+            record.put(column, self.value(column));
+        }
+    }
+}
+
+#[test]
+fn a_row_that_breaks_a_rule_of_its_trait_is_named() {
+    let puts = |puts| Odd { puts, ..Odd::default() };
+    let case = Case::new();
+    let load = |loader: Loader, odd: Odd| -> String {
+        let loaded: crate::Result<Report> = loader.load_rows(&columns(), [odd]);
+        assert!(!case.path("a.db").exists());
+        loaded.expect_err("it breaks a rule").to_string()
+    };
+    for keyed in [false, true] {
+        let loader = |skips: bool| {
+            let loader = if skips { case.skipping() } else { case.loader() };
+            if keyed { loader.index("name") } else { loader }
+        };
+        for skips in [false, true] {
+            for wrong in [&[1][..], &[0], &[], &[0, 1], &[1, 1, 0], &[2, 1, 0], &[1, 0, 0]] {
+                let error = load(loader(skips), puts(wrong));
+                assert!(error.contains("row 1 of part 1: Row::write"), "{wrong:?}: {error}");
+            }
+            let error = load(loader(skips), Odd { content_bytes: 3, ..Odd::default() });
+            assert!(error.contains("Row::content_bytes"), "{error}");
+        }
+        let error = load(loader(false), Odd { columns: 3, ..Odd::default() });
+        assert!(error.contains("3 values"), "{error}");
+        let changes_to = Some(Value::Text(b"a longer text"));
+        let error = load(loader(true), Odd { changes_to, ..Odd::default() });
+        assert!(error.contains("Row::content_bytes"), "{error}");
+        let changes_to = Some(Value::Text(b"\xff"));
+        let error = load(loader(true), Odd { changes_to, ..Odd::default() });
+        assert!(error.contains("Row::value"), "{error}");
+    }
+}
