@@ -3,6 +3,15 @@
 //! Errors of statements come as HTTP 200, with `error` in the result of the statement or beside
 //! the results. A node without a leader answers 500 or 503, and may have handed the group on.
 //!
+//! | type | is the outcome of |
+//! |---|---|
+//! | [`Fate`] | one request of statements |
+//! | `queue::request::Reply` | one request of statements and queries |
+//! | `once::RowRefused` | the first statement of a request, if the row of its group was refused |
+//! | `target::Refusal` | a request of a writer that was rejected: which of its statements was, and so what is sent next |
+//! | `target::End`, `queue::engine::End` | all requests of a group |
+//! | `client::Unread` | queries that gave no rows |
+//!
 //! Must never: call a group rejected that may still be applied.
 
 use leafpress::{Error, rusqlite};

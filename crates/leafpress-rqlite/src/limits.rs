@@ -13,6 +13,6 @@ pub const ROWS_MAX: usize = 500;
 pub const KEPT: Duration = Duration::from_secs(15 * 60);
 /// The longest time limit of a caller: the row of a group is there until then.
 pub const TIME_LIMIT_MAX: Duration = Duration::from_secs(10 * 60);
-/// One group of so many deletes rows of old groups, at most [`DELETED_MAX`]: more than are made meanwhile.
+/// The first group of so many deletes rows of old groups, at most [`DELETED_MAX`]: more than are made meanwhile.
 pub const DELETE_EVERY: u64 = 64;
 pub const DELETED_MAX: u64 = 1_000;

@@ -258,7 +258,8 @@ fn reads_clock(name: &str, arguments: &[&[Token]]) -> bool {
     times.is_none_or(|times| times.iter().any(|it| may_spell_now(it)))
 }
 
-/// Returns true if the texts of an expression have the letters of `now`, or if it makes letters of numbers.
+/// Returns true if the texts of an expression have the letters of `now`, or if it makes letters of numbers. A name in
+/// double quotes is a text for SQLite if no column has it, so it is taken for one, but for `t."c"`.
 /// Columns and parameters, and what is computed of them alone, are taken for times.
 fn may_spell_now(expression: &[Token]) -> bool {
     let makes_letters = expression.windows(2).any(|two| match two {
@@ -266,8 +267,12 @@ fn may_spell_now(expression: &[Token]) -> bool {
         [Token::Word(word), Token::Sign('(')] => ["CHAR", "UNHEX"].contains(&&**word),
         _ => false,
     });
-    let texts = expression.iter().filter_map(|it| match it {
-        Token::Quoted('\'', text) => Some(text.to_ascii_lowercase()),
+    let is_part_of_name = |at: usize| {
+        let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
+        beside.filter_map(|at| expression.get(at)).any(|it| *it == Token::Sign('.'))
+    };
+    let texts = expression.iter().enumerate().filter_map(|(at, it)| match it {
+        Token::Quoted('\'' | '"', text) if !is_part_of_name(at) => Some(text.to_ascii_lowercase()),
         _ => None,
     });
     let letters: String = texts.collect();
@@ -365,12 +370,16 @@ mod tests {
             "date((('now')))",
             "main.f(date( ))",
             "\"date\"('n' || 'ow')",
+            "date(\"no\" || \"w\")",
+            "date(\"n\" || 'ow')",
         ] {
             assert!(of(&format!("SELECT {time}"), vec![]).is_err(), "{time}");
         }
         for time in [
             "datetime(a, 'unixepoch')",
             "date(\"known\")",
+            "date(\"t\".\"known\" || '')",
+            "date(coalesce(\"created\", \"t\".\"shown\", [now_or_later]))",
             "date(t.at / 1000, 'unixepoch', '+' || days || ' days')",
             "date(?1)",
             "date(:day)",

@@ -25,9 +25,7 @@ use crate::address::Address;
 use crate::answer::{Counts, Fate, not_taken, of_sqlite};
 use crate::client::{Client, Unread};
 use crate::clock::LeaderClock;
-use crate::limits::{
-    CALL_BYTES_MAX, DELETE_EVERY, GROUP_BYTES_MAX, KEPT, PARAMETERS_MAX, ROWS_MAX, TIME_LIMIT_MAX,
-};
+use crate::limits::{CALL_BYTES_MAX, GROUP_BYTES_MAX, PARAMETERS_MAX, ROWS_MAX, TIME_LIMIT_MAX};
 use crate::once::{self, FLOOR_TABLE, OF_WRITERS, RowRefused, Session, TOO_LATE};
 use crate::patience::{ELECTION_MAX, Patience};
 use crate::records::{Owner, Records};
@@ -84,9 +82,19 @@ enum Kind {
     InsertMany,
 }
 
+/// The number of calls that go in one request after a call of the group was refused: as many as were not refused,
+/// then twice as many with each number. So the bytes that are sent for a call are bounded, however many are refused.
+/// `None` before: all that fit, and once more without the refused one, which is often the only one.
+type Window = Option<usize>;
+
 /// The calls of one number, and what was sent under it.
 #[derive(Default)]
 struct Slot {
+    /// The calls of the next request by their places in `members`, which ascend.
+    list: Vec<usize>,
+    window: Window,
+    /// A call was refused, or one of the calls that were left out after that.
+    has_refusals: bool,
     /// For each request, the calls in it by their places in `members`.
     attempts: Vec<Vec<usize>>,
     /// For each request, the records of its counts.
@@ -100,24 +108,41 @@ struct Slot {
 }
 
 impl Slot {
-    /// Takes the call that was refused out of `list`, or half of the calls if it is not known. Returns
+    /// A slot for the first calls, as many as one request takes.
+    fn new(members: &[Member], window: Window) -> Self {
+        let mut list = fitting(members);
+        list.truncate(window.unwrap_or(usize::MAX));
+        Self { list, window, ..Self::default() }
+    }
+
+    /// Takes the call that was refused out of the list, or half of the calls if it is not known. Returns
     /// the end of the number if nothing is left to be sent.
-    fn take_out(
-        &mut self,
-        culprit: Option<usize>,
-        reason: String,
-        list: &mut Vec<usize>,
-    ) -> Option<End> {
+    fn take_out(&mut self, culprit: Option<usize>, reason: String) -> Option<End> {
+        let list = &mut self.list;
         match culprit.or((list.len() == 1).then(|| list[0])) {
             Some(at) => {
+                let is_first = self.window.is_none() && !self.has_refusals;
+                list.retain(|it| *it < at || *it > at && is_first);
                 self.refused.push((at, reason));
-                list.retain(|it| *it != at);
             }
             None if list.is_empty() => return Some(End::Unknown(reason)),
             None => list.truncate(list.len() / 2),
         }
-        // A request without calls takes the number, if an earlier one may still arrive.
-        (list.is_empty() && !self.may_be_applied).then_some(End::Empty)
+        self.has_refusals = true;
+        // A request without calls takes the number, if an earlier one may still arrive, or has calls that go under
+        // the next number: a node may have handed it on twice.
+        let has_others =
+            self.attempts.first().is_some_and(|calls| calls.len() > self.refused.len());
+        (self.list.is_empty() && !self.may_be_applied && !has_others).then_some(End::Empty)
+    }
+
+    /// The window of the next number.
+    fn next_window(&self) -> Window {
+        if self.has_refusals {
+            Some(self.list.len().max(1))
+        } else {
+            self.window.map(|calls| calls.saturating_mul(2))
+        }
     }
 
     /// Forgets the last request, of which nothing is or will be applied.
@@ -182,7 +207,7 @@ impl RqliteTarget {
         Self {
             client: Client::new(address),
             clock: LeaderClock::default(),
-            session: Session::new(),
+            session: Session::default(),
             has_table: false,
             time_limit: Duration::from_secs(30),
             has_dedupe: true,
@@ -212,18 +237,20 @@ impl RqliteTarget {
     /// SQLite refuses a statement, or no node was reached: then nothing of it is or will be applied;
     /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown).
     pub(crate) fn apply_once(&mut self, statements: Vec<Prepared>) -> Result<Vec<u64>> {
-        self.session.number += 1;
         let members = [Member::new(0, Kind::InsertMany, statements)];
-        let mut slot = Slot::default();
+        let mut slot = Slot::new(&members, None);
         let end = self.run(&members, &mut slot);
         match (end, slot.refused.pop()) {
             (End::Unknown(reason), _) => Err(Error::unknown_outcome(reason)),
-            (_, Some((_, reason))) => Err(of_sqlite(&reason)),
-            (End::NotTaken(reason), None) => Err(not_taken(&reason)),
-            (End::Applied(_, counts), None) => {
+            // Also if a request after it was refused.
+            (End::Applied(attempt, counts), _) if !slot.attempts[attempt].is_empty() => {
                 Ok(counts.into_iter().map(|it| it.rows_affected).collect())
             }
-            (End::Empty, None) => Err(Error::bug("a group ended without an answer")),
+            (_, Some((_, reason))) => Err(of_sqlite(&reason)),
+            (End::NotTaken(reason), None) => Err(not_taken(&reason)),
+            (End::Empty | End::Applied(..), None) => {
+                Err(Error::bug("a group ended without an answer"))
+            }
         }
     }
 
@@ -233,8 +260,11 @@ impl RqliteTarget {
     }
 
     /// The name of this writer in the rows of its groups.
-    pub(crate) fn session(&self) -> &str {
-        &self.session.name
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub(crate) fn session(&mut self) -> Result<&str> {
+        self.session.name_here().map_err(|reason| not_taken(&reason))
     }
 
     /// Asks the cluster, and asks again for some seconds while no node answers.
@@ -252,14 +282,20 @@ impl RqliteTarget {
 
     /// Commits these calls under one number, or those of them that fit, and answers them. Returns
     /// the calls that remain.
-    fn commit_slot(&mut self, group: &mut Group<'_>, mut members: Vec<Member>) -> Vec<Member> {
-        self.session.number += 1;
-        let mut slot = Slot::default();
+    fn commit_slot(
+        &mut self,
+        group: &mut Group<'_>,
+        mut members: Vec<Member>,
+        window: &mut Window,
+    ) -> Vec<Member> {
+        let mut slot = Slot::new(&members, *window);
         let end = self.run(&members, &mut slot);
+        *window = slot.next_window();
         if let End::Applied(..) = end {
             self.learn(&members);
         }
         let mut is_done = vec![false; members.len()];
+        // A later answer replaces this one, if an earlier request with the call was applied or may be.
         for (at, reason) in &slot.refused {
             is_done[*at] = true;
             group.answer(members[*at].index, Err(of_sqlite(reason)));
@@ -291,17 +327,16 @@ impl RqliteTarget {
         members
     }
 
-    /// Sends the calls until their fate is known or the time is over. A call that is refused is taken
-    /// out, and the others are sent again under the same number.
+    /// Sends the calls of the slot under the next number until their fate is known or the time is over. A call
+    /// that is refused is taken out, and others are sent again under the same number.
     fn run(&mut self, members: &[Member], slot: &mut Slot) -> End {
         let begun = Instant::now();
-        let mut now_s = match self.now_s() {
+        let mut now_s = match self.session.advance().and_then(|()| self.now_s()) {
             Ok(now_s) => now_s,
             Err(reason) => return End::NotTaken(reason),
         };
-        let mut list: Vec<usize> = fitting(members);
         loop {
-            slot.attempts.push(list.clone());
+            slot.attempts.push(slot.list.clone());
             let (statements, owners) = self.request(members, slot, now_s);
             let (refused, reason) = match self.send(&statements, begun, slot) {
                 Ok(Fate::Applied(counts)) => {
@@ -316,19 +351,12 @@ impl RqliteTarget {
                 }
             };
             match Refusal::of(refused, &reason, &owners) {
-                Refusal::Row(RowRefused::WasApplied) => return self.applied(begun, slot, reason),
-                Refusal::Row(RowRefused::BelowFloor) if slot.may_be_applied => {
-                    return self.applied(begun, slot, TOO_LATE.to_owned());
-                }
-                Refusal::Row(RowRefused::BelowFloor) if begun.elapsed() > self.time_limit => {
-                    return slot.not_taken(reason);
-                }
-                Refusal::Row(RowRefused::BelowFloor) => match self.above_floor() {
+                Refusal::Row(refused) => match self.after_row(refused, begun, slot, reason) {
                     Ok(later) => {
                         now_s = later;
                         slot.was_not_sent();
                     }
-                    Err(reason) => return slot.not_taken(reason),
+                    Err(end) => return end,
                 },
                 Refusal::TablesChanged => self.tables.forget(),
                 Refusal::Run => slot.is_split = true,
@@ -337,11 +365,36 @@ impl RqliteTarget {
                     slot.was_not_sent();
                 }
                 Refusal::Call(culprit) => {
-                    if let Some(end) = slot.take_out(culprit, reason, &mut list) {
+                    if let Some(end) = slot.take_out(culprit, reason) {
                         return end;
                     }
                 }
             }
+        }
+    }
+
+    /// A later time for a group whose row was refused, if no request of it was or will be applied.
+    ///
+    /// # Errors
+    /// The end of the number: by the row, if it is there. A node may have handed one request on twice, so the
+    /// row is looked for also if all requests were answered.
+    fn after_row(
+        &mut self,
+        refused: RowRefused,
+        begun: Instant,
+        slot: &Slot,
+        reason: String,
+    ) -> Result<i64, End> {
+        if let Some(end) = self.end_by_row(begun, slot).map_err(End::Unknown)? {
+            return Err(end);
+        }
+        match refused {
+            RowRefused::WasApplied => Err(End::Unknown(reason)),
+            RowRefused::BelowFloor if slot.may_be_applied => Err(End::Unknown(TOO_LATE.to_owned())),
+            RowRefused::BelowFloor if begun.elapsed() > self.time_limit => {
+                Err(slot.not_taken(reason))
+            }
+            RowRefused::BelowFloor => self.above_floor().map_err(|reason| slot.not_taken(reason)),
         }
     }
 
@@ -358,7 +411,7 @@ impl RqliteTarget {
         self.now_s()
     }
 
-    /// The leader's time, in seconds since the Unix epoch, or the floor if that is later.
+    /// The time of a group that begins now, in seconds since the Unix epoch.
     ///
     /// # Errors
     /// No node answers.
@@ -366,7 +419,7 @@ impl RqliteTarget {
         let Self { session, client, clock, time_limit, .. } = self;
         let now = Patience::new()
             .ask(once::time_limit(false, *time_limit), |answer_max| clock.now(client, answer_max));
-        now.map(|now_ms| session.at_min.max(now_ms / 1_000)).map_err(Unread::reason)
+        now.map(|now_ms| session.at(&OF_WRITERS, now_ms)).map_err(Unread::reason)
     }
 
     /// Sends one request again and again, unchanged, until an answer is certain.
@@ -456,29 +509,33 @@ impl RqliteTarget {
         first.extend(parameters.into_iter().map(|it| json!(it)));
         first.extend([json!(attempt), json!(at)]);
         let mut statements = vec![json!(first), OF_WRITERS.forget_answer(&self.session)];
-        if number.is_multiple_of(DELETE_EVERY) {
-            statements.extend(OF_WRITERS.delete(now_s - KEPT.as_secs().cast_signed()));
+        if self.session.tidies_up() {
+            statements.extend(OF_WRITERS.delete(now_s));
         }
         statements.iter().map(Value::to_string).collect()
     }
 
-    /// The request that was applied under this number, and its counts.
-    fn applied(&mut self, begun: Instant, slot: &Slot, reason: String) -> End {
+    /// The request that was applied under this number, and its counts; `None` if the number has no row.
+    ///
+    /// # Errors
+    /// No node answers, or the row cannot be read.
+    fn end_by_row(&mut self, begun: Instant, slot: &Slot) -> Result<Option<End>, String> {
         let sql = "SELECT attempt, counts FROM _leafpress_applied WHERE session=? AND number=?+0";
         let number = self.session.number.to_string();
         let keys = [self.session.name.as_str(), number.as_str()];
         let left = self.time_limit.saturating_sub(begun.elapsed());
         let rows = Patience::new().ask(left, |limit| self.client.rows(sql, &keys, limit));
-        let row = rows.ok().and_then(|rows| {
-            let row = rows.first()?;
-            Some((row.get(0)?.as_u64()? as usize, row.get(1)?.as_str()?.to_owned()))
-        });
-        let Some((attempt, text)) = row else { return End::Unknown(reason) };
+        let rows = rows.map_err(Unread::reason)?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let attempt = row.get(0).and_then(Value::as_u64);
+        let (Some(attempt), Some(text)) = (attempt, row.get(1).and_then(Value::as_str)) else {
+            return Err("the row of the group cannot be read".to_owned());
+        };
         let numbers: Vec<i64> = text.split_whitespace().filter_map(|it| it.parse().ok()).collect();
         let counts =
             |two: &[i64]| Counts { rows_affected: two[0].unsigned_abs(), last_insert_id: two[1] };
         let counts: Vec<Counts> = numbers.chunks_exact(2).map(counts).collect();
-        of_applied(slot, attempt, &counts)
+        Ok(Some(of_applied(slot, attempt as usize, &counts)))
     }
 
     /// Learns about the tables of the calls that were applied, and forgets what they changed.
@@ -513,8 +570,9 @@ impl CommitTarget for RqliteTarget {
                 Err(error) => group.answer(index, Err(error)),
             }
         }
+        let mut window = None;
         while !members.is_empty() {
-            members = self.commit_slot(group, members);
+            members = self.commit_slot(group, members, &mut window);
         }
         Ok(())
     }

@@ -161,7 +161,7 @@ impl Destination {
         on_progress: OnProgress<'_>,
     ) -> Result<Sent> {
         let mut target = RqliteTarget::new(self.address.clone());
-        let stage = format!("{STAGE}{}", target.session());
+        let stage = format!("{STAGE}{}", target.session()?);
         let connection = open(pressed)?;
         let source = Source::prepare(&connection, table, &stage, columns, self.declared.is_some())?;
         match self.declared.as_ref().zip(self.mode) {
@@ -221,20 +221,18 @@ fn open(pressed: &Path) -> Result<Connection> {
 /// Drops staging tables whose loads have sent no group for [`KEPT`].
 fn drop_left_over(target: &mut RqliteTarget) -> Result<u64> {
     let has_groups = "SELECT 1 FROM sqlite_schema WHERE name = '_leafpress_applied'";
-    let alive = if target.read(has_groups, &[])?.is_empty() {
-        String::new()
-    } else {
-        // The clock is the leader's, as that of the rows.
-        format!(
-            " AND NOT EXISTS (SELECT 1 FROM _leafpress_applied WHERE \
-             session = substr(name, {}) AND at > unixepoch('subsec') - {})",
-            STAGE.len() + 1,
-            KEPT.as_secs()
-        )
-    };
+    if target.read(has_groups, &[])?.is_empty() {
+        // A load that begins now could have its staging table before the next query, and no row yet.
+        return Ok(0);
+    }
+    // The clock is the leader's, as that of the rows.
     let sql = format!(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, {}) = '{STAGE}'{alive}",
-        STAGE.len()
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, {}) = '{STAGE}' \
+         AND NOT EXISTS (SELECT 1 FROM _leafpress_applied WHERE \
+         session = substr(name, {}) AND at > unixepoch('subsec') - {})",
+        STAGE.len(),
+        STAGE.len() + 1,
+        KEPT.as_secs()
     );
     let names = target.read(&sql, &[])?;
     let names: Vec<&str> = names.iter().filter_map(|row| row.get(0)?.as_str()).collect();

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use leafpress::times::in_milliseconds;
 use leafpress::{Error, Result};
 use serde_json::{Value, json};
 
@@ -21,7 +20,6 @@ use super::sql;
 use crate::answer::{Fate, not_taken};
 use crate::client::{Client, Level, Unread};
 use crate::clock::{CLOCK, LeaderClock};
-use crate::limits::{DELETE_EVERY, KEPT};
 use crate::once::{OF_QUEUES, RowRefused, Session, TOO_LATE, time_limit};
 use crate::patience::{ANSWER_MIN, Patience};
 
@@ -38,6 +36,9 @@ pub struct Engine {
     has_dedupe: bool,
 }
 
+/// The steps of a group that was applied, and the rows of claimed jobs.
+type Applied = (Vec<Step>, Vec<Value>);
+
 /// The end of a group's requests.
 enum End {
     /// Applied: the steps, and the rows of claimed jobs.
@@ -50,7 +51,7 @@ enum End {
 
 impl Engine {
     pub fn new(client: Client, time_limit: Duration, has_dedupe: bool) -> Self {
-        let (session, clock) = (Session::new(), LeaderClock::default());
+        let (session, clock) = (Session::default(), LeaderClock::default());
         Self { client, session, clock, time_limit, has_dedupe }
     }
 
@@ -108,19 +109,23 @@ impl Engine {
         let mut may_be_applied = false;
         // The time of all requests of this number.
         let mut at_ms = None;
-        self.session.number += 1;
+        if let Err(reason) = self.session.advance() {
+            return End::NotTaken(reason);
+        }
         loop {
             let reason = match self.send(group, &mut at_ms, patience.answer_max()) {
                 Reply::Done(rows) => match self.applied(rows) {
                     Some((steps, claimed)) => return End::Applied(steps, claimed),
-                    None => return self.recover(group, patience, "the answer cannot be read"),
+                    None => return self.recover(group, &patience, "the answer cannot be read"),
                 },
                 Reply::Rejected(at, reason) => match OF_QUEUES.refused(at, &reason) {
-                    Some(RowRefused::WasApplied) => return self.recover(group, patience, &reason),
-                    Some(RowRefused::BelowFloor) if may_be_applied => {
-                        return self.recover(group, patience, TOO_LATE);
-                    }
+                    Some(RowRefused::WasApplied) => return self.recover(group, &patience, &reason),
                     Some(RowRefused::BelowFloor) => {
+                        // A node may have handed one request on twice, so the row may be there.
+                        match self.by_row(group, &patience) {
+                            Ok(None) if !may_be_applied => {}
+                            found => return end_by_row(found, TOO_LATE),
+                        }
                         at_ms = None;
                         let Self { session, client, clock, .. } = self;
                         // If it is not read, the group is refused once more.
@@ -163,14 +168,14 @@ impl Engine {
                 return Reply::NotTaken { reason: unread.reason(), is_final };
             }
         };
-        let Session { name, number, at_min } = &self.session;
-        let at_ms = *at_ms.get_or_insert(now_ms.max(*at_min));
-        let mut writes = vec![json!([sql::begun(), name, number, at_ms])];
+        let Session { name, number, .. } = &self.session;
+        let at_ms = *at_ms.get_or_insert(self.session.at(&OF_QUEUES, now_ms));
+        let mut writes = vec![json!([*sql::BEGUN, name, number, at_ms])];
         if *number > 1 {
             writes.push(OF_QUEUES.forget_answer(&self.session));
         }
-        if number % DELETE_EVERY == 1 {
-            writes.extend(OF_QUEUES.delete(at_ms - in_milliseconds(KEPT)));
+        if self.session.tidies_up() {
+            writes.extend(OF_QUEUES.delete(at_ms));
         }
         let measures_anew = self.clock.went_back();
         if measures_anew {
@@ -198,7 +203,7 @@ impl Engine {
     }
 
     /// The steps and the claimed jobs by the rows of [`queries`](Self::queries).
-    fn applied(&mut self, rows: Vec<Vec<Value>>) -> Option<(Vec<Step>, Vec<Value>)> {
+    fn applied(&mut self, rows: Vec<Vec<Value>>) -> Option<Applied> {
         let mut rows = rows.into_iter();
         let steps = steps(rows.next()?.first()?.get(0)?.as_str()?)?;
         self.clock.set(rows.next()?.first()?.get(0)?.as_i64()?);
@@ -206,16 +211,21 @@ impl Engine {
     }
 
     /// Reads the answer of a group that was applied.
-    fn recover(&mut self, group: &Group, patience: Patience, reason: &str) -> End {
+    fn recover(&mut self, group: &Group, patience: &Patience, reason: &str) -> End {
+        end_by_row(self.by_row(group, patience), reason)
+    }
+
+    /// The answer in the row of the group; `None` if there is no row.
+    fn by_row(&mut self, group: &Group, patience: &Patience) -> Result<Option<Applied>, Unread> {
         let queries = self.queries(group);
         let read = |limit| self.client.read(Level::Strong, &queries, limit);
-        match patience.ask(self.time_limit, read) {
-            Ok(rows) => match self.applied(rows) {
-                Some((steps, claimed)) => End::Applied(steps, claimed),
-                None => End::Unknown(reason.to_owned()),
-            },
-            Err(unread) => End::Unknown(unread.reason()),
+        let left = self.time_limit.saturating_sub(patience.elapsed());
+        let rows = Patience::new().ask(left, read)?;
+        if rows.first().is_some_and(Vec::is_empty) {
+            return Ok(None);
         }
+        let unreadable = || Unread::Unanswered("the answer cannot be read".to_owned());
+        self.applied(rows).map(Some).ok_or_else(unreadable)
     }
 
     /// Makes the tables if they are missing.
@@ -292,6 +302,15 @@ fn gather(waiting: &mut VecDeque<Submitted>, calls: &Receiver<Submitted>, expect
                 Err(_) => return,
             }
         }
+    }
+}
+
+/// The end of a group by its row; without one it is unknown, for this reason.
+fn end_by_row(found: Result<Option<Applied>, Unread>, reason: &str) -> End {
+    match found {
+        Ok(Some((steps, claimed))) => End::Applied(steps, claimed),
+        Ok(None) => End::Unknown(reason.to_owned()),
+        Err(unread) => End::Unknown(unread.reason()),
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::Sender;
 
 use leafpress::queue::elsewhere;
-use leafpress::queue::{Claim, LeaseLost, Payload, Pushed, Token, UnixTime};
+use leafpress::queue::{Claim, JobState, LeaseLost, Payload, Pushed, Token, UnixTime};
 use leafpress::{Error, Result};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -85,6 +85,8 @@ pub enum Answer {
     Pushed(Vec<Pushed>),
     Settled(Vec<Result<Settled>>),
     Claimed(Vec<Claim>),
+    /// True if the change was made; it was not if the settings were others.
+    Changed(bool),
     Rows(Vec<Vec<Value>>),
 }
 
@@ -170,7 +172,10 @@ impl Group {
                 let lanes = self.lanes.entry(claim.queue).or_default();
                 *lanes.entry(claim.into()).or_default() += claim.jobs_max;
             }
-            Call::Change(change) => self.changes.push(change.clone()),
+            Call::Change(change) => {
+                steps.push((self.changes.len(), true));
+                self.changes.push(change.clone());
+            }
             Call::Read(_) | Call::Repeatable(_) => {}
         }
         self.bytes += bytes;
@@ -194,8 +199,9 @@ impl Group {
     /// The statements that change the tables, without those of the session.
     pub fn writes(&self, now_ms: i64) -> Vec<Value> {
         let mut writes = Vec::new();
-        for change in &self.changes {
+        for (at, change) in self.changes.iter().enumerate() {
             writes.push(change.statement.clone());
+            writes.push(json!([sql::CHANGED, at]));
             writes.extend(change.fills.map(|queue| json!([sql::FILL_ALL, now_ms, queue])));
         }
         if !self.settles.is_empty() {
@@ -299,6 +305,7 @@ pub fn steps(answer: &str) -> Option<Vec<Step>> {
 struct Answers<'a> {
     pushes: HashMap<usize, &'a Step>,
     settles: HashMap<usize, &'a Step>,
+    changes: HashMap<usize, &'a Step>,
     /// Claimed jobs that no caller has yet; the next one is the last.
     lanes: HashMap<(i64, Lane), Vec<Claim>>,
 }
@@ -320,9 +327,11 @@ impl<'a> Answers<'a> {
                 before += jobs;
             }
         }
+        let by_op = |kind| of_kind(kind).map(|step| (step.op, step)).collect();
         Self {
-            pushes: of_kind(sql::PUSH_STEP).map(|step| (step.op, step)).collect(),
-            settles: of_kind(sql::SETTLE_STEP).map(|step| (step.op, step)).collect(),
+            pushes: by_op(sql::PUSH_STEP),
+            settles: by_op(sql::SETTLE_STEP),
+            changes: by_op(sql::CHANGE_STEP),
             lanes,
         }
     }
@@ -349,17 +358,20 @@ impl<'a> Answers<'a> {
                 claims.reverse();
                 Ok(Answer::Claimed(claims))
             }
-            Call::Change(_) | Call::Read(_) | Call::Repeatable(_) => Ok(Answer::Rows(Vec::new())),
+            Call::Change(_) => {
+                let mut steps = member.steps.iter().filter_map(|(at, _)| self.changes.get(at));
+                Ok(Answer::Changed(steps.any(|step| step.verdict.is_none())))
+            }
+            Call::Read(_) | Call::Repeatable(_) => Ok(Answer::Rows(Vec::new())),
         }
     }
 
     fn settled(&self, token: Token, at: usize) -> Result<Settled> {
-        const DEAD: i64 = 5;
         let step = self.settles.get(&at).ok_or_else(dropped)?;
         let why = match step.verdict.as_deref() {
             None => {
                 let at = UnixTime::from_ms(step.due_at_ms.unwrap_or_default());
-                return Ok(Settled { is_dead: step.next == Some(DEAD), at });
+                return Ok(Settled { is_dead: step.next == Some(JobState::Dead.number()), at });
             }
             Some("never") => None,
             Some("expired") => Some(LeaseLost::Expired),

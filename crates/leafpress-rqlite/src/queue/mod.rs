@@ -39,6 +39,7 @@ use leafpress::queue::{
 };
 use leafpress::times::in_milliseconds;
 use leafpress::vfs::fork::Process;
+use leafpress::vfs::locks;
 use leafpress::{Error, Result};
 use serde_json::{Value, json};
 
@@ -103,6 +104,8 @@ impl RqliteQueuesBuilder {
     /// # Errors
     /// If there is no thread to be had.
     pub fn connect(self) -> Result<RqliteQueues> {
+        // From now on forks are counted.
+        locks::ensure();
         let (calls, received) = channel();
         let engine = Engine::new(Client::new(self.address), self.time_limit, self.has_dedupe);
         let run = move || engine.run(&received);

@@ -11,7 +11,7 @@ use leafpress::queue::{Backoff, Settings};
 use leafpress::{Error, Result};
 use serde_json::{Value, json};
 
-use super::group::{Call, Change};
+use super::group::{Answer, Call, Change};
 use super::{RqliteQueue, RqliteQueues, confused, milliseconds, sql};
 
 /// Number of the tables of every queue, and of those of queues on a cluster, that are there.
@@ -156,6 +156,12 @@ fn no_such_queue(name: &str) -> Error {
         .to_do("push to it, which makes it")
 }
 
+fn dropped() -> Error {
+    Error::changed("the queue was dropped meanwhile")
+        .on_disk("nothing was changed")
+        .to_do("open it again")
+}
+
 impl RqliteQueue {
     /// Its settings, as they stand in the database now.
     ///
@@ -163,17 +169,18 @@ impl RqliteQueue {
     /// If the cluster cannot be read.
     pub fn settings(&self) -> Result<Settings> {
         let rows = self.queues.read(vec![json!([SETTINGS, self.id])])?;
-        let row = rows.first().and_then(|rows| rows.first()).ok_or_else(|| {
-            Error::changed("the queue was dropped meanwhile").to_do("open it again")
-        })?;
+        let row = rows.first().and_then(|rows| rows.first()).ok_or_else(dropped)?;
         settings(row).ok_or_else(confused)
     }
 
-    /// Changes its settings, for all processes, in whole milliseconds. `change` may be called again.
+    /// Changes its settings, for all processes, in whole milliseconds. `change` is called again if another program
+    /// has changed them meanwhile.
     ///
     /// # Errors
     /// If they would make the queue unusable, or have a rate limit, which a queue on a cluster does
-    /// not keep: they stay as they were.
+    /// not keep; [`Changed`](leafpress::ErrorKind::Changed), if the queue was dropped or other programs change
+    /// it all the time. This call has changed nothing then. Only after
+    /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown) it is not known.
     pub fn configure(&self, mut change: impl FnMut(&mut Settings)) -> Result<Settings> {
         for _ in 0..CHANGES_MAX {
             let before = self.settings()?;
@@ -192,8 +199,7 @@ impl RqliteQueue {
             let mut configure = vec![json!(CONFIGURE), json!(self.id)];
             configure.extend(columns(&after));
             configure.extend(columns(&before));
-            self.change_settings(Value::Array(configure), Some(self.id))?;
-            if self.settings()? == after {
+            if self.change_settings(Value::Array(configure), Some(self.id))? {
                 return Ok(after);
             }
         }
@@ -205,9 +211,10 @@ impl RqliteQueue {
     /// Lets no jobs be claimed until [`resume`](Self::resume).
     ///
     /// # Errors
-    /// Nothing is changed, but after [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown), when it is not known.
+    /// [`Changed`](leafpress::ErrorKind::Changed), if the queue was dropped; if no node answers. Nothing is changed
+    /// then. Only after [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown) it is not known.
     pub fn pause(&self) -> Result<()> {
-        self.change_settings(json!([PAUSE, self.id, 1]), None)
+        self.set_paused(true)
     }
 
     /// Lets jobs be claimed again.
@@ -215,12 +222,21 @@ impl RqliteQueue {
     /// # Errors
     /// As [`pause`](Self::pause).
     pub fn resume(&self) -> Result<()> {
-        self.change_settings(json!([PAUSE, self.id, 0]), None)
+        self.set_paused(false)
     }
 
-    /// Carries out a statement in a group, so that it is applied once, and not after a later one.
-    fn change_settings(&self, statement: Value, fills: Option<i64>) -> Result<()> {
-        self.queues.call(Call::Change(Change { statement, fills })).map(drop)
+    fn set_paused(&self, is_paused: bool) -> Result<()> {
+        let statement = json!([PAUSE, self.id, u8::from(is_paused)]);
+        self.change_settings(statement, None)?.then_some(()).ok_or_else(dropped)
+    }
+
+    /// Carries out a statement in a group, so that it is applied once, and not after a later one. Returns true if
+    /// it has changed the queue.
+    fn change_settings(&self, statement: Value, fills: Option<i64>) -> Result<bool> {
+        match self.queues.call(Call::Change(Change { statement, fills }))? {
+            Answer::Changed(is_changed) => Ok(is_changed),
+            _ => Err(confused()),
+        }
     }
 }
 

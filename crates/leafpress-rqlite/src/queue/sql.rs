@@ -5,25 +5,39 @@
 //! and what becomes of it. It is empty between transactions.
 //!
 //! ```text
-//! begun ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES (steps) ─► APPLY (attempts, jobs, keys)
+//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES (steps) ─► APPLY (attempts, jobs, keys)
 //!       ─► PUSH (steps, jobs, keys) ─► FILL (groups) ─► CLAIM (steps, keys, jobs) ─► ANSWER
 //! ```
 //!
 //! So a group is as if its settling calls had come first, then the changes that are due, the pushes,
 //! and the claims. ?1 and ?2 are the queue and the time in most of them.
 //!
+//! | number | as the state of a job | as the kind of a step | as what becomes of a job (`next`) |
+//! |---|---|---|---|
+//! | -1 | | | it is removed |
+//! | 0 | ready | | its new state, and so on |
+//! | 1 | leased | a caller settles it | |
+//! | 2 | delayed | its lease ends | |
+//! | 3 | blocked | it expires | |
+//! | 4 | done | it is pushed | |
+//! | 5 | dead | it is claimed | |
+//! | 6 | | a change of settings | |
+//!
 //! Must never: ask for the time or a random number. Each node carries out the statements by itself, and
 //! rqlite 8.26 does not rewrite the functions of time: the nodes would have different tables.
+
+use std::sync::LazyLock;
 
 use leafpress::queue::elsewhere;
 use serde_json::{Value, json};
 
 use crate::once::{FLOOR_TABLE, OF_QUEUES};
 
-/// Kinds of steps, as numbers in the table and in answers.
+/// Kinds of steps, as numbers in the table and in answers; 2 and 3 are [`LEASE_ENDS`] and [`EXPIRIES`].
 pub const SETTLE_STEP: i64 = 1;
 pub const PUSH_STEP: i64 = 4;
 pub const CLAIM_STEP: i64 = 5;
+pub const CHANGE_STEP: i64 = 6;
 
 /// Statements that make the tables of queues, if they are missing.
 pub fn make_tables() -> Vec<Value> {
@@ -45,10 +59,14 @@ const TABLES: [&str; 4] = [
 ];
 
 /// ?1 session, ?2 number, ?3 time. Fails if a request of this number was applied, or if its row may have been deleted.
-pub fn begun() -> String {
+pub static BEGUN: LazyLock<String> = LazyLock::new(|| {
     let at = OF_QUEUES.checked("?3");
     format!("INSERT INTO _leafpress_queue_group VALUES(?1, ?2, {at}, '')")
-}
+});
+
+/// Right after a change of settings. ?1 its place in the group: a step, with a verdict if no row was changed.
+pub const CHANGED: &str = "INSERT INTO _leafpress_queue_step(kind, op, verdict)
+     VALUES (6, ?1, CASE changes() WHEN 0 THEN 'other' END)";
 
 /// ?1 the time.
 pub const LEASES_FROM_NOW: &str = "UPDATE leafpress_job
@@ -433,7 +451,7 @@ pub const CLAIMED: [&str; 2] = [
 pub const ANSWER: [&str; 2] = [
     "UPDATE _leafpress_queue_group SET answer = (
          SELECT json_group_array(json_array(kind, op, job, claim, verdict, next, due_at_ms))
-         FROM _leafpress_queue_step WHERE kind IN (1, 4, 5))
+         FROM _leafpress_queue_step WHERE kind IN (1, 4, 5, 6))
      WHERE session = ?1 AND number = ?2",
     "DELETE FROM _leafpress_queue_step WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL",
 ];
@@ -464,3 +482,21 @@ pub const MAY_HAVE_JOBS: &str =
              WHERE queue = ?1 AND state = 1 AND due_at_ms <= unixepoch('subsec') * 1000)
          OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_delayed
              WHERE queue = ?1 AND state = 2 AND due_at_ms <= unixepoch('subsec') * 1000))";
+
+#[cfg(test)]
+mod tests {
+    use leafpress::queue::JobState;
+
+    #[test]
+    fn states_have_the_numbers_of_the_table() {
+        let states = [
+            JobState::Ready,
+            JobState::Leased,
+            JobState::Delayed,
+            JobState::Blocked,
+            JobState::Done,
+            JobState::Dead,
+        ];
+        assert_eq!(states.map(JobState::number), [0, 1, 2, 3, 4, 5]);
+    }
+}

@@ -11,7 +11,7 @@ use leafpress::queue::Job;
 use leafpress::{ErrorKind, Result, Writer};
 use leafpress_rqlite::{RqliteQueue, RqliteTarget};
 
-use super::server::Server;
+use super::server::{Fault, Server};
 use super::{queue, target, writer_of};
 
 pub const MINUTE_MS: i64 = 60_000;
@@ -129,11 +129,27 @@ fn a_row_that_is_still_there_answers_a_late_request() {
     let writer = writer_of(target(&server));
     let others = || {
         let floor = server.clock_ms.load(Ordering::Relaxed) / 1_000 - 60;
-        let raise = format!("INSERT INTO _leafpress_floor VALUES ('applied', {floor})");
+        let raise = format!("INSERT OR REPLACE INTO _leafpress_floor VALUES ('applied', {floor})");
         server.database.lock().unwrap().execute_batch(&raise).unwrap();
     };
     with_a_deleted_row(&server, ROWS, || insert(&writer), others).unwrap();
     assert_eq!(count(&server, ROWS), 1);
+}
+
+/// A node hands a request on twice; the floor has risen above its time when it comes for the second time.
+#[test]
+fn a_request_that_was_applied_is_not_refused_by_the_floor() {
+    const RAISED: &str = "INSERT OR REPLACE INTO _leafpress_floor
+         VALUES ('applied', 1000003600), ('queue', 1000003600000)";
+    let server = Server::start(0, 1);
+    let (writer, mail) = (writer_of(target(&server)), opened(&server));
+    server.plan("'once'", Fault::Twice(RAISED));
+    insert(&writer).unwrap();
+    assert_eq!(count(&server, ROWS), 1);
+    server.plan("correlation", Fault::Twice(RAISED));
+    assert!(mail.push("x").unwrap().is_new);
+    assert_eq!(count(&server, JOBS), 1);
+    assert!(server.is_past_plans());
 }
 
 #[test]
@@ -157,6 +173,31 @@ fn a_floor_that_is_above_the_clock_holds_nothing_back() {
         mail.push("x").unwrap();
     }
     assert_eq!((count(&server, ROWS), count(&server, JOBS)), (3, 3));
+}
+
+/// At the floor itself rows would not grow old; ahead of a leader that is ahead, each change of the leader would raise
+/// the floor further.
+#[test]
+fn groups_go_on_from_the_time_of_a_leader_whose_clock_was_ahead() {
+    let server = Server::start(0, 1);
+    let day_ms = 24 * 60 * MINUTE_MS;
+    let begun_ms = server.clock_ms.load(Ordering::Relaxed);
+    // The last groups of the newest sessions, which have sent the most.
+    let newest_of = ["1000 * at FROM _leafpress_applied", "at_ms FROM _leafpress_queue_group"];
+    for (by_ms, more) in [day_ms, -day_ms, day_ms, -day_ms, day_ms].into_iter().zip(0..) {
+        server.clock_ms.fetch_add(by_ms, Ordering::Relaxed);
+        let (writer, mail) = (writer_of(target(&server)), opened(&server));
+        for _ in 0..GROUPS + more {
+            insert(&writer).unwrap();
+            mail.push("x").unwrap();
+        }
+        for newest in newest_of {
+            let at_ms = count(&server, &format!("SELECT {newest} ORDER BY number DESC LIMIT 1"));
+            // Less than the time for which rows stay, and far more than the test takes.
+            let distance_ms = (at_ms - begun_ms - day_ms).abs();
+            assert!(distance_ms < 10 * MINUTE_MS, "{distance_ms} ms, by {by_ms}: {newest}");
+        }
+    }
 }
 
 /// A writer waits no longer than rows stay.

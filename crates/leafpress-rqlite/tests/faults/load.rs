@@ -103,6 +103,35 @@ fn no_other_load_drops_the_table_of_a_load_that_makes_an_index() {
     }
 }
 
+/// The answer is that of a later request, which was refused; the first one has come meanwhile.
+#[test]
+fn a_late_last_transaction_counts_though_a_later_request_was_refused() {
+    const REFUSED: &str = r#"{"results":[{},{},{"error":"database is full"}]}"#;
+    let server = Server::start(0, 1);
+    server.plan(LAST, Fault::LostBefore);
+    server.plan(LAST, Fault::AnsweredWith(REFUSED));
+    let folder = tempfile::tempdir().unwrap();
+    let sent = load(&server, folder.path(), "people").unwrap();
+    assert_eq!((sent.rows as i64, count(&server, PEOPLE)), (ROWS, ROWS));
+    assert!(server.is_past_plans());
+}
+
+/// Both are the first loads of a cluster: the other one begins between two questions of this one.
+#[test]
+fn a_first_load_leaves_the_table_of_another_first_load() {
+    const OTHER: &str = "CREATE TABLE _leafpress_applied(session TEXT, number INTEGER,
+             attempt INTEGER NOT NULL, at INTEGER NOT NULL, counts TEXT NOT NULL,
+             PRIMARY KEY (session, number)) WITHOUT ROWID;
+         CREATE TABLE _leafpress_load_01(a);
+         INSERT INTO _leafpress_applied VALUES ('01', 1, 0, 1000000000, '')";
+    let server = Server::start(0, 1);
+    server.plan("name = '_leafpress_applied'", Fault::Then(OTHER));
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(load(&server, folder.path(), "people").unwrap().left_over, 0);
+    assert!(server.is_past_plans());
+    assert_eq!(count(&server, STAGES), 1);
+}
+
 #[test]
 fn the_table_of_a_load_that_was_killed_is_dropped_later() {
     let server = Server::start(0, 1);

@@ -204,10 +204,10 @@ fn rows_of_groups_are_deleted_by_the_clock_of_the_leader() {
         let database = server.database.lock().unwrap();
         database.execute(put, (session, now_s - ago_s)).unwrap();
     }
-    // One group of 64 deletes.
-    for key in 0..70 {
-        writer.execute("INSERT INTO t VALUES (?1, 1)", [key]).unwrap();
-    }
+    writer.execute("INSERT INTO t VALUES (1, 1)", ()).unwrap();
+    // The first group of a writer deletes.
+    let short_lived = Writer::with_target(target(&server), 64).unwrap();
+    short_lived.execute("INSERT INTO t VALUES (2, 1)", ()).unwrap();
     let database = server.database.lock().unwrap();
     let others = "SELECT group_concat(session) FROM _leafpress_applied WHERE session LIKE 'of%'";
     let others: Option<String> = database.query_row(others, [], |row| row.get(0)).unwrap();
@@ -242,6 +242,49 @@ fn a_deferred_foreign_key_fails_one_call_alone() {
         .filter_map(|(at, it)| it.wait().is_err().then_some(at))
         .collect();
     assert_eq!(failed, [7]);
+}
+
+/// The time for calls that are refused grows with their number, and not with its square.
+#[test]
+fn refused_calls_cost_the_same_each_at_any_number() {
+    // Of so many calls one is good: all are refused, half of them, few.
+    for (one_in, calls) in [(usize::MAX, 500), (2, 500), (7, 500)] {
+        let server = Server::start(0, 1);
+        let writer = Writer::with_target(target(&server), 512).unwrap();
+        writer.execute_batch("CREATE TABLE t(key, caller INTEGER CHECK (caller < 999))").unwrap();
+        let sent = server.bytes.load(Ordering::Relaxed);
+        let submit = |at: usize| {
+            let is_good = at % one_in == 1;
+            let value = if is_good { 1 } else { 999 };
+            (is_good, writer.submit("INSERT INTO t VALUES (?1, ?2)", (at as i64, value)).unwrap())
+        };
+        let tickets: Vec<_> = (0..calls).map(submit).collect();
+        for (is_good, ticket) in tickets {
+            assert_eq!(ticket.wait().is_ok(), is_good);
+        }
+        let bytes = (server.bytes.load(Ordering::Relaxed) - sent) / calls;
+        assert!(bytes < 6_000, "{bytes} bytes a call, one of {one_in} good");
+        let good = (0..calls).filter(|at| at % one_in == 1).count() as i64;
+        assert_eq!(floor::count(&server, "SELECT count(*) FROM t"), good);
+    }
+}
+
+/// The order of calls stays, though some between them are refused.
+#[test]
+fn calls_behind_a_refused_one_are_applied_in_their_order() {
+    let server = Server::start(0, 1);
+    let writer = writer_of(target(&server));
+    let submit = |at: i64| {
+        let value = if at % 3 == 0 { 999 } else { 1 };
+        writer.submit("INSERT INTO t VALUES (?1, ?2)", (at, value)).unwrap()
+    };
+    let tickets: Vec<_> = (0..60).map(submit).collect();
+    let failed = tickets.into_iter().map(|it| it.wait().is_err());
+    assert!(failed.enumerate().all(|(at, is_err)| is_err == (at % 3 == 0)));
+    let in_order =
+        "SELECT count(*) FROM (SELECT key, lag(key) OVER (ORDER BY rowid) AS before FROM t)
+         WHERE key > coalesce(before, -1)";
+    assert_eq!(floor::count(&server, in_order), 40);
 }
 
 #[test]

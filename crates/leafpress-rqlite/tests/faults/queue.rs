@@ -314,6 +314,36 @@ fn an_outcome_that_stays_unknown_is_said_to_be_and_no_node_is_told_apart() {
     queue.push("z").unwrap();
 }
 
+/// Another program changes the settings before this one has its answer.
+#[test]
+fn a_change_of_settings_is_made_once_and_answered_by_its_group() {
+    const OTHER: &str = "UPDATE leafpress_queue SET keep_done_ms = 77";
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let before = queue.settings().unwrap().attempts_max;
+    server.plan("SET lease_ms", Fault::Then(OTHER));
+    let mut calls = 0;
+    let changed = queue.configure(|settings| {
+        calls += 1;
+        settings.attempts_max += 1;
+    });
+    assert_eq!((calls, changed.unwrap().attempts_max), (1, before + 1));
+    let now = queue.settings().unwrap();
+    assert_eq!((now.attempts_max, now.keep_done), (before + 1, Duration::from_millis(77)));
+    // One that comes before the change has it made anew.
+    let other = "UPDATE leafpress_queue SET keep_done_ms = 78";
+    let mut calls = 0;
+    let changed = queue.configure(|settings| {
+        calls += 1;
+        if calls == 1 {
+            server.database.lock().unwrap().execute_batch(other).unwrap();
+        }
+        settings.attempts_max += 1;
+    });
+    assert_eq!((calls, changed.unwrap().attempts_max), (2, before + 2));
+    assert_eq!(queue.settings().unwrap().keep_done, Duration::from_millis(78));
+}
+
 /// The request of a call comes once more, after a later call has been answered.
 #[test]
 fn a_late_request_of_an_operator_undoes_no_later_one() {

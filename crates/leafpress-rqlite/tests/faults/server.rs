@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub struct Server {
     planned: Planned,
     /// The clock of both nodes, which is far from that of the clients.
     pub clock_ms: Arc<AtomicI64>,
+    /// Bytes of all requests so far.
+    pub bytes: Arc<AtomicUsize>,
     /// True once a statement that writes has asked for the time: nodes would differ then.
     pub has_written_time: Arc<AtomicBool>,
 }
@@ -43,12 +45,19 @@ pub enum Fault {
     /// It is applied that much later, after the connection was lost.
     Late(Duration),
     NoLeader,
-    ErrorAfter,
+    /// It is applied, and this is the answer: that of an earlier request, which it overtook.
+    AnsweredWith(&'static str),
+    /// It is applied and answered; in between another program does this.
+    Then(&'static str),
+    /// A node hands it on twice, and another program does this in between. The second answer comes back.
+    Twice(&'static str),
     /// It is applied and never answered.
     Silent,
     /// It is neither applied nor answered.
     Held,
 }
+
+const LEADERSHIP_LOST: &str = r#"{"error":"leadership lost while committing log"}"#;
 
 /// Longer than a caller waits.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -60,6 +69,7 @@ impl Server {
         let silent = Arc::new(AtomicU8::new(0));
         let planned = Planned::default();
         let clock_ms = Arc::new(AtomicI64::new(1_000_000_000_000));
+        let bytes = Arc::new(AtomicUsize::new(0));
         let has_written_time = Arc::new(AtomicBool::new(false));
         set_clock(&connection, &clock_ms, &has_written_time);
         let database = Arc::new(Mutex::new(connection));
@@ -69,7 +79,7 @@ impl Server {
         for (at, listener) in listeners.into_iter().enumerate() {
             let (database, random) = (Arc::clone(&database), Arc::clone(&random));
             let (faults, silent) = (Arc::clone(&faults_in_100), Arc::clone(&silent));
-            let planned = Arc::clone(&planned);
+            let (planned, bytes) = (Arc::clone(&planned), Arc::clone(&bytes));
             std::thread::spawn(move || {
                 for stream in listener.incoming() {
                     let (fault, redirects) = {
@@ -79,7 +89,7 @@ impl Server {
                             Fault::LostAfter,
                             Fault::Late(Duration::from_millis(random.u64(1..40))),
                             Fault::NoLeader,
-                            Fault::ErrorAfter,
+                            Fault::AnsweredWith(LEADERSHIP_LOST),
                         ];
                         let one_less = |left: u8| left.checked_sub(1);
                         let is_silent = silent
@@ -95,14 +105,18 @@ impl Server {
                     };
                     let leader = (at == 1 && redirects).then_some(ports[0]);
                     let (database, planned) = (Arc::clone(&database), Arc::clone(&planned));
+                    let bytes = Arc::clone(&bytes);
                     std::thread::spawn(move || {
-                        serve(stream.unwrap(), &database, fault, leader, &planned);
+                        let stream = stream.unwrap();
+                        let Some((path, body)) = request(&stream) else { return };
+                        bytes.fetch_add(body.len(), Ordering::Relaxed);
+                        serve(stream, &path, &body, &database, fault, leader, &planned);
                     });
                 }
             });
         }
         let url = format!("rqlite://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
-        Self { url, database, faults_in_100, silent, planned, clock_ms, has_written_time }
+        Self { url, database, faults_in_100, silent, planned, clock_ms, bytes, has_written_time }
     }
 
     /// Plans a fault of the next request that holds this text.
@@ -131,12 +145,13 @@ fn set_clock(connection: &Connection, clock_ms: &Arc<AtomicI64>, written: &Arc<A
 
 fn serve(
     mut stream: TcpStream,
+    path: &str,
+    body: &str,
     database: &Mutex<Connection>,
     fault: Fault,
     leader: Option<u16>,
     planned: &Planned,
 ) {
-    let Some((path, body)) = request(&stream) else { return };
     let mut answer = |status: &str, header: &str, body: &str| {
         let _ = write!(
             stream,
@@ -156,7 +171,7 @@ fn serve(
     drop(plans);
     let apply = || {
         let database = database.lock().unwrap();
-        let statements: Vec<Value> = serde_json::from_str(&body).unwrap();
+        let statements: Vec<Value> = serde_json::from_str(body).unwrap();
         if path.starts_with("/db/query") {
             query(&database, &statements)
         } else if path.starts_with("/db/request") {
@@ -180,9 +195,15 @@ fn serve(
         }
         Fault::Held => std::thread::sleep(SILENCE),
         Fault::NoLeader => answer("503 Unavailable", "", "leader not found"),
-        Fault::ErrorAfter => {
+        Fault::AnsweredWith(body) => {
             apply();
-            answer("200 OK", "", r#"{"error":"leadership lost while committing log"}"#);
+            answer("200 OK", "", body);
+        }
+        Fault::Then(sql) | Fault::Twice(sql) => {
+            let first = apply();
+            database.lock().unwrap().execute_batch(sql).unwrap();
+            let last = if fault == Fault::Twice(sql) { apply() } else { first };
+            answer("200 OK", "", &last.to_string());
         }
     }
 }
