@@ -23,7 +23,7 @@ use rusqlite::Connection;
 use crate::connect;
 use crate::content::Content;
 use crate::manifest::PartRecord;
-use crate::store::{Local, Store};
+use crate::store::{Local, Store, unique_digits};
 
 /// Size of a cache that the caller has not named.
 const TEMPORARY_BYTES_MAX: u64 = 1 << 30;
@@ -151,7 +151,7 @@ impl Cache {
     }
 
     fn fetch(&self, store: &dyn Store, record: &PartRecord, path: &Path) -> Result<()> {
-        let hidden = format!("{INCOMPLETE}{}-{:016x}", std::process::id(), fastrand::u64(..));
+        let hidden = format!("{INCOMPLETE}{}", unique_digits()?);
         let hidden = self.folder.path().join(hidden);
         let fetched = fetch_into(store, record, &hidden, path);
         if fetched.is_err() {

@@ -26,7 +26,8 @@
 //!
 //! In the order of the work: [`split`](Sharder) routes rows, [`part`](PartBuilder) presses the file of
 //! one part, [`manifest`](Manifest) says what a run is, `catalog` says it as a database, [`runs`](Shards) publishes runs and removes
-//! what no manifest names, [`reader`](Reader) reads the parts of one run. Below them, `store` is the folder or the object store
+//! what no manifest names, [`reader`](Reader) reads the parts of one run, each by the connection
+//! in its `slot`. Below them, `store` is the folder or the object store
 //! that has the files, and [`cache`](Cache) has copies of parts.
 //!
 //! Invariants:
@@ -53,8 +54,10 @@ mod runs;
 #[cfg(feature = "object-store")]
 mod runtime;
 mod scratch;
+mod slot;
 mod split;
 mod store;
+mod threads;
 
 pub use bounds::{Sample, bounds_of};
 pub use cache::Cache;

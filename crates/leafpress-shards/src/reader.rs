@@ -1,37 +1,30 @@
 //! Reads the parts of one run: one part for a key, all of them for a scan.
 //!
-//! Must never: wait for another thread without a look at the caller's wish to stop, or use in a child of
-//! `fork` what its parent opened.
+//! Must never: use in a child of `fork` what its parent opened.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use leafpress::vfs::fork::OfProcess;
 use leafpress::vfs::locks;
-use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result, quote_identifier};
 use leafpress_format::number::NumberText;
 use leafpress_format::{Affinity, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Params, Row, Statement, ToSql, params_from_iter};
 
-use crate::cache::{Cache, Cached};
+use crate::cache::Cache;
 use crate::connect;
 use crate::key::{Key, value_of};
 use crate::manifest::Manifest;
 #[cfg(feature = "object-store")]
 use crate::remote::{RemoteDatabase, RemoteOptions};
+use crate::slot::{Look, Part, Slot};
 use crate::store::Store;
+use crate::threads::on_parts;
 
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
-
-/// Time between two looks at that wish while another thread has the part.
-const WAIT_SLICE: Duration = Duration::from_millis(50);
-
-/// Returns true once the caller wants the work to stop.
-type Look = Box<dyn FnMut() -> bool + Send>;
 
 /// A reader of one run. It goes on with that run when another one becomes current.
 ///
@@ -76,90 +69,6 @@ struct Open {
     cache: OnceLock<Cache>,
     /// Counts openings and uses, to close the connection that was not used for the longest time.
     clock: AtomicU64,
-}
-
-/// The connection of a part.
-#[derive(Default)]
-struct Slot {
-    place: Mutex<Place>,
-    is_back: Condvar,
-    used: AtomicU64,
-}
-
-enum Place {
-    /// No thread uses the part; there is none if it was not opened, or was closed.
-    Here(Option<Part>),
-    /// A thread uses it.
-    Taken,
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self::Here(None)
-    }
-}
-
-/// A part that this thread uses, until this is dropped.
-struct InUse<'s> {
-    slot: &'s Slot,
-    part: Option<Part>,
-}
-
-impl Slot {
-    /// Takes the part, for which the thread waits.
-    ///
-    /// # Errors
-    /// [`Cancelled`](ErrorKind::Cancelled) once `stop` returns true.
-    fn take(&self, stop: impl FnOnce() -> Look) -> Result<InUse<'_>> {
-        if let Some(found) = self.try_take() {
-            return Ok(found);
-        }
-        let mut stop = stop();
-        loop {
-            let place = lock(&self.place);
-            if matches!(*place, Place::Taken) {
-                // Without a mutex that is held, since a look may wait for other threads.
-                drop(
-                    self.is_back
-                        .wait_timeout(place, WAIT_SLICE)
-                        .unwrap_or_else(PoisonError::into_inner),
-                );
-                if stop() {
-                    return Err(ErrorKind::Cancelled.into());
-                }
-            } else {
-                drop(place);
-            }
-            if let Some(found) = self.try_take() {
-                return Ok(found);
-            }
-        }
-    }
-
-    /// Takes the part, unless another thread has it.
-    fn try_take(&self) -> Option<InUse<'_>> {
-        match std::mem::replace(&mut *lock(&self.place), Place::Taken) {
-            Place::Here(part) => Some(InUse { slot: self, part }),
-            Place::Taken => None,
-        }
-    }
-}
-
-impl Drop for InUse<'_> {
-    fn drop(&mut self) {
-        *lock(&self.slot.place) = Place::Here(self.part.take());
-        self.slot.is_back.notify_one();
-    }
-}
-
-/// A part that is open.
-struct Part {
-    connection: Connection,
-    /// The space that its copy takes.
-    _copy: Option<Cached>,
-    /// The object that the connection reads by ranges.
-    #[cfg(feature = "object-store")]
-    remote: Option<RemoteDatabase>,
 }
 
 impl Reader {
@@ -298,39 +207,7 @@ impl Reader {
         sql: &str,
         run: impl Fn(&mut Statement<'_>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        let parts = self.manifest.parts.len();
-        let next = AtomicUsize::new(0);
-        let found: Vec<_> = (0..parts).map(|_| Mutex::new(None)).collect();
-        let work = || loop {
-            let part = next.fetch_add(1, Ordering::Relaxed);
-            let Some(slot) = found.get(part) else { break };
-            let read = self.on_part(part, sql, &run);
-            if read.is_err() {
-                next.store(parts, Ordering::Relaxed);
-            }
-            if let Ok(mut slot) = slot.lock() {
-                *slot = Some(read);
-            }
-        };
-        let threads = self.threads()?;
-        std::thread::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(work);
-            }
-            work();
-        });
-        let mut all = Vec::with_capacity(parts);
-        let mut is_whole = true;
-        for slot in found {
-            match slot.into_inner().ok().flatten() {
-                Some(read) => all.push(read?),
-                None => is_whole = false,
-            }
-        }
-        if !is_whole {
-            return Err(ErrorKind::Bug("a thread that read parts has panicked".to_owned()).into());
-        }
-        Ok(all)
+        on_parts(self.threads()?, self.manifest.parts.len(), |part| self.on_part(part, sql, &run))
     }
 
     /// Runs `run` with a statement on one part.

@@ -203,7 +203,7 @@ impl Shards {
     pub fn begin(&self) -> Result<Publication> {
         let previous = self.current()?.map(|current| current.run);
         let time = Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
-        let run = format!("{time}-{:08x}", fastrand::u32(..));
+        let run = format!("{time}-{}", store::unique_digits()?);
         let was_there = self.store.begin(&run)?;
         Ok(Publication { run, previous, was_there })
     }

@@ -321,6 +321,18 @@ fn a_home_for_rows_on_their_way_is_left_as_it_was() {
     }
 }
 
+/// Copies of a process, or of a machine, have the same state of what only seems random.
+#[test]
+fn runs_of_one_moment_have_different_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let shards = Shards::at(folder.path()).unwrap();
+    let digits = [(); 2].map(|()| {
+        fastrand::seed(7);
+        shards.begin().unwrap().run.rsplit_once('-').unwrap().1.to_owned()
+    });
+    assert_ne!(digits[0], digits[1]);
+}
+
 /// A publication that is killed leaves files beside the parts.
 #[test]
 fn gc_removes_what_a_killed_publication_leaves() {

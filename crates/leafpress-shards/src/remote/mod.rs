@@ -39,6 +39,9 @@ use self::vfs::{NAME, RemoteVfs};
 use crate::connect;
 use crate::manifest::PartRecord;
 
+/// What errors in a child of `fork` call a database.
+const THING: &str = "database at a distance";
+
 /// Limits of the reads from an object.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -72,7 +75,8 @@ impl RemoteOptions {
 
 /// A database in an object store, read by ranges.
 ///
-/// Its connections share one cache. Each may be used by a thread of its own.
+/// Its connections share one cache. Each may be used by a thread of its own. It belongs to the process that opened it: in
+/// a child of `fork`, [`connect`](Self::connect) and [`explain`](Self::explain) give [`Forked`](leafpress::ErrorKind::Forked).
 #[derive(Debug)]
 pub struct RemoteDatabase {
     registration: Registration,
@@ -137,8 +141,9 @@ impl RemoteDatabase {
     /// Opens a connection.
     ///
     /// # Errors
-    /// [`Sqlite`](leafpress::ErrorKind::Sqlite) if SQLite refuses.
+    /// [`Sqlite`](leafpress::ErrorKind::Sqlite) if SQLite refuses; [`Forked`](leafpress::ErrorKind::Forked).
     pub fn connect(&self) -> Result<Connection> {
+        self.pages.process().check(THING)?;
         connect::read_only_through(Path::new(NAME), self.registration.name())
     }
 
@@ -149,7 +154,11 @@ impl RemoteDatabase {
 
     /// The error of the last request that failed, if it was not asked for yet.
     pub(crate) fn fault(&self) -> Option<Error> {
-        self.pages.take_fault()
+        // The parent's locks may be held for ever in a child.
+        match self.pages.process().check(THING) {
+            Ok(()) => self.pages.take_fault(),
+            Err(forked) => Some(forked.into()),
+        }
     }
 
     /// The error behind one of SQLite's: if a request failed, what the store answered.

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use leafpress::vfs::fork::Process;
 use leafpress::{Error, Result};
 use leafpress_format::header::{self, MAGIC};
 use leafpress_format::{PageLayout, chain_pages};
@@ -35,6 +36,8 @@ const INTERIOR_KINDS: [u8; 2] = [2, 5];
 /// The pages of one object.
 #[derive(Debug)]
 pub struct RemotePages {
+    /// The process that opened them: its threads may hold the locks, and the connections to the store are its own.
+    process: Process,
     object: Object,
     layout: PageLayout,
     page_count: u64,
@@ -103,7 +106,22 @@ impl RemotePages {
         let cached_pages_max = (cache_bytes / layout.page_bytes()).max(16);
         let page_count = size / page_bytes;
         let (state, arrived, fault) = (Mutex::default(), Condvar::new(), Mutex::new(None));
-        Ok(Self { object, layout, page_count, front, cached_pages_max, state, arrived, fault })
+        let process = Process::current();
+        Ok(Self {
+            process,
+            object,
+            layout,
+            page_count,
+            front,
+            cached_pages_max,
+            state,
+            arrived,
+            fault,
+        })
+    }
+
+    pub fn process(&self) -> Process {
+        self.process
     }
 
     pub fn object(&self) -> &Object {

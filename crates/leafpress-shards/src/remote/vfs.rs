@@ -59,6 +59,10 @@ struct RemoteFile {
 
 impl VfsFile for RemoteFile {
     fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
+        // A thread of the parent may hold the locks for ever, and the connections to the store are the parent's.
+        if !self.pages.process().is_current() {
+            return Err(VfsError::IO_READ);
+        }
         let page_bytes = self.pages.page_bytes();
         let end = (offset + buffer.len() as u64).min(self.pages.size());
         let mut at = offset;

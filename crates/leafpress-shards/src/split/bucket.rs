@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use leafpress::load::Row;
+use leafpress::load::{Row, TypedRecord};
 use leafpress::vfs::rights::unnamed_file;
 use leafpress::{Error, Result};
 use leafpress_format::Value;
@@ -162,6 +162,12 @@ impl Row for PackedRow {
 
     fn content_bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    fn write(&self, record: &mut TypedRecord<'_, '_>) {
+        for column in (0..self.columns()).rev() {
+            record.put_stored(column, self.value(column));
+        }
     }
 }
 

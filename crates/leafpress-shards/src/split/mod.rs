@@ -11,10 +11,12 @@ mod bucket;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use leafpress::load::{CancelToken, Column, Loader, RejectReason, Report};
+use leafpress::load::{
+    CancelToken, Column, Loader, RejectReason, Report, column_named, memory_default_bytes,
+};
+use leafpress::vfs::sync::lock;
 use leafpress::{BadRow, Error, ErrorKind, Result, path_text, quote_identifier};
 use leafpress_format::Value;
 use rusqlite::Connection;
@@ -28,11 +30,10 @@ use crate::manifest::{Manifest, PartRecord, Schema};
 use crate::part::PartBuilder;
 use crate::routing::{RouteBy, Routing};
 use crate::runs::{Publication, Shards};
+use crate::threads::on_parts;
 
 /// Most parts of one call: each has an open file.
 const PARTS_MAX: usize = 512;
-/// Memory for sorting, over all parts that are pressed at once.
-const MEMORY_DEFAULT: usize = 1 << 30;
 /// Rows between two looks at the caller's wish to stop.
 const ROWS_BETWEEN_LOOKS: u64 = 4096;
 
@@ -98,7 +99,7 @@ impl Sharder {
             parts,
             seed: 0,
             threads: std::thread::available_parallelism().map_or(1, Into::into),
-            memory: MEMORY_DEFAULT,
+            memory: memory_default_bytes(),
             with_parts: Box::new(|loader| loader),
             cancel: CancelToken::new(),
         }
@@ -122,7 +123,8 @@ impl Sharder {
         self
     }
 
-    /// Memory for sorting, in bytes, over all threads; by default 1 GiB.
+    /// Memory for sorting, in bytes, over all parts that are pressed at once; by default that of a load: a quarter of
+    /// the machine's, at most 1 GiB.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self
@@ -287,47 +289,22 @@ impl Sharder {
         let workers = self.threads.min(buckets.len());
         let threads = (self.threads / workers).max(1);
         let memory = (self.memory / workers).max(1 << 20);
-        let next = AtomicUsize::new(0);
-        let has_failed = AtomicBool::new(false);
         let buckets: Vec<_> = buckets.into_iter().map(|bucket| Mutex::new(Some(bucket))).collect();
-        let done = Mutex::new(Vec::new());
-        let work = || {
-            while !has_failed.load(Ordering::Relaxed) {
-                let part = next.fetch_add(1, Ordering::Relaxed);
-                let Some(bucket) = buckets.get(part) else { break };
-                let Some(bucket) = taken(bucket) else { break };
-                let set = |loader: Loader| {
-                    let loader = self.of_run(loader).table(table);
-                    (self.with_parts)(loader.threads(threads).memory(memory))
-                };
-                let mut builder =
-                    PartBuilder::new(&self.shards, run, part).cancel(self.cancel.clone());
-                if let Some(key) = self.by.columns().first() {
-                    builder = builder.key(*key);
-                }
-                let made = bucket.into_rows(columns.len()).and_then(|rows| {
-                    builder.build(|loader| set(loader).try_load_rows(columns, rows))
-                });
-                let made = made.map_err(shared_key_advice);
-                has_failed.fetch_or(made.is_err(), Ordering::Relaxed);
-                if let Ok(mut done) = done.lock() {
-                    done.push(made);
-                }
+        let made = on_parts(workers, buckets.len(), |part| {
+            let bucket = lock(&buckets[part]).take();
+            let bucket = bucket.ok_or_else(|| ErrorKind::Bug("a bucket went away".to_owned()))?;
+            let set = |loader: Loader| {
+                let loader = self.of_run(loader).table(table);
+                (self.with_parts)(loader.threads(threads).memory(memory))
+            };
+            let mut builder = PartBuilder::new(&self.shards, run, part).cancel(self.cancel.clone());
+            if let Some(key) = self.by.columns().first() {
+                builder = builder.key(*key);
             }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..workers {
-                scope.spawn(work);
-            }
-            work();
-        });
-        let done = done.into_inner().unwrap_or_default();
-        let made = done.into_iter().collect::<Result<Vec<_>>>()?;
-        if made.len() != buckets.len() {
-            return Err(
-                ErrorKind::Bug("a thread that pressed parts has panicked".to_owned()).into()
-            );
-        }
+            let rows = bucket.into_rows(columns.len())?;
+            let made = builder.build(|loader| set(loader).try_load_rows(columns, rows));
+            made.map_err(shared_key_advice)
+        })?;
         let schema = made.first().map(|(_, schema)| schema.clone()).unwrap_or_default();
         Ok((made.into_iter().map(|(record, _)| record).collect(), schema))
     }
@@ -341,10 +318,6 @@ fn shared_key_advice(error: Error) -> Error {
     error.to_do_instead(
         "keep the first of such rows with ⟦on_conflict_ignore⟧ or the last with ⟦on_conflict_replace⟧",
     )
-}
-
-fn taken<T>(slot: &Mutex<Option<T>>) -> Option<T> {
-    slot.lock().ok()?.take()
 }
 
 /// The part of a row at `position` of `total`, where each part gets as much.
@@ -376,15 +349,9 @@ impl Source {
         };
         let found = report.columns.iter().map(|it| column(&it.name, &it.declared_type));
         let columns = found.collect::<Result<Vec<_>>>()?;
-        let key = |name: &&str| {
-            let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
-            place.ok_or_else(|| {
-                let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
-                let reason = format!("there is no column {name:?}; there are {}", names.join(", "));
-                Error::not_found("column", *name, reason).to_do("name one of them in the rule")
-            })
-        };
-        let keys = by.columns().iter().map(key).collect::<Result<Vec<_>>>()?;
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let keys = by.columns().into_iter().map(|name| column_named(&names, name));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
         let table = quote_identifier(&report.table);
         let connection = connect::read_only(path)?;
         Ok(Self { connection, table, columns, keys, rows: report.rows_loaded })
@@ -413,5 +380,17 @@ impl Source {
             index += 1;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_sorted_in_as_much_memory_as_a_load() {
+        let folder = tempfile::tempdir().unwrap();
+        let sharder = Sharder::new(Shards::at(folder.path()).unwrap(), RouteBy::Rows, 2);
+        assert_eq!(sharder.memory, memory_default_bytes());
     }
 }

@@ -131,8 +131,12 @@ impl Store for Folder {
 
     fn create(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let path = self.root.join(path);
-        make_new(&path, |hidden| {
+        let made = make_new(&path, |hidden| {
             write_all(hidden, bytes).map_err(|source| Error::io("write", &path, source))
+        });
+        made.map_err(|error| match error.kind() {
+            ErrorKind::Changed { .. } => Error::destination(&path, "it exists already"),
+            _ => error,
         })
     }
 

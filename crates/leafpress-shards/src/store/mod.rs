@@ -211,6 +211,18 @@ pub fn is_name(name: &str) -> bool {
     (1..=100).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
+/// Digits that nothing else has: of the system's random numbers, as a child of `fork` or a copy of the machine has all
+/// that a process keeps.
+///
+/// # Errors
+/// The system gives none.
+pub fn unique_digits() -> Result<String> {
+    let number = getrandom::u64().map_err(|source| {
+        Error::io("read random numbers of", Path::new("the system"), source.into())
+    })?;
+    Ok(format!("{number:016x}"))
+}
+
 /// Path of the folder of a run's parts, from the folder of the shards.
 pub fn parts_of(run: &str) -> String {
     format!("{RUNS}/{run}/parts")

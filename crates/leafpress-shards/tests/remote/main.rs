@@ -330,3 +330,38 @@ fn other_stores_are_read_too_and_nothing_is_written() {
             .expect("a table");
     }
 }
+
+/// The test goes on in a process of its own, as a fork counts for all tests of a process.
+#[cfg(unix)]
+#[test]
+fn a_child_of_fork_is_told_to_open_its_own() {
+    const ALONE: &str = "LEAFPRESS_TEST_OF_A_FORK";
+    if std::env::var_os(ALONE).is_none() {
+        let this = std::env::current_exe().expect("a path");
+        let mut alone = std::process::Command::new(this);
+        alone.args(["--exact", "a_child_of_fork_is_told_to_open_its_own"]).env(ALONE, "1");
+        let done = alone.output().expect("a process");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let record = part(folder.path(), "far", Layout::Remote, 20_000);
+    let local = object_store::local::LocalFileSystem::new_with_prefix(folder.path());
+    let local = Arc::new(local.expect("a store"));
+    let shards = Shards::on_store(Arc::clone(&local) as _, "s3://bucket", &"".into());
+    let remote = RemoteDatabase::open(local, &record.path, Some(&record), &options());
+    let remote = remote.expect("a database");
+    let db = remote.connect().expect("a connection");
+    assert!(shards.list().expect("a list").is_empty());
+    // From here on this is a child, for all that asks.
+    leafpress::vfs::fork::count_child();
+    let errors = [
+        shards.list().map(drop).expect_err("they are the parent's"),
+        remote.connect().map(drop).expect_err("it is the parent's"),
+        remote.explain(by_id(&db, 12_300).expect_err("it is the parent's")),
+    ];
+    for error in errors {
+        assert!(matches!(error.kind(), ErrorKind::Forked { .. }), "{error}");
+        assert!(error.to_string().contains("open a new one in this process"), "{error}");
+    }
+}

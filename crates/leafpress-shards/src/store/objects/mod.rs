@@ -25,6 +25,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
+use leafpress::vfs::fork::Process;
+use leafpress::vfs::locks;
 use leafpress::{Error, Result, path_text};
 use object_store::path::Path;
 use object_store::{
@@ -48,7 +50,7 @@ pub struct Objects {
     store: Arc<dyn ObjectStore>,
     unfinished: Option<Unfinished>,
     /// The process that opened it: connections cannot be used in a child of `fork`.
-    process: u32,
+    process: Process,
 }
 
 impl Objects {
@@ -64,7 +66,9 @@ impl Objects {
     /// A part of a store that is open. `url` is its name in messages.
     pub fn on(store: Arc<dyn ObjectStore>, url: &str, prefix: Path) -> Self {
         let url = url.trim_end_matches('/').to_owned();
-        Self { url, prefix, store, unfinished: None, process: std::process::id() }
+        // From then on forks are counted.
+        locks::ensure();
+        Self { url, prefix, store, unfinished: None, process: Process::current() }
     }
 
     fn key(&self, path: &str) -> Path {
@@ -78,12 +82,7 @@ impl Objects {
     }
 
     fn store(&self) -> Result<Arc<dyn ObjectStore>> {
-        if self.process != std::process::id() {
-            return Err(Error::misuse(format!(
-                "this process was forked after {} was opened: open it again",
-                self.url
-            )));
-        }
+        self.process.check("shards")?;
         Ok(Arc::clone(&self.store))
     }
 
