@@ -1,11 +1,18 @@
-//! Ctrl-C and SIGTERM end the work. The first asks the work to stop and clean up, the second
-//! leaves at once.
+//! Ctrl-C, SIGTERM and SIGHUP end the work. The first asks the work to stop and clean up, the
+//! second leaves at once.
+//!
+//! A signal that the process ignores from its start stays ignored: `nohup` wants that of SIGHUP, and
+//! a shell of SIGINT for the commands that a script runs in the background.
 //!
 //! Must never: touch files itself. The code that does the work removes its own
 //! unfinished files; the next load removes those that a second ctrl-C leaves.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+#[cfg(unix)]
+use leafpress::vfs::signals::is_ignored;
 
 use crate::exit::Status;
 use crate::output;
@@ -41,7 +48,41 @@ pub fn on_each_interrupt(times_max: u32, act: impl Fn(u32) + Send + 'static) {
     };
     // Where no handler can be set, a signal ends the process as it always
     // does, and the next load removes the temporary file.
-    if let Err(error) = ctrlc::set_handler(handler) {
+    if let Err(error) = listen(handler) {
         output::print_warning(&format!("ctrl-C will end this without cleaning up: {error}"));
     }
 }
+
+#[cfg(unix)]
+fn listen(handler: impl Fn() + Send + 'static) -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+    let mut signals = signal_hook::iterator::Signals::new(ending)?;
+    let listen = move || signals.forever().for_each(|_| handler());
+    std::thread::Builder::new().name("leafpress-signals".to_owned()).spawn(listen)?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn listen(handler: impl Fn() + Send + 'static) -> io::Result<()> {
+    ctrlc::set_handler(handler).map_err(io::Error::other)
+}
+
+/// Lets a write beyond the limit on the size of files (`ulimit -f`) fail with an error, which says so
+/// and leaves nothing behind: SIGXFSZ would end the process there.
+///
+/// The signal gets a handler; if it were ignored, programs that this one starts would ignore it too.
+#[cfg(unix)]
+pub fn survive_file_size_limit() {
+    use signal_hook::consts::SIGXFSZ;
+
+    if !is_ignored(SIGXFSZ) {
+        // Without it the signal ends the process, as it always does.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    }
+}
+
+/// Does nothing: the system has no such signal.
+#[cfg(not(unix))]
+pub fn survive_file_size_limit() {}

@@ -45,6 +45,7 @@ pub fn run(arguments: &[OsString]) -> u8 {
     // leaves SQLite as it is.
     let _ = leafpress::vfs::locks::install();
     leafpress::spell_options(flags::as_flag);
+    interrupt::survive_file_size_limit();
     let status = match Flags::read(arguments) {
         Ok(flags) => run_command(&flags.command, arguments),
         Err(error) => Err(error),

@@ -24,6 +24,9 @@ pub const OURS: Style = AnsiColor::Green.on_default();
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+/// The state on disk where a failure came before any change.
+const NOTHING_CHANGED: &str = "nothing was changed";
+const SEE_HELP: &str = "see the command's --help";
 
 /// The text in a style.
 pub fn styled(style: Style, text: &str) -> String {
@@ -129,9 +132,15 @@ pub fn report<T: serde::Serialize>(
 /// Reports a failure, as an object on stdout too where one is awaited, and
 /// gives the exit status.
 pub fn print_failure(error: Error, as_json: bool) -> Status {
+    print_failure_beside(error, as_json.then(|| json!({})))
+}
+
+/// Reports a failure; `done` is the object for stdout, with what was done all the same.
+pub fn print_failure_beside(error: Error, done: Option<Value>) -> Status {
     let error = completed(error);
-    if as_json {
-        print_json(&failure_json(&error));
+    if let Some(mut object) = done {
+        object["error"] = error_json(&error);
+        print_json(&object);
     }
     if matches!(error.kind(), ErrorKind::Cancelled) {
         let state = error.state_on_disk().unwrap_or("nothing was written");
@@ -176,7 +185,7 @@ fn completed(error: Error) -> Error {
     };
     let error = error.to_do(advice);
     match status {
-        Status::Usage | Status::Failed => error.on_disk("nothing was changed"),
+        Status::Usage | Status::Failed => error.on_disk(NOTHING_CHANGED),
         Status::Done | Status::DoneWithProblems => error,
     }
 }
@@ -187,10 +196,23 @@ pub fn print_usage_json(error: &clap::Error) {
     // What follows the first paragraph is the usage line, for people.
     let message = text.split("\n\n").next().unwrap_or(&text);
     let message = message.strip_prefix("error: ").unwrap_or(message);
-    print_json(&json!({"error": {"kind": "misuse", "message": message}}));
+    let mut to_do: Vec<&str> =
+        text.lines().filter_map(|line| line.trim_start().strip_prefix("tip: ")).collect();
+    to_do.push(SEE_HELP);
+    print_json(&json!({"error": {
+        "kind": "misuse",
+        "message": message,
+        "on_disk": NOTHING_CHANGED,
+        "to_do": to_do.join("; "),
+    }}));
 }
 
-fn failure_json(error: &Error) -> Value {
+/// The object of an error, for an object that has it beside what was done.
+pub fn error_object(error: Error) -> Value {
+    error_json(&completed(error))
+}
+
+fn error_json(error: &Error) -> Value {
     let mut object = json!({
         "kind": error.kind().name(),
         "message": error.kind().to_string(),
@@ -239,7 +261,7 @@ fn failure_json(error: &Error) -> Value {
         }
         _ => {}
     }
-    json!({ "error": object })
+    object
 }
 
 fn place(object: &mut Value, row: &BadRow) {

@@ -180,7 +180,7 @@ fn killed_loads_leave_nothing_or_a_whole_database() {
 
 #[test]
 fn interrupted_loads_clean_up_and_say_so() {
-    let tally = strike("INT", |folder, output| {
+    let tally = strike("TERM", |folder, output| {
         let is_there = folder.join("app.db").exists();
         let expected: &[&str] = if is_there { &["app.db", "in.csv"] } else { &["in.csv"] };
         assert_eq!(names_in(folder), expected);
@@ -189,7 +189,7 @@ fn interrupted_loads_clean_up_and_say_so() {
             Some(0) => assert!(is_there),
             Some(3) => assert!(!is_there && stderr.starts_with("stopped"), "{stderr}"),
             // Before there was a handler, and before the first file.
-            _ => assert!(!is_there && output.status.signal() == Some(2), "{stderr}"),
+            _ => assert!(!is_there && output.status.signal() == Some(15), "{stderr}"),
         }
     });
     assert!(tally.absent > 0, "no load was struck in time");
@@ -306,14 +306,47 @@ fn a_push_is_pushed_if_the_disk_is_full_only_for_the_last_checkpoint() {
 #[test]
 fn a_limit_on_the_size_of_files_leaves_nothing() {
     let folder = folder_with_input();
-    let load = format!(
-        "trap '' XFSZ; ulimit -f 512; exec {} load app.db in.csv",
-        env!("CARGO_BIN_EXE_leafpress")
-    );
-    let output =
-        Command::new("sh").args(["-c", &load]).current_dir(folder.path()).output().unwrap();
-    assert_failed(&output, "File too large");
-    assert_eq!(names_in(folder.path()), ["in.csv"]);
+    for before in ["", "trap '' XFSZ; "] {
+        let load = format!(
+            "{before}ulimit -f 512; exec {} load app.db in.csv",
+            env!("CARGO_BIN_EXE_leafpress")
+        );
+        let output =
+            Command::new("sh").args(["-c", &load]).current_dir(folder.path()).output().unwrap();
+        assert_failed(&output, "File too large");
+        assert_failed(&output, "may not grow further: raise the limit (ulimit -f)");
+        assert_eq!(names_in(folder.path()), ["in.csv"]);
+    }
+}
+
+/// As `nohup` starts a program, and `&` in a script.
+#[test]
+fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
+    for signal in ["HUP", "INT", "TERM"] {
+        let folder = TempDir::new().unwrap();
+        let load = format!(
+            "trap '' {signal}; exec {} load app.db - --table in",
+            env!("CARGO_BIN_EXE_leafpress")
+        );
+        let mut child = Command::new("sh")
+            .args(["-c", &load])
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let rows = rows_from(0);
+        let (first, rest) = rows.split_at(rows.len() / 2);
+        // More than a pipe holds: once it is written the load reads, and its handlers are set.
+        stdin.write_all(first.as_bytes()).unwrap();
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        stdin.write_all(rest.as_bytes()).unwrap();
+        drop(stdin);
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{signal}");
+        assert_whole(&folder.path().join("app.db"));
+    }
 }
 
 #[test]
@@ -358,10 +391,12 @@ fn whatever_stands_at_the_destination_stays() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     fs::remove_file(&path).unwrap();
 
-    for suffix in ["-journal", "-wal", "-shm"] {
+    for (suffix, says) in
+        [("-journal", "belongs to"), ("-wal", "belongs to"), ("-shm", "is left of")]
+    {
         let companion = folder.path().join(format!("app.db{suffix}"));
         fs::write(&companion, "of a former database").unwrap();
-        refuse(&format!("app.db{suffix}: it belongs to a database that was here before"));
+        refuse(&format!("app.db{suffix}: it {says} a database that was here before"));
         fs::remove_file(companion).unwrap();
     }
     run(folder.path(), &["load", "app.db", "in.csv"]).expect_status(0);

@@ -174,7 +174,6 @@ fn contradictions_are_usage_errors_that_say_what_to_do() {
         (&["a.db", "a.csv", "--page-size", "1000"], "page sizes are 512"),
         (&["a.db", "a.csv", "--threads", "0"], "from 1 up"),
         (&["a.db", "a.csv", "--ragged", "cut"], "truncate"),
-        (&["a.db", "a.csv", "--quiet", "--json"], "cannot be used with"),
         (&["a.db", "a.csv", "--no-such-flag"], "--no-such-flag"),
         (&["rqlite://h:4001", "a.csv", "--append", "--on-conflict", "ignore"], "alone decides"),
         (&["rqlite://h:4001", "b.db::t", "--append"], "add --table"),

@@ -272,7 +272,7 @@ fn a_folder_that_cannot_be_written_to_takes_the_copy_elsewhere() {
 
 #[test]
 #[cfg(unix)]
-fn ctrl_c_removes_the_copy() {
+fn a_signal_removes_the_copy() {
     use std::time::{Duration, Instant};
 
     let folder = shop("");
@@ -289,7 +289,7 @@ fn ctrl_c_removes_the_copy() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let process = child.id().to_string();
-    let sent = std::process::Command::new("kill").args(["-s", "INT", &process]).status();
+    let sent = std::process::Command::new("kill").args(["-s", "TERM", &process]).status();
     assert!(sent.unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));

@@ -203,7 +203,7 @@ fn standard_input_is_loaded_into_the_table_that_is_named() {
 #[test]
 #[cfg(unix)]
 fn a_signal_ends_a_load_that_waits_for_its_input() {
-    for signal in ["INT", "TERM"] {
+    for signal in common::ending_signals() {
         let folder = TempDir::new().unwrap();
         let mut child = command(folder.path(), &["load", "app.db", "-"])
             .stdin(Stdio::piped())

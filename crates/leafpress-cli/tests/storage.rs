@@ -131,7 +131,7 @@ fn contradictions_are_usage_errors() {
 
 #[test]
 #[cfg(unix)]
-fn ctrl_c_removes_the_file() {
+fn a_signal_removes_the_file() {
     use std::process::Stdio;
     use std::time::{Duration, Instant};
 
@@ -147,7 +147,7 @@ fn ctrl_c_removes_the_file() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let process = child.id().to_string();
-    let sent = std::process::Command::new("kill").args(["-s", "INT", &process]).status();
+    let sent = std::process::Command::new("kill").args(["-s", "TERM", &process]).status();
     assert!(sent.unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));

@@ -436,7 +436,7 @@ pub struct RunFlags {
     pub no_progress: bool,
 
     /// Print nothing but errors
-    #[arg(long, short, conflicts_with = "json")]
+    #[arg(long, short)]
     pub quiet: bool,
 
     /// Print the result, or the error, as one JSON object on stdout

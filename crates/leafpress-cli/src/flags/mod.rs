@@ -199,7 +199,7 @@ pub struct IndexFlags {
     pub threads: Option<usize>,
 
     /// Print nothing but errors
-    #[arg(long, short, conflicts_with = "json")]
+    #[arg(long, short)]
     pub quiet: bool,
 
     /// Print the result, or the error, as one JSON object on stdout

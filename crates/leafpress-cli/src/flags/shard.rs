@@ -117,12 +117,13 @@ pub struct ShardRunFlags {
     #[arg(long, short = 'j', value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
 
-    /// Memory for sorting, over all parts, such as 512M or 2G [default: 1G]
+    /// Memory for sorting, over all parts, such as 512M or 2G [default: a quarter of the
+    /// machine's, at most 1G]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<usize>,
 
     /// Print nothing but errors
-    #[arg(long, short, conflicts_with = "json")]
+    #[arg(long, short)]
     pub quiet: bool,
 
     /// Print the result, or the error, as one JSON object on stdout

@@ -3,7 +3,7 @@
 //! Must never: be asked for an option that it does not have; a test compares it with the library.
 
 /// Options of the library, and their flags.
-const FLAGS: [(&str, &str); 48] = [
+const FLAGS: [(&str, &str); 50] = [
     ("all_text", "--all-text"),
     ("append", "--append"),
     ("busy_limit", "--busy-timeout"),
@@ -30,6 +30,7 @@ const FLAGS: [(&str, &str); 48] = [
     ("no_header", "--no-header"),
     ("no_quote", "--quote none"),
     ("not_null", "--not-null"),
+    ("null", "--null"),
     ("on_conflict", "--on-conflict"),
     ("on_conflict_ignore", "--on-conflict ignore"),
     ("on_conflict_replace", "--on-conflict replace"),
@@ -38,6 +39,7 @@ const FLAGS: [(&str, &str); 48] = [
     ("preset", "--preset"),
     ("primary_key", "--pk"),
     ("quote", "--quote"),
+    ("ragged", "--ragged"),
     ("rejects", "--rejects"),
     ("rename", "--rename"),
     ("replace", "--replace"),

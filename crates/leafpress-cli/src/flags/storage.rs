@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::parse_seconds;
+use super::values::{database_path, parse_seconds};
 
 /// Measure what a disk can do, and say which durability profile fits
 ///
@@ -23,7 +23,8 @@ Exit status: 0 measured, 2 the command line makes no sense, 3 could not be
 measured.")]
 pub struct StorageFlags {
     /// A folder, or a database in it, which need not be there yet
-    #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
+    #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath,
+          value_parser = database_path())]
     pub path: PathBuf,
 
     /// About how long to measure [default: 2]

@@ -14,16 +14,9 @@ use leafpress::why_no_path;
 /// SQLite would take `file:x.db` for a URI, with parameters that change how it is opened, and
 /// `:memory:` for a database that is gone at the end; a load would make files of these names.
 pub fn database_path() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|path| {
-        if let Some(reason) = why_no_path(&path) {
-            return Err(reason);
-        }
-        if path.as_os_str() == ":memory:" {
-            return Err("a database in memory would be gone at the end: name a file; one that \
-                        is called so is ./:memory:"
-                .to_owned());
-        }
-        Ok(path)
+    PathBufValueParser::new().try_map(|path| match why_no_path(&path) {
+        Some(reason) => Err(reason),
+        None => Ok(path),
     })
 }
 

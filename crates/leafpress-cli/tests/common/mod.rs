@@ -53,6 +53,14 @@ pub fn say_skipped(why: impl Display) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
+/// The signals that end the command: without that of ctrl-C where this process ignores it, as in the
+/// background of a script, since the command then ignores it too.
+#[cfg(unix)]
+pub fn ending_signals() -> Vec<&'static str> {
+    let is_ignored = leafpress::vfs::signals::is_ignored(signal_hook::consts::SIGINT);
+    if is_ignored { vec!["TERM"] } else { vec!["INT", "TERM"] }
+}
+
 /// The names in a folder, in order.
 pub fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder");

@@ -114,7 +114,7 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
     },
     Found {
         finding: "a file that is no text is given no encoding",
-        files: &[("t.csv", b"\x7fELF\x02\x01\x00\xe9,\x00\xe8\n\x00\xff")],
+        files: &[("t.csv", b"\x7fXYZ\x02\x01\x00\xe9,\x00\xe8\n\x00\xff")],
         run: "leafpress load t.db t.csv --primary-key a",
         status: 3,
         says: &["the name of column 1 is not UTF-8", "NUL bytes", "--encoding utf-16le"],

@@ -7,16 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::cluster::url_of;
 use crate::flags::{FormatFlag, InputFlags, LoadFlags};
 use crate::loading::{check_bad_rows, is_stdin};
+use leafpress::load::endings;
 use leafpress::path_text;
-
-/// Endings of files that are read, not made: a hint that DB and INPUT are swapped.
-const INPUT_ENDINGS: [&str; 13] = [
-    "csv", "tsv", "tab", "txt", "gz", "zst", "json", "jsonl", "ndjson", "parquet", "arrow",
-    "arrows", "feather",
-];
-/// Of these, endings that say that an input is no CSV.
-const OTHER_ENDINGS: [&str; 7] =
-    ["json", "jsonl", "ndjson", "parquet", "arrow", "arrows", "feather"];
 
 /// Finds what contradicts. `inputs` are those of the flags, with patterns expanded.
 ///
@@ -57,11 +49,18 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     if is_stdin(database) {
         return Err("the database must be a file; '-' is for the input".to_owned());
     }
+    if let Some((name, table)) = database_and_table(database) {
+        return Err(format!(
+            "the table of a database to load into has a flag: leafpress load {name} … --table {table}"
+        ));
+    }
     if inputs.len() > 1 && inputs.iter().any(|input| is_stdin(input)) {
         return Err("'-' is standard input, which is loaded by itself".to_owned());
     }
-    let is_input = |path: &Path| has_ending(path, &INPUT_ENDINGS) || is_stdin(path);
-    if has_ending(database, &INPUT_ENDINGS)
+    // The ending of an input is a hint that DB and INPUT are swapped.
+    let is_named_input = |path: &Path| path.to_str().is_some_and(endings::is_input);
+    let is_input = |path: &Path| is_named_input(path) || is_stdin(path);
+    if is_named_input(database)
         && let Some(other) = inputs.iter().find(|input| !is_input(input) && !is_table(input))
     {
         let (first, second) = (path_text(database), path_text(other));
@@ -84,14 +83,19 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     Err(format!("--rejects {} would overwrite {overwritten}", path_text(rejects)))
 }
 
-fn has_ending(path: &Path, endings: &[&str]) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_some_and(|ending| endings.iter().any(|it| it.eq_ignore_ascii_case(ending)))
-}
-
 /// Returns true if an input is a table of another database.
 pub fn is_table(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("::"))
+}
+
+/// The parts of a DB such as `app.db::table`, the form of an input, unless it is the name of a file.
+fn database_and_table(path: &Path) -> Option<(&str, &str)> {
+    if url_of(path).is_some() || path.symlink_metadata().is_ok() {
+        return None;
+    }
+    let (database, table) = path.to_str()?.rsplit_once("::")?;
+    let is_in_a_folder = table.contains(std::path::is_separator);
+    (!database.is_empty() && !table.is_empty() && !is_in_a_folder).then_some((database, table))
 }
 
 fn check_bytes(flags: &LoadFlags) -> Result<(), String> {
@@ -130,6 +134,11 @@ fn shown_byte(byte: u8) -> String {
     }
 }
 
+/// Returns true if the name of an input says that it is no CSV.
+fn is_other_than_csv(input: &Path) -> bool {
+    input.to_str().is_some_and(endings::is_other_than_csv)
+}
+
 /// Flags of CSV beside inputs of another format would do nothing.
 fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     let input = &flags.input;
@@ -158,7 +167,7 @@ fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
             Err("--delimiter and --format tsv contradict; say --format csv".to_owned())
         }
         Some(_) => Ok(()),
-        None => match inputs.iter().find(|input| has_ending(input, &OTHER_ENDINGS)) {
+        None => match inputs.iter().find(|input| is_other_than_csv(input)) {
             Some(other) => Err(format!(
                 "{name} is for CSV, and {} seems to be none; if it is, add --format csv",
                 path_text(other)

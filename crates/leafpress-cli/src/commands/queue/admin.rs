@@ -61,7 +61,7 @@ fn each(
     not_word: &str,
     act: impl Fn(&JobQueue, i64) -> Result<bool>,
 ) -> Status {
-    let (mut done, mut not_done) = (Vec::new(), Vec::new());
+    let (mut done, mut not_done, mut first_error) = (Vec::new(), Vec::new(), None);
     for id in ids {
         let acted = finder.queue_of(*id).and_then(|queue| match queue {
             Some(queue) => Ok((act(&queue, *id)?, not_word)),
@@ -71,13 +71,22 @@ fn each(
             Ok((true, _)) => done.push(*id),
             Ok((false, why)) => {
                 not_done.push(*id);
-                output::print_error(&format!("{}: job {id} is {why}", finder.database()));
+                let says = format!("{}: job {id} is {why}", finder.database());
+                output::print_error(&says);
+                first_error.get_or_insert_with(|| not_such(*id, says));
             }
-            Err(error) => return stopped_at(error, &done, as_json, done_word),
+            Err(error) => {
+                let object = as_json.then(|| json!({done_word: &done, "not_done": &not_done}));
+                return stopped_at(error, &done, object, done_word);
+            }
         }
     }
     if as_json {
-        output::print_json(&json!({done_word: &done, "not_done": &not_done}));
+        let mut object = json!({done_word: &done, "not_done": &not_done});
+        if let Some(error) = first_error {
+            object["error"] = output::error_object(error);
+        }
+        output::print_json(&object);
     } else if !done.is_empty() {
         output::print_report(&format!("{done_word} {}\n", list(&done)));
     }
@@ -88,11 +97,18 @@ fn each(
     }
 }
 
-fn stopped_at(error: Error, done: &[i64], as_json: bool, done_word: &str) -> Status {
+/// The error of a job for which an action has no meaning.
+fn not_such(id: i64, says: String) -> Error {
+    Error::not_found("job", id.to_string(), says)
+        .on_disk("nothing of this job was changed")
+        .to_do("see `leafpress queue list`; jobs that are done go, unless the queue keeps them")
+}
+
+fn stopped_at(error: Error, done: &[i64], object: Option<Value>, done_word: &str) -> Status {
     if done.is_empty() {
-        return output::print_failure(error, as_json);
+        return output::print_failure_beside(error, object);
     }
-    output::print_failure(error.on_disk("what was done before it stays"), as_json);
+    output::print_failure_beside(error.on_disk("what was done before it stays"), object);
     output::print_message(&format!("{done_word} before it: {}\n", list(done)));
     Status::DoneWithProblems
 }

@@ -203,8 +203,7 @@ fn with_made_queue<T>(
         });
         match made {
             // Another process has made it in the meantime.
-            Err(error)
-                if matches!(error.kind(), ErrorKind::Destination { .. }) && path.is_file() => {}
+            Err(error) if is_made_meanwhile(&error) && path.is_file() => {}
             made => return made,
         }
     }
@@ -215,6 +214,10 @@ fn with_made_queue<T>(
         warn_not_closed(path, &error);
     }
     Ok(done)
+}
+
+fn is_made_meanwhile(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Changed { .. } | ErrorKind::Destination { .. })
 }
 
 /// Warns that a database could not be tidied up after work that is done and stays done.

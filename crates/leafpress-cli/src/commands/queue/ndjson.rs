@@ -10,7 +10,7 @@ use leafpress::{BadRow, Error};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::push::Template;
+use super::push::{Template, without_bom};
 use crate::flags::{When, parse_duration, parse_time, parse_unique_for, parse_when};
 
 /// Characters of a row that an error shows at most.
@@ -55,6 +55,12 @@ pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Re
         let (file, column) = (name.to_owned(), column.max(1) as u64);
         Error::from(BadRow::new(file, line_number, column, reason).with_row(row))
     };
+    let line = if line_number == 1 { without_bom(line) } else { line };
+    if line.trim_ascii_start().starts_with(b"[") {
+        let reason = "it is an array, expected an object such as {\"payload\": 1}; jq -c '.[]' makes \
+                      lines of an array";
+        return Err(fail(1, reason.to_owned()));
+    }
     let parsed: Line<'_> = serde_json::from_slice(line).map_err(|error| {
         // serde counts lines, and there is only this one.
         let reason = in_our_words(&json_fault(&error));

@@ -3,7 +3,7 @@
 //! 1. Without --batch everything is read and understood before anything is
 //!    pushed, and then pushed as one transaction.
 //! 2. A payload is bytes: it is never trimmed, decoded or interpreted, but for
-//!    the line ends of --lines.
+//!    the line ends of --lines, and a byte order mark in front of JSON.
 //!
 //! Must never: wait for a terminal without saying so.
 
@@ -15,7 +15,7 @@ use leafpress::path_text;
 use leafpress::queue::{Job, Payload, Pushed, UniqueFor};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, ErrorKind, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::place::JobQueue;
 use super::{ndjson, with_made_queue};
@@ -121,12 +121,18 @@ impl Template {
             return Ok(Payload::Bytes(bytes));
         }
         let wrong = |reason: String| bad_value(&format!("{name}, with --as-json"), &reason);
-        let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
+        let text = without_bom(&bytes).to_vec();
+        let text = String::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
         Payload::json_text(text).map_err(|error| {
             wrong(error.kind().to_string())
                 .to_do("mend the JSON; or leave out --as-json, and the text is stored as it is")
         })
     }
+}
+
+/// The text without the byte order mark that programs of Windows write in front of it.
+pub fn without_bom(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 fn bad_value(name: &str, reason: &str) -> Error {
@@ -143,14 +149,21 @@ pub fn run(flags: &QueuePushFlags) -> Result<Status, clap::Error> {
     let outcome = push(flags, &mut so_far);
     Ok(match outcome {
         Ok(()) => {
-            print(&so_far, flags);
+            if flags.common.json {
+                output::print_json(&so_far.object());
+            } else {
+                so_far.print();
+            }
             Status::Done
         }
         Err(error) if so_far.new_jobs() > 0 => {
             // What was committed before it stays.
-            print(&so_far, flags);
+            let object = flags.common.json.then(|| so_far.object());
+            if object.is_none() {
+                so_far.print();
+            }
             let state = "the jobs that were pushed before it are in the queue";
-            output::print_failure(error.on_disk(state), false);
+            output::print_failure_beside(error.on_disk(state), object);
             Status::DoneWithProblems
         }
         Err(error) => output::print_failure(error, flags.common.json),
@@ -191,6 +204,26 @@ impl PushedSoFar {
     fn new_jobs(&self) -> usize {
         self.answers.iter().filter(|answer| answer.is_new).count()
     }
+
+    fn object(&self) -> Value {
+        let job = |it: &Pushed| json!({"id": it.id, "is_new": it.is_new});
+        let jobs: Vec<_> = self.answers.iter().map(job).collect();
+        json!({"pushed": self.new_jobs(), "jobs": jobs})
+    }
+
+    /// Prints the jobs' numbers, each in a line, and tells which jobs were there already.
+    fn print(&self) {
+        let lines: Vec<String> = self.answers.iter().map(|it| format!("{}\n", it.id)).collect();
+        output::print_report(&lines.concat());
+        let there_already = (self.answers.len() - self.new_jobs()) as u64;
+        if there_already > 0 {
+            let jobs = human::counted(there_already, "job was", "jobs were");
+            output::print_message(&format!(
+                "{jobs} not pushed: another with the same unique key is there, whose number is \
+                 shown\n"
+            ));
+        }
+    }
 }
 
 fn push(flags: &QueuePushFlags, so_far: &mut PushedSoFar) -> Result<()> {
@@ -213,15 +246,14 @@ fn push(flags: &QueuePushFlags, so_far: &mut PushedSoFar) -> Result<()> {
         });
     }
     let stdin_alone = ["-".to_owned()];
-    let is_stdin_alone = flags.payloads.is_empty();
-    let payloads = if is_stdin_alone { &stdin_alone[..] } else { &flags.payloads };
+    let payloads = if flags.payloads.is_empty() { &stdin_alone[..] } else { &flags.payloads };
     let mut jobs = Vec::with_capacity(payloads.len());
     for payload in payloads {
         let (bytes, name) = match payload.as_str() {
             "-" => (read_stdin()?, STDIN_NAME),
             payload => (payload.as_bytes().to_vec(), payload),
         };
-        if bytes.is_empty() && is_stdin_alone {
+        if bytes.is_empty() && payload == "-" {
             return Err(nothing_to_push(flags));
         }
         jobs.push(template.job(template.payload(bytes, &human::cut(name, 60))?)?);
@@ -230,9 +262,13 @@ fn push(flags: &QueuePushFlags, so_far: &mut PushedSoFar) -> Result<()> {
     Ok(())
 }
 
-/// No payload was named, and standard input has none: as in a cron job, where a payload that
-/// stands in the place of the queue's name would make a queue of that name.
+/// The payload of a job is that of standard input, which has none: as where the program before the
+/// pipe failed, or in a cron job where a payload stands in the place of the queue's name.
 fn nothing_to_push(flags: &QueuePushFlags) -> Error {
+    if !flags.payloads.is_empty() {
+        return bad_value(STDIN_NAME, "it is empty, and - is the payload that it has")
+            .to_do("see to the program that writes it; for a job without a payload write ''");
+    }
     let queue = &flags.place.queue;
     bad_value(STDIN_NAME, &format!("it is empty, and no payload for the queue '{queue}' was named"))
         .to_do(
@@ -315,6 +351,9 @@ fn push_lines(
         }
         (number, bytes) = (number + 1, bytes + read as u64);
         let content = line.strip_suffix(b"\n").unwrap_or(&line);
+        if number == 1 && flags.lines {
+            note_what_windows_adds(content);
+        }
         if content.is_empty() || (flags.ndjson.is_some() && content.trim_ascii().is_empty()) {
             continue;
         }
@@ -335,28 +374,21 @@ fn push_lines(
     }
 }
 
+/// Says of the first line what programs of Windows add to lines, which becomes a part of payloads.
+fn note_what_windows_adds(line: &[u8]) {
+    let says = if without_bom(line).len() < line.len() {
+        "the first line begins with a byte order mark (BOM), which is a part of its payload"
+    } else if line.ends_with(b"\r") {
+        "lines end with CR LF, and the CR is a part of the payloads; to take it away: tr -d '\\r'"
+    } else {
+        return;
+    };
+    output::print_message(&output::note(&format!("{STDIN_NAME}: {says}")));
+}
+
 fn in_front(so_far: &PushedSoFar) -> String {
     match so_far.answers.len() as u64 {
         0 => "nothing was pushed".to_owned(),
         jobs => format!("the batches before it, {}", human::counted(jobs, "job", "jobs")),
-    }
-}
-
-/// Prints the jobs' numbers, each in a line, and tells which jobs were there already.
-fn print(so_far: &PushedSoFar, flags: &QueuePushFlags) {
-    if flags.common.json {
-        let object = |it: &Pushed| json!({"id": it.id, "is_new": it.is_new});
-        let jobs: Vec<_> = so_far.answers.iter().map(object).collect();
-        output::print_json(&json!({"pushed": so_far.new_jobs(), "jobs": jobs}));
-        return;
-    }
-    let lines: Vec<String> = so_far.answers.iter().map(|it| format!("{}\n", it.id)).collect();
-    output::print_report(&lines.concat());
-    let there_already = (so_far.answers.len() - so_far.new_jobs()) as u64;
-    if there_already > 0 {
-        let jobs = human::counted(there_already, "job was", "jobs were");
-        output::print_message(&format!(
-            "{jobs} not pushed: another with the same unique key is there, whose number is shown\n"
-        ));
     }
 }

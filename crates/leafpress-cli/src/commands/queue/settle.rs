@@ -143,19 +143,26 @@ fn print_acks(flags: &QueueAckFlags, answers: Vec<Result<()>>) -> Status {
     {
         return output::print_failure(error, flags.common.json);
     }
-    if flags.common.json {
+    let object = flags.common.json.then(|| {
         let why = |(token, error): &(Token, Error)| json!({"token": token, "why": why(error)});
-        let refused: Vec<Value> = refused.iter().map(why).collect();
-        output::print_json(&json!({"acked": all - refused.len(), "refused": refused}));
-    }
+        let each: Vec<Value> = refused.iter().map(why).collect();
+        json!({"acked": all - refused.len(), "refused": each})
+    });
     for (_, error) in &refused {
         output::print_error(&error.kind().to_string());
     }
-    match refused.len() {
+    let status = match refused.len() {
         0 => Status::Done,
         refused if refused < all => Status::DoneWithProblems,
         _ => Status::Failed,
+    };
+    if let Some(mut object) = object {
+        if let Some((_, error)) = refused.into_iter().next() {
+            object["error"] = output::error_object(error);
+        }
+        output::print_json(&object);
     }
+    status
 }
 
 fn why(error: &Error) -> Value {

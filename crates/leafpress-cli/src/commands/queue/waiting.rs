@@ -31,14 +31,21 @@ impl Waiting {
     /// The jobs at a limit of the queue. A job that is ready without one was pushed just now.
     fn at_limit(jobs: &JobCounts, settings: &Settings) -> Option<Self> {
         let is_full = settings.concurrency.is_some_and(|limit| jobs.leased >= u64::from(limit));
-        let has_rate = settings.rate.is_some() || settings.group_rate.is_some();
-        match () {
-            () if is_full => Self::some(jobs.ready + jobs.blocked, "at the limit of --concurrency"),
-            () if has_rate && jobs.ready > 0 => Self::some(jobs.ready, "at the limit of --rate"),
-            () if jobs.leased > 0 => {
-                Self::some(jobs.blocked, "at the limit of --group-concurrency")
+        let rate = match (settings.rate, settings.group_rate) {
+            (Some(_), None) => Some("at the limit of --rate"),
+            (None, Some(_)) => Some("at the limit of --group-rate"),
+            (Some(_), Some(_)) => Some("at the limit of --rate or --group-rate"),
+            (None, None) => None,
+        };
+        match rate {
+            _ if is_full => Self::some(jobs.ready + jobs.blocked, "at the limit of --concurrency"),
+            Some(rate) if jobs.ready > 0 => Self::some(jobs.ready, rate),
+            // What keeps a group may be a job that runs, or one that waits for its time.
+            _ if jobs.leased > 0 && jobs.delayed > 0 => {
+                Self::some(jobs.blocked, "behind a job of their group that runs or is not due")
             }
-            () => None,
+            _ if jobs.leased > 0 => Self::some(jobs.blocked, "at the limit of --group-concurrency"),
+            _ => None,
         }
     }
 
@@ -54,12 +61,24 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use leafpress::queue::Rate;
+
     use super::*;
 
     fn at_limit(ready: u64, leased: u64, blocked: u64, settings: &Settings) -> Option<String> {
+        at_limit_with(0, ready, leased, blocked, settings)
+    }
+
+    fn at_limit_with(
+        delayed: u64,
+        ready: u64,
+        leased: u64,
+        blocked: u64,
+        settings: &Settings,
+    ) -> Option<String> {
         let mut jobs = JobCounts::default();
         (jobs.ready, jobs.leased, jobs.blocked) = (ready, leased, blocked);
-        jobs.delayed = 7;
+        jobs.delayed = delayed;
         Waiting::at_limit(&jobs, settings).map(|waiting| waiting.line())
     }
 
@@ -67,9 +86,21 @@ mod tests {
     fn jobs_wait_at_a_limit_that_is_reached() {
         let free = Settings::default();
         assert_eq!(at_limit(1, 1, 0, &free), None);
-        assert_eq!(at_limit(0, 0, 3, &free), None, "the first of the group is not due");
+        assert_eq!(at_limit_with(7, 0, 0, 3, &free), None, "the first of the group is not due");
+        let either = at_limit_with(7, 0, 1, 3, &free);
+        let says = "behind a job of their group that runs or is not due: 3 jobs wait\n";
+        assert_eq!(either.unwrap(), says);
         let group = at_limit(0, 1, 3, &free);
         assert_eq!(group.unwrap(), "at the limit of --group-concurrency: 3 jobs wait\n");
+        let mut rated = Settings::default();
+        rated.group_rate = Some(Rate { jobs: 1, per: std::time::Duration::from_secs(9) });
+        assert_eq!(
+            at_limit(2, 0, 0, &rated).unwrap(),
+            "at the limit of --group-rate: 2 jobs wait\n"
+        );
+        rated.rate = rated.group_rate;
+        let both = at_limit(2, 0, 0, &rated);
+        assert_eq!(both.unwrap(), "at the limit of --rate or --group-rate: 2 jobs wait\n");
         let mut limited = Settings::default();
         limited.concurrency = Some(2);
         assert_eq!(at_limit(1, 1, 0, &limited), None);

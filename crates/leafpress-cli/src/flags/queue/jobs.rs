@@ -8,8 +8,8 @@ use leafpress::queue::{JobState, Token, UniqueFor};
 
 use super::super::values::database_path;
 use super::values::{
-    parse_duration, parse_job_id, parse_lease, parse_number, parse_time, parse_token,
-    parse_unique_for, parse_when,
+    parse_duration, parse_job_id, parse_lease, parse_number, parse_priority, parse_time,
+    parse_token, parse_unique_for, parse_when,
 };
 use super::{DEFAULT_QUEUE, QueueCommonFlags, QueuePlaceFlags, When};
 
@@ -108,7 +108,7 @@ pub struct QueueNewJobFlags {
     pub as_json: bool,
 
     /// Priority: jobs with higher numbers come first [default: 0]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_priority)]
     pub priority: Option<i32>,
 
     /// Jobs of one group run one after the other, in the order in which they were pushed

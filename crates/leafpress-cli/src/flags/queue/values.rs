@@ -3,6 +3,7 @@
 //! Must never: look at anything but the words, or the clock: what is due in
 //! five minutes is measured when the job is pushed.
 
+use std::num::IntErrorKind;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
@@ -95,10 +96,18 @@ pub fn parse_number_or_none(text: &str) -> Result<OrNone<u32>, String> {
 
 /// A number from 1 up.
 pub fn parse_number(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("name a number from 1 up".to_owned()),
-        Ok(number) => Ok(number),
+    match text.parse::<u32>() {
+        Ok(number @ 1..) => Ok(number),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+            Err(format!("name a number from 1 to {}", u32::MAX))
+        }
+        _ => Err("name a number from 1 up".to_owned()),
     }
+}
+
+/// A priority.
+pub fn parse_priority(text: &str) -> Result<i32, String> {
+    text.parse().map_err(|_| format!("name a whole number from {} to {}", i32::MIN, i32::MAX))
 }
 
 /// `none`, or a duration.

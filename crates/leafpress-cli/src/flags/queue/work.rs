@@ -99,7 +99,7 @@ pub struct QueueWorkFlags {
     pub no_shared: bool,
 
     /// Print nothing but errors
-    #[arg(long, short, conflicts_with = "json")]
+    #[arg(long, short)]
     pub quiet: bool,
 
     /// Flags of every action.
