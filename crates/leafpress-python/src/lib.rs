@@ -37,8 +37,6 @@ mod _leafpress {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::arrow::FrameRows;
-    #[pymodule_export]
     use crate::bridge::{Loop, Task};
     #[pymodule_export]
     use crate::command::main;
@@ -52,7 +50,9 @@ mod _leafpress {
         shards_scatter,
     };
     #[pymodule_export]
-    use crate::writer::{NativeReader, NativeTicket, NativeTransaction, NativeWriter};
+    use crate::writer::{
+        NativeReader, NativeRows, NativeTicket, NativeTransaction, NativeWriter, StopRead,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -45,6 +45,15 @@ pub fn integer(integer: &Bound<'_, PyInt>) -> PyResult<i64> {
     integer.extract().map_err(|error| beyond_64_bits(integer, error))
 }
 
+/// Returns true for a text that is an integer beyond 64 bits, which a column of numbers would make a
+/// real.
+pub fn is_large_integer(value: &Value) -> bool {
+    let Value::Text(text) = value else { return false };
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_integer && text.parse::<i64>().is_err()
+}
+
 /// The characters of a text.
 ///
 /// # Errors

@@ -39,6 +39,9 @@ def test_a_frame_writes_itself(library: str, tmp_path: Path) -> None:
     assert rows_of(database, "people") == [(1, "Ann"), (2, "Bob")]
     with pytest.raises(TypeError):
         frame.leafpress.write(database, table="people", no_such_option=True)
+    if library == "polars":
+        frame.lazy().leafpress.write(os.fsencode(database), table="lazy")
+        assert rows_of(database, "lazy") == [(1, None), (2, "Bob")]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

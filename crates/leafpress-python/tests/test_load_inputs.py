@@ -325,6 +325,28 @@ def test_a_cursor_of_a_database_names_its_columns(db):
         lp.load(db, polars.DataFrame(FRAME), table="u", columns=["a", "b", "c"])
 
 
+class Resumes:
+    """An iterator that begins anew after its end."""
+
+    def __init__(self) -> None:
+        self.left = [(1,), None, (2,), None]
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        row = self.left.pop(0) if self.left else (3,)
+        if row is None:
+            raise StopIteration
+        return row
+
+
+@pytest.mark.timeout(60)
+def test_an_iterator_is_not_asked_after_its_end(db):
+    lp.load(db, Resumes(), table="t", columns=["a"])
+    assert rows_of(db) == [(1,)]
+
+
 def test_columns_with_the_same_name(db):
     frame = pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
     lp.load(db, frame, table="t")

@@ -474,3 +474,37 @@ def test_negative_numbers_of_jobs_are_refused(tmp_path: Path) -> None:
                 call()
         with pytest.raises(lp.ProgrammingError, match="concurrency"):
             queue.configure(concurrency=-1)
+
+
+def test_one_payload_is_no_list_of_payloads(driver: Driver, queue: Any) -> None:
+    for payload in ({"to": "ann"}, "text", b"bytes", lp.NewJob(1)):
+        with pytest.raises(lp.ProgrammingError, match="one payload"):
+            queue.push_many(payload)
+    assert queue.push_many({"to": "ann"}.items()) and len(queue.list()) == 1
+
+
+def test_first_pushes_keep_their_order(tmp_path: Path) -> None:
+    async def main() -> list[Any]:
+        async with lp.AsyncWriter(tmp_path / "a.db") as writer, lp.Queue(writer, "mail") as queue:
+            assert queue.name == "mail"
+        async with lp.AsyncWriter(tmp_path / "a.db") as writer:
+            queue = lp.Queue(writer, "mail")
+            # The queue is opened by the first of these.
+            pushes = [queue.push(number, group="g") for number in range(50)]
+            await asyncio.gather(*pushes, queue.push_many(range(50, 55), group="g"))
+            return [job["payload"] for job in await queue.list(payloads=True)]
+
+    assert asyncio.run(main()) == [*range(55)]
+
+
+def test_an_opening_that_fails_is_told_to_each_call(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with lp.AsyncWriter(tmp_path / "a.db") as writer:
+            queue = lp.Queue(writer, "mail", must_exist=True)
+            calls = [queue.push(1), queue.claim(), queue.stats()]
+            found = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(error) for error in found] == [lp.ProgrammingError] * 3
+            await lp.Queue(writer, "mail").open()
+            assert (await queue.push(1)).id == 1
+
+    asyncio.run(main())

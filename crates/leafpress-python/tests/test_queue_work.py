@@ -687,3 +687,45 @@ with lp.Writer(sys.argv[1]) as writer:
                          capture_output=True, text=True)  # fmt: skip
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
     assert states(path) == {"ready": 5}
+
+
+def test_work_inside_of_a_transaction_is_refused(path: Path) -> None:
+    pushed(path, 2)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail")
+        work = queue.work(until_empty=True)
+        with writer.transaction():
+            calls = [lambda: next(work), work.close, queue.work, lambda: queue.work(print)]
+            for call in calls:
+                with pytest.raises(lp.ProgrammingError, match="for ever"):
+                    call()
+        assert len([*work]) == 2
+
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            queue = lp.Queue(writer, "mail")
+            work = queue.work(until_empty=True)
+            async with writer.transaction():
+                for wait in (work.__anext__(), queue.work(print)):
+                    with pytest.raises(lp.ProgrammingError, match="for ever"):
+                        await wait
+            assert [job async for job in work] == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("of", [lp.Writer, lp.AsyncWriter])
+def test_a_handler_is_looked_at_before_a_job_is_claimed(of: Any, path: Path) -> None:
+    pushed(path, 1)
+
+    async def of_tasks(job: Any) -> None: ...
+
+    wrong = ["handle", lambda: None, lambda job, more: None, lambda *, job: None]
+    wrong += [of_tasks] if of is lp.Writer else []
+    queue = lp.Queue(of(path), "mail")
+    for handler in wrong:
+        with pytest.raises(lp.ProgrammingError, match="handler"):
+            queue.work(handler)
+    if isinstance(queue, lp.SyncQueue):
+        assert queue.work([].append, until_empty=True).done == 1
+        queue._writer.close()

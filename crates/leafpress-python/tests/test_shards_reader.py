@@ -36,6 +36,7 @@ def test_a_key_is_read_from_its_part(tmp_path: Path) -> None:
             assert found.fetchall() == [(id, f"person {id}", pytest.approx(id / 7), note)]
             # Equal values have one part.
             assert shards.part_of(id) == shards.part_of(float(id)) == shards.part_of((id,))
+            assert shards.get([id]).fetchall() == shards.get(id).fetchall()
             sql = "SELECT name FROM people WHERE id = :id"
             assert shards.query(sql, {"id": id}, key=id).fetchone() == (f"person {id}",)
         assert shards.get(ROWS).fetchall() == []
@@ -52,6 +53,8 @@ def test_ranges_and_several_columns_have_keys(tmp_path: Path) -> None:
         assert len(shards.get((5, "person 5")).fetchall()) == 1
         with pytest.raises(lp.ProgrammingError, match="id, name"):
             shards.get(5)
+        with pytest.raises(lp.ProgrammingError, match="dict is no key"):
+            shards.get({"id": 5, "name": "person 5"})
 
 
 def test_rows_that_were_split_by_count_have_no_key(tmp_path: Path) -> None:

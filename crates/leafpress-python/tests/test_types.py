@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import typing
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import pytest
+
+import leafpress as lp
 
 TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "python" / "leafpress"
 USER, WRONG = TESTS / "user_code.py", TESTS / "wrong_code.py"
 NEEDS_INSTALLED = {"ray.py": "ray", "dask.py": "dask", "spark.py": "pyspark", "_sqlite_utils.py": "sqlite_utils"}
+
+
+def of_classes() -> list[Any]:
+    """The public functions of the package, and those of its classes."""
+    public = [getattr(lp, name) for name in lp.__all__]
+    functions = [it for it in public if inspect.isfunction(it)]
+    for kind in (it for it in public if isinstance(it, type)):
+        own = [it for name, it in vars(kind).items() if not name.startswith("_")]
+        functions += [it for it in [kind, *own] if inspect.isfunction(it) or it is kind]
+    return functions
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="options are no dicts with types there")
+def test_types_are_resolved_when_the_program_runs() -> None:
+    for function in [*of_classes(), lp.Writer.__init__, lp.AsyncWriter.__init__]:
+        typing.get_type_hints(function)
+    assert typing.get_type_hints(lp.load)["db"] == Union[str, bytes, os.PathLike[str], os.PathLike[bytes]]
 
 
 def run(*words: object, path: str = str(PACKAGE.parent)) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import gc
+import os
 import pickle
 import signal
 import sqlite3
@@ -576,6 +577,19 @@ def test_backup_and_maintenance(writer, path, tmp_path):
         writer.maintain(work)
     with pytest.raises(lp.ProgrammingError, match="no work 'tidy'"):
         writer.maintain("tidy")
+
+
+def test_a_path_may_be_bytes(path, tmp_path):
+    place = os.fsencode(path)
+    with lp.Writer(place) as writer:
+        writer.execute_batch(TABLE)
+        writer.backup(os.fsencode(tmp_path / "copy.db"))
+        assert writer.path == str(path)
+    with lp.Queue(place, "mail") as queue:
+        queue.push(1)
+    lp.load(place, [{"a": 1}], table="loaded")
+    assert lp.verify(place)["sound"] and (tmp_path / "copy.db").exists()
+    assert repr(lp.AsyncWriter(place)) == f"<leafpress.AsyncWriter of {path}>"
 
 
 def test_a_writer_cannot_be_pickled(writer):

@@ -11,10 +11,12 @@ from ._leafpress import main as _main
 def main() -> int:
     """Runs the command of this process's arguments, and gives its exit status."""
     # Signals do what they do to a command, until it sets handlers of its own. Python only notes
-    # them, and would look at them after the work.
-    for name in ("SIGINT", "SIGXFSZ"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    # SIGINT, and would look at it after the work; where it is ignored, as in the background of a
+    # script, it stays so. SIGXFSZ is ignored by Python itself.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "SIGXFSZ"):
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     return _main(["leafpress", *sys.argv[1:]], [sys.executable, "-m", "leafpress"])
 
 

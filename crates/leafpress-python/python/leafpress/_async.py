@@ -27,8 +27,19 @@ from ._insert import (
     needs_columns,
     refuse_large,
 )
-from ._leafpress import Loop, NativeReader, NativeTransaction, NativeWriter, Task
+from ._leafpress import (
+    Loop,
+    NativeQueue,
+    NativeReader,
+    NativeTransaction,
+    NativeWriter,
+    StopRead,
+    Task,
+)
+from ._options import WriterOptions
 from ._result import Executed, Result
+from ._sources import Path
+from ._typing import Self, Unpack
 from ._writer import (
     COLUMNS,
     Parameters,
@@ -40,11 +51,6 @@ from ._writer import (
     open_native,
     query,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
-    from ._options import WriterOptions
 
 T = TypeVar("T")
 
@@ -100,18 +106,76 @@ def start(begin: Callable[..., Task], *arguments: Any) -> Call[Any]:
     return call
 
 
-Begin = Callable[[NativeWriter, Loop, "Call[Any]"], "Task | None"]
-"""Begins a call of a writer that is open."""
+N = TypeVar("N", NativeWriter, NativeQueue)
+
+Begin = Callable[[N, Loop, "Call[Any]"], "Task | None"]
+"""Begins a call of a native object that is open."""
 
 
-class _Opening:
-    """Calls of one event loop that wait for the writer to be opened, in their order."""
+class OpenedByACall(Generic[N]):
+    """A native object that its first call opens, in a thread.
+
+    The calls of one event loop are begun in their order, also those that wait for the opening.
+    """
+
+    def __init__(self, open: Callable[[], N]) -> None:
+        self.native: N | None = None
+        self.openings: dict[AbstractEventLoop, _Opening[N]] = {}
+        """The event loops with calls that wait."""
+        self._open: Callable[[], N] = open
+        self._lock = threading.Lock()
+
+    def now(self) -> N:
+        """The native object; opens it in this thread if that was not done yet."""
+        if self.native is None:
+            with self._lock:
+                if self.native is None:
+                    self.native = self._open()
+        return self.native
+
+    async def opened(self) -> N:
+        """The native object, after the calls that wait for it."""
+        if self.native is not None and not self.openings:
+            return self.native
+        native: N = await self.begin(_give)
+        return native
+
+    def begin(self, begin: Begin[N]) -> Call[Any]:
+        """Begins a call, after the opening and the calls that wait for it before this one."""
+        loop = get_running_loop()
+        call: Call[Any] = Call(loop=loop)
+        opening = self.openings.get(loop)
+        if opening is None:
+            if self.native is not None:
+                call._task = begin(self.native, side_of(loop), call)
+                return call
+            opening = self.openings[loop] = _Opening()
+            # The loop alone would let go of the task.
+            opening.task = loop.create_task(self._open_for(loop, opening))
+        opening.waiting.append((call, begin))
+        return call
+
+    async def _open_for(self, loop: AbstractEventLoop, opening: _Opening[N]) -> None:
+        try:
+            native = await in_thread(self.now)
+        except BaseException as error:
+            del self.openings[loop]
+            opening.fail_all(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            del self.openings[loop]
+            opening.begin_all(native)
+
+
+class _Opening(Generic[N]):
+    """Calls of one event loop that wait for the opening, in their order."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Call[Any], Begin]] = []
+        self.waiting: list[tuple[Call[Any], Begin[N]]] = []
         self.task: asyncio.Task[None] | None = None
 
-    def begin_all(self, native: NativeWriter) -> None:
+    def begin_all(self, native: N) -> None:
         side = side_of(get_running_loop())
         for call, begin in self.waiting:
             if call.done():
@@ -134,6 +198,16 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     return await get_running_loop().run_in_executor(None, function, *arguments)
 
 
+async def _read(read: Callable[..., Result], *arguments: Any) -> Result:
+    """The result of a read, in a thread. If this is cancelled, the read is stopped."""
+    stop = StopRead()
+    try:
+        return await in_thread(read, *arguments, stop)
+    except asyncio.CancelledError:
+        stop.now()
+        raise
+
+
 class AsyncWriter:
     """Writes small transactions of many tasks to one SQLite database.
 
@@ -151,13 +225,10 @@ class AsyncWriter:
     a lock, and writes nothing. Only a commit that has begun comes to its end all the same.
     """
 
-    def __init__(self, path: str | os.PathLike[str], **options: Unpack[WriterOptions]) -> None:
+    def __init__(self, path: Path, **options: Unpack[WriterOptions]) -> None:
         """Opens nothing yet. The options are those of `Writer`."""
-        self.path = os.fspath(path)
-        self._options = options
-        self._opening = threading.Lock()
-        self._writer: NativeWriter | None = None
-        self._openings: dict[AbstractEventLoop, _Opening] = {}
+        self.path = place = os.fsdecode(path)
+        self._lazy = OpenedByACall(lambda: open_native(place, options))
 
     async def open(self) -> Self:
         """Opens the database, and makes it if it is missing.
@@ -165,7 +236,7 @@ class AsyncWriter:
         Raises `OperationalError` or `DatabaseError` if it cannot be opened as the profile needs
         it, and `ProgrammingError` for an option that there is not.
         """
-        await self._opened()
+        await self._lazy.opened()
         return self
 
     async def __aenter__(self) -> Self:
@@ -180,22 +251,6 @@ class AsyncWriter:
     def __repr__(self) -> str:
         return f"<leafpress.AsyncWriter of {self.path}>"
 
-    @property
-    def _native(self) -> NativeWriter:
-        """The native writer; opens the database in this thread if that was not done yet."""
-        if self._writer is None:
-            with self._opening:
-                if self._writer is None:
-                    self._writer = open_native(self.path, self._options)
-        return self._writer
-
-    async def _opened(self) -> NativeWriter:
-        """The native writer, after the calls that wait for it."""
-        if self._writer is not None and not self._openings:
-            return self._writer
-        native: NativeWriter = await self._begin(_give)
-        return native
-
     def execute(
         self, sql: str, parameters: Parameters = None, *, call_limit: float | None = None
     ) -> asyncio.Future[Executed]:
@@ -207,8 +262,9 @@ class AsyncWriter:
         # Written out, as each call comes through here.
         if _around.get():
             self._not_inside()
-        if self._writer is None or self._openings:
-            return self._begin(
+        opened = self._lazy
+        if opened.native is None or opened.openings:
+            return opened.begin(
                 lambda native, side, call: native.execute_async(
                     side, call, sql, parameters, call_limit
                 )
@@ -216,7 +272,7 @@ class AsyncWriter:
         loop = get_running_loop()
         call: Call[Executed] = Call(loop=loop)
         side = _sides.get(loop) or side_of(loop)
-        call._task = self._writer.execute_async(side, call, sql, parameters, call_limit)
+        call._task = opened.native.execute_async(side, call, sql, parameters, call_limit)
         return call
 
     def execute_batch(self, sql: str) -> asyncio.Future[None]:
@@ -225,7 +281,7 @@ class AsyncWriter:
         Raises as `execute`: then all of them are undone.
         """
         self._not_inside()
-        return self._begin(lambda native, side, call: native.execute_batch_async(side, call, sql))
+        return self._lazy.begin(lambda native, side, call: native.execute_batch_async(side, call, sql))
 
     async def insert_many(
         self, table: str, rows: Any, columns: Sequence[str] | None = None
@@ -236,13 +292,13 @@ class AsyncWriter:
         """
         rows = listed(rows)
         if columns is None and needs_columns(rows):
-            native = await self._opened()
+            native = await self._lazy.opened()
             columns = await in_thread(columns_of, native, table)
         names, values = columns_and_rows(rows, columns)
         if large := large_columns(names, values):
             refuse_large(large, await self.query(DECLARED, (table,)))
         self._not_inside()
-        inserted: int = await self._begin(
+        inserted: int = await self._lazy.begin(
             lambda native, side, call: native.insert_many_async(side, call, table, names, values)
         )
         return inserted
@@ -258,8 +314,8 @@ class AsyncWriter:
 
     async def query(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query, in a thread of the event loop's pool. As `Writer.query`."""
-        native = await self._opened()
-        return await in_thread(query, native, sql, parameters, "query")
+        native = await self._lazy.opened()
+        return await _read(query, native, sql, parameters, "query")
 
     def reader(self) -> AsyncReader:
         """A read-only connection that sees one state of the database, as an asynchronous context
@@ -268,72 +324,47 @@ class AsyncWriter:
 
     def interrupt(self) -> bool:
         """Stops the call that is carried out now, which raises `Cancelled`; False if none is."""
-        return self._writer is not None and self._writer.interrupt()
+        native = self._lazy.native
+        return native is not None and native.interrupt()
 
     def stats(self) -> dict[str, Any]:
         """Numbers of the work since the opening; the units are in the names."""
-        stats: dict[str, Any] = json.loads(self._native.stats())
+        stats: dict[str, Any] = json.loads(self._lazy.now().stats())
         return stats
 
     def in_force(self) -> dict[str, Any]:
         """The settings in force, as SQLite tells them, and what they promise on this disk."""
-        settings: dict[str, Any] = json.loads(self._native.in_force())
+        settings: dict[str, Any] = json.loads(self._lazy.now().in_force())
         return settings
 
     @property
     def stopped(self) -> str | None:
         """Why it takes no calls any more; None if it does."""
-        return None if self._writer is None else self._writer.stopped()
+        native = self._lazy.native
+        return None if native is None else native.stopped()
 
-    async def backup(self, path: str | os.PathLike[str]) -> None:
+    async def backup(self, path: Path) -> None:
         """Copies the database as it is now into a new file. As `Writer.backup`."""
         self._not_inside()
-        native = await self._opened()
-        await in_thread(native.backup, os.fspath(path))
+        native = await self._lazy.opened()
+        await in_thread(native.backup, os.fsdecode(path))
 
     async def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
         """Tends to the database as a whole. As `Writer.maintain`."""
         self._not_inside()
-        native = await self._opened()
+        native = await self._lazy.opened()
         await in_thread(native.maintain, work)
 
     async def close(self, timeout: float | None = None) -> None:
         """Waits until all accepted calls are committed, and closes the database. As
         `Writer.close`."""
         self._not_inside()
-        if self._openings:
+        if self._lazy.openings:
             # Its failure is that of the calls that wait for it.
             with suppress(Error):
-                await self._opened()
-        if self._writer is not None:
-            await in_thread(self._writer.close, timeout)
-
-    def _begin(self, begin: Begin) -> Call[Any]:
-        """Begins a call, after the opening and the calls that wait for it before this one."""
-        loop = get_running_loop()
-        call: Call[Any] = Call(loop=loop)
-        opening = self._openings.get(loop)
-        if opening is None:
-            if self._writer is not None:
-                call._task = begin(self._writer, side_of(loop), call)
-                return call
-            opening = self._openings[loop] = _Opening()
-            # The loop alone would let go of the task.
-            opening.task = loop.create_task(self._open_for(loop, opening))
-        opening.waiting.append((call, begin))
-        return call
-
-    async def _open_for(self, loop: AbstractEventLoop, opening: _Opening) -> None:
-        try:
-            native = await in_thread(lambda: self._native)
-        except BaseException as error:
-            del self._openings[loop]
-            opening.fail_all(error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            del self._openings[loop]
-            opening.begin_all(native)
+                await self._lazy.opened()
+        if self._lazy.native is not None:
+            await in_thread(self._lazy.native.close, timeout)
 
     def _not_inside(self) -> None:
         """Refuses a call that would wait for the transaction around it."""
@@ -348,10 +379,13 @@ class AsyncWriter:
             error.on_disk = "nothing of this call; the transaction is open"
             raise error
 
+
 class AsyncTransaction:
     """A transaction of an `AsyncWriter`, from the begin of its `async with` block to its end.
 
-    A cancelled task rolls it back, unless it was waiting for the commit: that comes to its end.
+    A cancelled task rolls it back, unless it was waiting for the commit: that comes to its end. So
+    does a step that is cancelled, as by `asyncio.wait_for`: it is stopped, and the end of the block
+    raises `Cancelled`, if nothing else does.
     """
 
     def __init__(self, writer: AsyncWriter, call_limit: float | None) -> None:
@@ -372,7 +406,7 @@ class AsyncTransaction:
             return self._native.begin_async(side, call)
 
         try:
-            await self._writer._begin(begin)
+            await self._writer._lazy.begin(begin)
         except BaseException:
             if self._native is not None:
                 self._native.abandon()
@@ -433,7 +467,7 @@ class AsyncReader:
         self._native: NativeReader | None = None
 
     async def __aenter__(self) -> Self:
-        native = await self._writer._opened()
+        native = await self._writer._lazy.opened()
         self._native = await in_thread(begun_reader, native, self._name)
         return self
 
@@ -448,8 +482,8 @@ class AsyncReader:
         """The rows of a query, in a thread of the event loop's pool. As `Reader.execute`."""
         if self._native is None:
             raise misuse("the reader is not open", "use it in an `async with` block")
-        return await in_thread(self._native.query, sql, parameters)
+        return await _read(self._native.query, sql, parameters)
 
 
-def _give(native: NativeWriter, _: Loop, call: Call[Any]) -> None:
+def _give(native: N, _: Loop, call: Call[Any]) -> None:
     call.set_result(native)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -78,10 +79,11 @@ def bench(
     Temporary files are removed at the end, also by ctrl-C. Raises `ProgrammingError` for options
     that make no sense.
     """
-    if json is not None and not Path(json).absolute().parent.is_dir():
-        raise misuse(f"json={str(json)!r}: there is no such folder")
+    written = None if json is None else Path(os.fsdecode(json))
+    if written is not None and not written.absolute().parent.is_dir():
+        raise misuse(f"json={str(written)!r}: there is no such folder")
     with tempfile.TemporaryDirectory(prefix="leafpress-bench-") as folder:
-        page = Path(folder, "report.html") if html is None else Path(html)
+        page = Path(folder, "report.html") if html is None else Path(os.fsdecode(html))
         words = flags(
             dir=dir,
             quick=quick,
@@ -104,6 +106,6 @@ def bench(
         )
         data = run_json(["bench", *words, "--json=-", f"--html={page}", "--", *experiments])
         report = BenchReport(data, page.read_text(encoding="utf-8"))
-    if json is not None:
-        Path(json).write_text(dumps(report.data, indent=2) + "\n", encoding="utf-8")
+    if written is not None:
+        written.write_text(dumps(report.data, indent=2) + "\n", encoding="utf-8")
     return report

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 from ._errors import make
 
-PathLike: TypeAlias = "str | os.PathLike[str]"
+PathLike: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 # Exit statuses of a command that has printed its result.
 _DONE, _DONE_WITH_PROBLEMS = 0, 1
@@ -95,7 +95,7 @@ def flags(**options: object) -> list[str]:
         elif isinstance(value, (list, tuple)):
             words += [f"{flag}={one}" for one in value]
         elif value is not None and value is not False:
-            text = os.fspath(value) if isinstance(value, os.PathLike) else value
+            text = os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else value
             words.append(f"{flag}={text}")
     return words
 
@@ -106,7 +106,7 @@ def _milliseconds(seconds: float | None) -> int | None:
 
 def _positional(*words: PathLike) -> list[str]:
     """Words that are no flags, whatever they begin with."""
-    return ["--", *(os.fspath(word) for word in words)]
+    return ["--", *(os.fsdecode(word) for word in words)]
 
 
 def verify(db: PathLike, *, quick: bool = False) -> dict[str, Any]:

@@ -303,7 +303,7 @@ def plain(source: Any) -> Any:
 
 
 def _place(out: Path) -> str:
-    path = os.fspath(out)
+    path = os.fsdecode(out)
     # Tasks may have another working directory.
     return path.rstrip("/") if _is_url(path) else os.path.abspath(path)
 

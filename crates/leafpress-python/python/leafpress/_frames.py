@@ -1,4 +1,4 @@
-"""`df.leafpress.write(…)` for frames of polars and pandas.
+"""`df.leafpress.write(…)` for frames of polars, also lazy ones, and of pandas.
 
 The namespace is registered when `leafpress` is imported, or when polars or pandas is imported
 after it. Neither is imported for that.
@@ -13,14 +13,12 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._load import LoadOptions, load
 from ._report import Report
 from ._sources import Path
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from ._typing import Unpack
 
 
 class FrameNamespace:
@@ -39,6 +37,7 @@ class FrameNamespace:
 
 def _register_polars(polars: ModuleType) -> None:
     polars.api.register_dataframe_namespace("leafpress")(FrameNamespace)
+    polars.api.register_lazyframe_namespace("leafpress")(FrameNamespace)
 
 
 def _register_pandas(pandas: ModuleType) -> None:

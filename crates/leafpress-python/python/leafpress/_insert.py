@@ -1,20 +1,26 @@
-"""Rows of any kind as a table's name, columns and sequences of values."""
+"""Rows of any kind as columns and rows of the native module, for `insert_many`."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 from ._errors import DataError, misuse
-from ._leafpress import FrameRows
-from ._sources import Input, frame_of
+from ._leafpress import NativeRows
+from ._rows import Shape, shape_of
+from ._sources import Input, frame_of, is_frame, names_of_cursor
 
-Rows: TypeAlias = "Iterable[Sequence[Any]] | FrameRows"
+
+class _Frames(NamedTuple):
+    """A frame in parts."""
+
+    parts: Iterable[Any]
 
 
 def listed(rows: Any) -> Any:
-    """The rows so that the first one can be looked at: a frame as an `Input`, an iterator as a list.
+    """The rows so that the first one can be looked at: a frame as an `Input`, frames as `_Frames`, an
+    iterator as a list.
 
     Raises `ProgrammingError` for an object that is one row, or none.
     """
@@ -24,44 +30,86 @@ def listed(rows: Any) -> Any:
     if isinstance(rows, (Mapping, str, bytes, bytearray, memoryview)):
         kind = type(rows).__name__
         raise misuse(f"an object of type {kind} is no list of rows", "give a list, also of one row")
-    return rows if isinstance(rows, Sequence) else list(rows)
+    iterator = iter(rows)
+    first = [*islice(iterator, 1)]
+    if first and is_frame(first[0]):
+        return _Frames(chain(first, iterator))
+    names = names_of_cursor(rows)
+    rows = rows if isinstance(rows, Sequence) else [*first, *iterator]
+    return Input("rows", "<rows>", rows, names) if names and not _have_names(rows) else rows
 
 
 def needs_columns(rows: Any) -> bool:
     """Whether the columns of `listed` rows have to be those of the table."""
-    if isinstance(rows, Input):
-        return False
-    return not rows or (not isinstance(rows[0], Mapping) and _fields(rows[0]) is None)
+    return not isinstance(rows, (Input, _Frames)) and not _have_names(rows)
 
 
-def columns_and_rows(rows: Any, columns: Sequence[str] | None) -> tuple[list[str], Rows]:
+def columns_and_rows(rows: Any, columns: Sequence[str] | None) -> tuple[list[str], NativeRows]:
     """The columns, and the values of each row.
 
-    `rows` are `listed`: a data frame, or mappings, dataclasses, named tuples, models of pydantic,
-    or sequences, which need `columns`. The values of a frame are those that `load` would store.
+    `rows` are `listed`: a data frame, frames, rows with names, or sequences, which need `columns`. The
+    values of a frame are those that `load` would store.
     """
+    taken = NativeRows()
     if isinstance(rows, Input):
-        return _of_frame(rows, columns)
-    if needs_columns(rows):
-        return list(columns or ()), rows
-    if isinstance(rows[0], Mapping):
-        return _of_mappings(rows, columns, list(rows[0]))
-    chosen = list(columns or _fields(rows[0]) or ())
-    return chosen, _of_objects(rows, chosen)
+        return _add_frame(taken, rows, columns), taken
+    if isinstance(rows, _Frames):
+        return _add_frames(taken, rows.parts, columns), taken
+    if _have_names(rows):
+        chosen = list(columns or _names_of(rows[0]))
+        taken.add(_by_name(rows, chosen, has_all=columns is None))
+    else:
+        _refuse_names(rows)
+        chosen = list(columns or ())
+        taken.add(rows)
+    return chosen, taken
 
 
-def _of_frame(frame: Input, columns: Sequence[str] | None) -> tuple[list[str], Rows]:
-    if frame.columns is not None:
-        names, values = frame.columns, frame.given
-        if columns is None or list(columns) == names:
-            return names, values
-        return list(columns), _picked(values, [_place(names, name) for name in columns])
-    taken = FrameRows(frame.given)
-    names = taken.names
-    if columns is not None and list(columns) != names:
-        taken.pick([_place(names, name) for name in columns])
-        names = list(columns)
-    return names, taken
+def _add_frame(
+    taken: NativeRows, frame: Input, columns: Sequence[str] | None, has_all: bool = False
+) -> list[str]:
+    """Adds the rows of a frame; returns the names of their columns. With `has_all` the frame may have no
+    further ones."""
+    chosen = None if columns is None else list(columns)
+
+    def places_of(names: list[str]) -> list[int]:
+        nonlocal chosen
+        if chosen is None or chosen == names:
+            # Two of them may have the same name.
+            chosen = names
+            return [*range(len(names))]
+        more = [name for name in names if name not in chosen]
+        if has_all and more:
+            text = f"a part of the frame has the column {more[0]!r}, which the first part has not"
+            raise misuse(text, "give all parts the same columns, or choose some with `columns`")
+        return [_place(names, name) for name in chosen]
+
+    if frame.columns is None:
+        taken.add_frame(frame.given, places_of)
+    else:
+        places = places_of(frame.columns)
+        taken.add([row[place] for place in places] for row in frame.given)
+    return chosen or []
+
+
+def _add_frames(
+    taken: NativeRows, parts: Iterable[Any], columns: Sequence[str] | None
+) -> list[str]:
+    """Adds the rows of all parts, by the names of their columns; returns those of the first part."""
+    chosen = columns
+    for number, part in enumerate(parts, 1):
+        frame = frame_of(part) if is_frame(part) else None
+        if frame is None:
+            kind = type(part).__name__
+            raise misuse(f"part {number} is of type {kind}, and no data frame as the first", _SAME_KIND)
+        chosen = _add_frame(taken, frame, chosen, has_all=columns is None)
+    return list(chosen or ())
+
+
+def _place(names: list[str], name: str) -> int:
+    if name not in names:
+        raise misuse(f"the frame has no column '{name}'", f"choose among {', '.join(names)}")
+    return names.index(name)
 
 
 DECLARED = """\
@@ -69,11 +117,10 @@ SELECT it.name, it.type, list.strict
 FROM pragma_table_info(?1) AS it JOIN pragma_table_list(?1) AS list"""
 
 
-def large_columns(names: Sequence[str], rows: Rows) -> dict[str, int]:
-    """The columns of a frame with an integer beyond 64 bits, which is there as a text, and the row
-    of the first one. For `refuse_large`, which needs what the table declares."""
-    found = rows.large if isinstance(rows, FrameRows) else {}
-    return {name: row for name, row in found.items() if name in names}
+def large_columns(names: Sequence[str], rows: NativeRows) -> dict[str, int]:
+    """The columns with an integer beyond 64 bits, which is there as a text, and the row of the first
+    one. For `refuse_large`, which needs what the table declares."""
+    return {names[place]: row for place, row in rows.large.items() if place < len(names)}
 
 
 def refuse_large(large: Mapping[str, int], declared: Iterable[Sequence[Any]]) -> None:
@@ -85,7 +132,7 @@ def refuse_large(large: Mapping[str, int], declared: Iterable[Sequence[Any]]) ->
     for name, row in large.items():
         if name.lower() in are_numbers:
             text = f"has an integer in column {name!r} that does not fit in the 64 bits of SQLite"
-            raise _odd_row(row, text, "cast the column of the frame to texts, and declare it TEXT")
+            raise _odd_row(row, text, "make texts of the column, and declare it TEXT")
 
 
 def _is_of_numbers(declared: str, is_strict: bool) -> bool:
@@ -97,56 +144,97 @@ def _is_of_numbers(declared: str, is_strict: bool) -> bool:
     return not (is_of_texts or kind == "" or (is_strict and kind == "ANY"))
 
 
-def _picked(rows: Iterable[Sequence[Any]], places: list[int]) -> Iterator[list[Any]]:
-    return ([row[place] for place in places] for row in rows)
+def _shape(row: Any) -> Shape:
+    """The way to the values of a row; one without names is read by the native module."""
+    try:
+        return shape_of(row)
+    except TypeError:
+        return "positions", (), None
 
 
-def _place(names: list[str], name: str) -> int:
-    if name not in names:
-        raise misuse(f"the frame has no column '{name}'", f"choose among {', '.join(names)}")
-    return names.index(name)
+def _have_names(rows: Sequence[Any]) -> bool:
+    return len(rows) > 0 and _shape(rows[0])[0] != "positions"
 
 
-def _of_mappings(
-    rows: Iterable[Any], columns: Sequence[str] | None, keys: list[str]
-) -> tuple[list[str], Iterator[list[Any]]]:
-    chosen = list(columns or keys)
-
-    def values() -> Iterator[list[Any]]:
-        for number, row in enumerate(rows, 1):
-            try:
-                found = [row[name] for name in chosen]
-            except KeyError as missing:
-                raise _odd_row(number, f"has no key {missing}", _SAME_KEYS) from None
-            except (TypeError, IndexError):
-                if isinstance(row, Mapping):
-                    raise
-                raise _odd_row(number, _other_kind(row, "the keys"), _SAME_KIND) from None
-            if columns is None and len(row) != len(chosen):
-                extra = next(key for key in row if key not in chosen)
-                text = f"has the key '{extra}', which the first row has not"
-                raise _odd_row(number, text, _SAME_KEYS)
-            yield found
-
-    return chosen, values()
+def _names_of(row: Any) -> list[str]:
+    kind, names, get = _shape(row)
+    return list(names if kind == "fields" else get(row) if get else row)
 
 
-def _of_objects(rows: Iterable[Any], names: list[str]) -> Iterator[list[Any]]:
+def _by_name(rows: Iterable[Any], chosen: list[str], has_all: bool) -> Iterator[Sequence[Any]]:
+    """The values of rows with names. With `has_all` no row may have a further one."""
+    takers: dict[type, Callable[[Any], Sequence[Any]]] = {}
     for number, row in enumerate(rows, 1):
         try:
-            yield [getattr(row, name) for name in names]
-        except AttributeError:
-            if type(row) not in (tuple, list) and not isinstance(row, Mapping):
-                raise
-            raise _odd_row(number, _other_kind(row, "the fields"), _SAME_KIND) from None
+            take = takers.get(type(row))
+            if take is None:
+                take = takers[type(row)] = _taker(row, chosen, has_all)
+            yield take(row)
+        except _Odd as odd:
+            raise _odd_row(number, *odd.args) from None
+
+
+class _Odd(Exception):
+    """What is wrong with a row, and advice."""
+
+
+def _taker(row: Any, chosen: list[str], has_all: bool) -> Callable[[Any], Sequence[Any]]:
+    """The function that gives the chosen values of each row of this row's type."""
+    kind, names, get = _shape(row)
+    if kind == "positions":
+        raise _Odd(f"is of type {type(row).__name__}, and has no names as the first row", _SAME_KIND)
+    if kind == "dict":
+        return lambda row: _of_mapping(get(row) if get else row, chosen, has_all)
+    if has_all:
+        _refuse_extra(names, chosen)
+    fields = get or (lambda row: row)
+    if not set(chosen) <= set(names):
+        return lambda row: _of_attributes(row, dict(zip(names, fields(row))), chosen)
+    places = [names.index(name) for name in chosen]
+    if places == [*range(len(names))]:
+        return fields
+    return lambda row: [values[place] for values in (fields(row),) for place in places]
+
+
+def _of_mapping(row: Mapping[str, Any], chosen: list[str], has_all: bool) -> list[Any]:
+    try:
+        found = [row[name] for name in chosen]
+    except KeyError as missing:
+        raise _Odd(f"has no key {missing}", _SAME_KEYS) from None
+    if has_all and len(row) != len(chosen):
+        _refuse_extra(row, chosen)
+    return found
+
+
+def _of_attributes(row: Any, fields: Mapping[str, Any], chosen: list[str]) -> list[Any]:
+    """The values of an object with more attributes than fields, such as properties."""
+    for name in chosen:
+        if name not in fields and not hasattr(row, name):
+            raise _Odd(f"of type {type(row).__name__} has no field {name!r}", _SAME_KEYS)
+    return [fields[name] if name in fields else getattr(row, name) for name in chosen]
+
+
+def _refuse_extra(names: Iterable[str], chosen: list[str]) -> None:
+    for name in names:
+        if name not in chosen:
+            raise _Odd(f"has the key '{name}', which the first row has not", _SAME_KEYS)
+
+
+def _refuse_names(rows: Sequence[Any]) -> None:
+    """Refuses a row with names among rows without: its values would go in by their places."""
+    kinds: dict[type, int] = {}
+    if len(set(map(type, rows))) <= 1:
+        return
+    for number, row in enumerate(rows, 1):
+        kinds.setdefault(type(row), number)
+    for number in kinds.values():
+        if _have_names([rows[number - 1]]):
+            kind = type(rows[number - 1]).__name__
+            raise _odd_row(number, f"is of type {kind}, and has names, unlike the first row", _SAME_KIND)
 
 
 _SAME_KEYS = "give each row the same keys, with None where there is no value, or give `columns`"
 _SAME_KIND = "give rows of one kind"
-
-
-def _other_kind(row: Any, wanted: str) -> str:
-    return f"is of type {type(row).__name__}, and has not {wanted} of the first row"
 
 
 def _odd_row(number: int, text: str, advice: str) -> DataError:
@@ -154,13 +242,3 @@ def _odd_row(number: int, text: str, advice: str) -> DataError:
     error.kind, error.line = "bad_row", number
     error.on_disk, error.to_do = "nothing of this call", advice
     return error
-
-
-def _fields(row: Any) -> list[str] | None:
-    """Names of the fields of a row that is an object; None if it is a sequence."""
-    if dataclasses.is_dataclass(row):
-        return [field.name for field in dataclasses.fields(row)]
-    fields = getattr(row, "_fields", None)
-    if fields is None:
-        fields = getattr(type(row), "model_fields", None)
-    return None if fields is None else list(fields)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from ._async import Call
 from ._async import start as start_call
 from ._errors import misuse
+from ._typing import Self, Unpack
 from ._values import to_json
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Self, Unpack
-
     from ._leafpress import NativeFeed
     from ._queue import AsyncQueue, SyncQueue
 
@@ -42,7 +40,7 @@ class JobOptions(TypedDict, total=False):
     """Jobs of one group run one after the other, in the order of their pushes."""
     unique: str
     """While another job of the queue has this key, nothing is pushed."""
-    unique_for: str | float | timedelta
+    unique_for: Literal["running", "waiting"] | float | timedelta
     """How long the key is held: "running" (until the job is done, dead or removed; so if not
     given), "waiting" (until its first claim), or a time from the push on."""
     attempts_max: int

@@ -22,17 +22,18 @@ def load(
     """Loads an input, or only looks at it. Returns the report as JSON."""
 
 @final
-class FrameRows:
-    """Rows of a frame of Arrow, which `insert_many` takes out."""
+class NativeRows:
+    """Rows in memory, until `insert_many` takes them."""
 
-    def __new__(cls, frame: Any) -> FrameRows: ...
+    def __new__(cls) -> NativeRows: ...
+    def add(self, rows: Iterable[Iterable[Any]]) -> None:
+        """Adds the rows of an iterable of sequences."""
+    def add_frame(self, frame: Any, places_of: Callable[[list[str]], Sequence[int]]) -> None:
+        """Adds the rows of a frame. `places_of` gives the places of the wanted columns for the names of
+        its columns."""
     @property
-    def names(self) -> list[str]: ...
-    @property
-    def large(self) -> dict[str, int]:
-        """Columns with an integer beyond 64 bits, and the number of its row from 1."""
-    def pick(self, places: Sequence[int]) -> None:
-        """Leaves the columns at these places, in this order."""
+    def large(self) -> dict[int, int]:
+        """Places of columns with an integer beyond 64 bits, each with the number of its row from 1."""
 
 @final
 class Loop:
@@ -66,7 +67,7 @@ class NativeWriter:
     ) -> NativeTicket: ...
     def execute_batch(self, sql: str) -> None: ...
     def insert_many(
-        self, table: str, columns: Sequence[str], given: Iterable[Iterable[Any]] | FrameRows
+        self, table: str, columns: Sequence[str], given: NativeRows
     ) -> int: ...
     def execute_async(
         self,
@@ -83,7 +84,7 @@ class NativeWriter:
         answered: Future[int],
         table: str,
         columns: Sequence[str],
-        given: Iterable[Iterable[Any]] | FrameRows,
+        given: NativeRows,
     ) -> Task: ...
     def transaction(self, call_limit: float | None = None) -> NativeTransaction: ...
     def reader(self, name: str) -> NativeReader: ...
@@ -114,7 +115,7 @@ class NativeTransaction:
     def execute(self, sql: str, parameters: Any) -> Result: ...
     def execute_batch(self, sql: str) -> None: ...
     def insert_many(
-        self, table: str, columns: Sequence[str], given: Iterable[Iterable[Any]] | FrameRows
+        self, table: str, columns: Sequence[str], given: NativeRows
     ) -> int: ...
     def push(self, to: _To, queue: NativeQueue, job: _NewJob) -> Any: ...
     def commit(self) -> None: ...
@@ -130,7 +131,7 @@ class NativeTransaction:
         answered: Future[int],
         table: str,
         columns: Sequence[str],
-        given: Iterable[Iterable[Any]] | FrameRows,
+        given: NativeRows,
     ) -> Task: ...
     def commit_async(self, to: Loop, answered: Future[None]) -> Task: ...
     def abandon(self) -> None: ...
@@ -140,8 +141,16 @@ class NativeTransaction:
 class NativeReader:
     """A reader that is out, until it is given back."""
 
-    def query(self, sql: str, parameters: Any) -> Result: ...
+    def query(self, sql: str, parameters: Any, stop: StopRead | None = None) -> Result: ...
     def close(self) -> None: ...
+
+@final
+class StopRead:
+    """Stops a read, from another thread."""
+
+    def __new__(cls) -> StopRead: ...
+    def now(self) -> None:
+        """Stops the read, also one that has not begun."""
 
 # Where an answer goes: None if this thread waits for it.
 _To = tuple[Loop, Future[Any]] | None

@@ -6,16 +6,15 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union, overload
+from typing import Any, Literal, TypedDict, Union, overload
 
 from . import _leafpress
 from ._errors import misuse
 from ._report import DryRun, Report
 from ._sources import Path, input_of
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from ._typing import Unpack
 
 Names = Union[str, Iterable[str]]
 OnConflict = Literal["abort", "ignore", "replace"]
@@ -172,7 +171,8 @@ def load(
         A file object, or bytes: the content of such a file.
         A frame: whatever exports Arrow (polars, pandas, pyarrow, DuckDB, DataFusion, Ibis,
         GeoPandas), read a batch at a time without a copy. Of a pandas index the named levels
-        become columns; `reset_index` gives an unnamed one a name.
+        become columns; `reset_index` gives an unnamed one a name. An iterable of frames gives
+        the parts of one table: their columns go by name.
         Rows: an iterable of dicts, tuples (with `columns`), named tuples, dataclasses, pydantic
         models, a cursor of another database. They are read once, by this thread. Keys are columns
         in the order of their first appearance; a key that is missing is NULL.
@@ -223,7 +223,7 @@ def load(
         An exception of the iterable, the file or the callback, as it is, and KeyboardInterrupt:
         each with a note on what is on disk (from Python 3.11 on).
     """
-    kind, name, given, names = input_of(source)
+    kind, name, given, names, opened = input_of(source)
     if columns is not None and (names is not None or kind in ("frame", "batches")):
         raise misuse("the source has names for its columns", "use select or rename")
     options = {
@@ -264,20 +264,20 @@ def load(
         "comment": _byte("comment", comment),
         "max_row_bytes": _size("max_row_bytes", max_row_bytes),
         "on_error": on_error,
-        "rejects": rejects,
+        "rejects": None if rejects is None else os.fsdecode(rejects),
         "max_rejects": max_rejects,
         "threads": threads,
         "memory": _size("memory", memory),
-        "tmpdir": tmpdir,
+        "tmpdir": None if tmpdir is None else os.fsdecode(tmpdir),
     }
-    _check(kind, options)
-    with _Telling(progress) as tell:
+    with opened or nullcontext(), _Telling(progress) as tell:
+        _check(kind, options)
         report = _leafpress.load(_database(db), kind, name, given, options, dry_run, tell)
     return DryRun._from_json(report) if dry_run else Report._from_json(report)
 
 
 def _database(db: Path) -> str:
-    path = os.fspath(db)
+    path = os.fsdecode(db)
     if path == ":memory:" or path.lower().startswith("file:"):
         raise misuse(f"a database is named by its path, and {path!r} is none")
     return path

@@ -14,7 +14,7 @@ from datetime import date
 from typing import Any
 
 from ._errors import DataError, misuse
-from ._values import adapt
+from ._values import adapt, is_large
 
 # What pandas calls a column of objects whose values Arrow keeps. None, NaN and NA are left out.
 _PLAIN = frozenset({"string", "bytes", "boolean", "integer", "floating", "empty"})
@@ -77,11 +77,13 @@ def _has_dates_only(values: Any) -> bool:
 
 
 def _made_plain(column: Any, pandas: Any) -> Any:
-    """The column with the values of SQLite; None if they are of several types, or if there is none
-    for one of them: the way by rows then names its row."""
+    """The column with the values of SQLite; None if they are of several types, if there is none for one
+    of them, or if one is an integer beyond 64 bits: the way by rows then names its row."""
     try:
         values = [adapt(value) for value in column]
     except DataError:
+        return None
+    if any(is_large(value, made) for value, made in zip(column, values, strict=True)):
         return None
     made = pandas.Series(values, index=column.index, dtype=object)
     return made if _is_plain(made, pandas) else None

@@ -29,7 +29,7 @@ class Parts:
         if if_exists not in ("fail", "append"):
             raise misuse(f"if_exists={if_exists!r}", 'give "fail" or "append"')
         # Tasks may have another working directory.
-        self.path = os.path.abspath(os.fspath(db))
+        self.path = os.path.abspath(os.fsdecode(db))
         self.table = table
         self.if_exists: Literal["fail", "append"] = if_exists
         self.id = uuid.uuid4().hex

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, overload
+from types import TracebackType
+from typing import Any, Literal, overload
 
-from ._async import AsyncTransaction, AsyncWriter, in_thread
+from ._async import AsyncTransaction, AsyncWriter, Call, OpenedByACall, in_thread
 from ._errors import Error, misuse
 from ._jobs import (
     AsyncJob,
@@ -26,15 +28,20 @@ from ._jobs import (
     start,
 )
 from ._leafpress import NativeQueue
-from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport, work_in_tasks, work_in_threads
+from ._sources import Path
+from ._typing import Self, Unpack
+from ._work import (
+    AsyncWork,
+    Stop,
+    Work,
+    WorkOptions,
+    WorkReport,
+    async_handler,
+    check_handler,
+    work_in_tasks,
+    work_in_threads,
+)
 from ._writer import Transaction, Writer
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Coroutine
-    from types import TracebackType
-
-    from typing_extensions import Self, Unpack
 
 # A method is called `list`, so annotations cannot say it.
 _Record = dict[str, Any]
@@ -72,7 +79,7 @@ class Queue:
     @overload
     def __new__(
         cls,
-        writer: Writer | str | os.PathLike[str],
+        writer: Writer | Path,
         name: str = ...,
         *,
         must_exist: bool = ...,
@@ -96,7 +103,7 @@ class SyncQueue(Queue):
 
     def __init__(
         self,
-        writer: Writer | str | os.PathLike[str],
+        writer: Writer | Path,
         name: str = "default",
         *,
         must_exist: bool = False,
@@ -133,7 +140,7 @@ class SyncQueue(Queue):
     def push_many(self, payloads: Iterable[Any], **options: Unpack[JobOptions]) -> _Pushes:
         """Pushes all of these jobs, in order, or none of them. A `NewJob` has options of its own
         beside these."""
-        jobs = [native_job(payload, options) for payload in payloads]
+        jobs = [native_job(payload, options) for payload in _listed(payloads)]
         return [Pushed(*pushed) for pushed in self._native.push_many(None, jobs)]
 
     def claim(
@@ -271,7 +278,7 @@ class SyncQueue(Queue):
         payload: Any = b"",
         *,
         timezone: str = "UTC",
-        missed: str = "once",
+        missed: Literal["once", "skip", "all"] = "once",
         **options: Unpack[JobOptions],
     ) -> None:
         """Pushes a job again and again, at the times of a cron expression of five fields, or of
@@ -351,6 +358,9 @@ class SyncQueue(Queue):
         """
         if handler is None:
             return Work(self, options)
+        check_handler(handler)
+        if inspect.iscoroutinefunction(handler):
+            raise async_handler()
         return work_in_threads(self, handler, options)
 
     def close(self) -> None:
@@ -371,8 +381,8 @@ class SyncQueue(Queue):
 
 
 class AsyncQueue(Queue):
-    """A queue of an `AsyncWriter`: the methods of `SyncQueue`, awaited. It is opened by the first
-    of them.
+    """A queue of an `AsyncWriter`: the methods of `SyncQueue`, awaited. It is opened by `async with`,
+    or by the first of them.
 
     A call that is cancelled before it has begun is not carried out, and a claim that is cancelled
     keeps no job.
@@ -388,26 +398,29 @@ class AsyncQueue(Queue):
     ) -> None:
         self.name = name
         self._writer = writer
-        self._must_exist = must_exist
-        self._settings = _native_settings(settings)
-        self._native: NativeQueue | None = None
+        native_settings = _native_settings(settings)
+        self._lazy = OpenedByACall(
+            lambda: NativeQueue(writer._lazy.now(), name, must_exist, native_settings)
+        )
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Closes nothing: the AsyncWriter is its owner's."""
 
     async def _open(self) -> NativeQueue:
-        if self._native is None:
-            writer = await self._writer._opened()
-            self._native = await in_thread(
-                NativeQueue, writer, self.name, self._must_exist, self._settings
-            )
-        return self._native
-
-    async def _call(self, method: str, *arguments: Any) -> Any:
         self._writer._not_inside()
-        native = self._native or await self._open()
-        return await start(getattr(native, method), *arguments)
+        return await self._lazy.opened()
+
+    def _call(self, method: str, *arguments: Any) -> Call[Any]:
+        self._writer._not_inside()
+        return self._lazy.begin(
+            lambda native, side, call: getattr(native, method)((side, call), *arguments)
+        )
 
     async def _read(self, method: str, *arguments: Any) -> Any:
-        self._writer._not_inside()
-        native = self._native or await self._open()
+        native = await self._open()
         return _json(await in_thread(getattr(native, method), *arguments))
 
     async def push(
@@ -418,22 +431,22 @@ class AsyncQueue(Queue):
         job = native_job(payload, options)
         if in_ is None:
             return Pushed(*await self._call("push", job))
-        if self._native is None:
+        native = self._lazy.native
+        if native is None:
             raise misuse(
                 "the queue is not open, and cannot be opened in the middle of a transaction",
                 "await q.open() before the transaction",
             )
-        return Pushed(*await start(in_._opened().push, self._native, job))
+        return Pushed(*await start(in_._opened().push, native, job))
 
     async def open(self) -> Self:
         """Opens the queue, which the first call does otherwise."""
-        self._writer._not_inside()
         await self._open()
         return self
 
     async def push_many(self, payloads: Iterable[Any], **options: Unpack[JobOptions]) -> _Pushes:
         """As `SyncQueue.push_many`."""
-        jobs = [native_job(payload, options) for payload in payloads]
+        jobs = [native_job(payload, options) for payload in _listed(payloads)]
         return [Pushed(*pushed) for pushed in await self._call("push_many", jobs)]
 
     async def claim(
@@ -445,16 +458,13 @@ class AsyncQueue(Queue):
         worker: str | None = None,
     ) -> _AsyncJobs:
         """As `SyncQueue.claim`."""
-        self._writer._not_inside()
         _check_count("count", count)
-        native = self._native or await self._open()
-        times = _time("lease", lease), _time("wait", wait)
-        claiming = start(native.claim, count, *times, worker)
+        claiming = self._call("claim", count, _time("lease", lease), _time("wait", wait), worker)
         try:
             fields = await claiming
         except asyncio.CancelledError:
             for each in arrived(claiming) or ():
-                native.give_back(each[0])
+                self._lazy.now().give_back(each[0])
             raise
         return [AsyncJob(self, each) for each in fields]
 
@@ -553,7 +563,7 @@ class AsyncQueue(Queue):
         payload: Any = b"",
         *,
         timezone: str = "UTC",
-        missed: str = "once",
+        missed: Literal["once", "skip", "all"] = "once",
         **options: Unpack[JobOptions],
     ) -> None:
         """As `SyncQueue.schedule`."""
@@ -601,7 +611,7 @@ class AsyncQueue(Queue):
 
     async def prometheus(self) -> str:
         """As `SyncQueue.prometheus`."""
-        native = self._native or await self._open()
+        native = await self._open()
         return await in_thread(native.prometheus)
 
     @overload
@@ -621,7 +631,16 @@ class AsyncQueue(Queue):
         """
         if handler is None:
             return AsyncWork(self, options)
+        check_handler(handler)
         return work_in_tasks(self, handler, options)
+
+
+def _listed(payloads: Iterable[Any]) -> Iterable[Any]:
+    """Refuses what is one payload: each of its keys or characters would become a job."""
+    if isinstance(payloads, (Mapping, str, bytes, bytearray, memoryview, NewJob)):
+        kind = type(payloads).__name__
+        raise misuse(f"an object of type {kind} is one payload", "give a list, or call push")
+    return payloads
 
 
 def _json(text: str) -> Any:

@@ -10,6 +10,7 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
+from ._sources import is_frame
 from ._values import adapt
 
 Shape = tuple[str, Sequence[str], Union[Callable[[Any], Any], None]]
@@ -20,7 +21,8 @@ def shape_of(row: Any, has_columns: bool = False) -> Shape:
 
     Returns a kind, names and a function. "fields": the function gives a tuple of values for these
     names, or the row is such a tuple. "dict": the function gives a dict, or the row is one.
-    "positions": the row is a tuple or a list of values without names.
+    "positions": the row is a tuple or a list of values without names. "frame": it is a data frame, of
+    any number of rows.
 
     Raises TypeError for an object that is no row.
     """
@@ -30,8 +32,13 @@ def shape_of(row: Any, has_columns: bool = False) -> Shape:
         if not isinstance(row, tuple):
             return "fields", fields, tuple
         return ("positions", (), None) if has_columns else ("fields", fields, None)
-    if isinstance(row, (tuple, list)):
+    of_spark = getattr(row, "__fields__", None) if isinstance(row, tuple) else None
+    if isinstance(of_spark, list):
+        return "fields", of_spark, None
+    if isinstance(row, (tuple, list)) and not callable(getattr(row, "keys", None)):
         return "positions", (), None
+    if is_frame(row):
+        return "frame", (), None
     if isinstance(row, dict):
         return "dict", (), None
     if isinstance(row, Mapping):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Set
 from types import TracebackType
 from typing import Any
 
@@ -44,12 +45,12 @@ class Shards:
         ranges: read ranges of the parts at a URL, and no whole part: for lookups, in parts that
             were written with layout="remote". Each part has up to 64 MB of pages in memory.
         """
-        self._folder = os.fspath(folder)
+        self._folder = os.fsdecode(folder)
         if cache is None and cache_size != "1G":
             raise misuse("cache_size is the size of a cache that is named", "name it: cache=FOLDER")
         if cache is not None and ranges:
             raise misuse("cache= copies whole parts, and ranges=True none", "leave one of them out")
-        copies = None if cache is None else (os.fspath(cache), _size("cache_size", cache_size) or 0)
+        copies = None if cache is None else (os.fsdecode(cache), _size("cache_size", cache_size) or 0)
         self._native = _leafpress.NativeShards(self._folder, copies, ranges)
         self._manifest: dict[str, Any] = json.loads(self._native.manifest())
 
@@ -123,4 +124,9 @@ class Shards:
 
 
 def _values(key: Any) -> list[Any]:
-    return list(key) if isinstance(key, tuple) else [key]
+    if isinstance(key, (tuple, list)):
+        return list(key)
+    if isinstance(key, (Mapping, Set)):
+        kind = type(key).__name__
+        raise misuse(f"an object of type {kind} is no key", "give a value, or a tuple of values")
+    return [key]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import glob
 import importlib
 import os
+import stat
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from ._errors import misuse
 from ._pandas import plain_columns, with_named_index
 
-Path: TypeAlias = "str | os.PathLike[str]"
+Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class Input(NamedTuple):
@@ -26,18 +27,22 @@ class Input(NamedTuple):
     """The object that is read."""
     columns: list[str] | None = None
     """Names of the columns, where rows do not have them."""
+    opened: IO[bytes] | None = None
+    """A file that was opened for it, to be closed after it."""
 
 
 def input_of(source: Any) -> Input:
     """Kind, name in messages, and object of an input."""
     if isinstance(source, (str, os.PathLike)):
-        return Input("files", "", _files([source]))
+        return _pipe(source) or Input("files", "", _files([source]))
     if isinstance(source, (bytes, bytearray, memoryview)):
         return Input("bytes", "<bytes>", bytes(source))
     frame = frame_of(source)
     if frame is not None:
         return frame
-    if callable(getattr(source, "read", None)):
+    # A reader of pandas gives frames, which are parts.
+    is_of_pandas = type(source).__module__.startswith("pandas.")
+    if callable(getattr(source, "read", None)) and not is_of_pandas:
         name = getattr(source, "name", None)
         return Input("stream", name if isinstance(name, str) and name else "<file>", source.read)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
@@ -52,10 +57,23 @@ def input_of(source: Any) -> Input:
             f"an object of type {kind.__module__}.{kind.__qualname__} gives no rows",
             "give a path, a file, bytes, a data frame or an iterable of rows",
         )
-    return Input("rows", "<rows>", source, _names_of_cursor(source))
+    return Input("rows", "<rows>", source, names_of_cursor(source))
 
 
-def _names_of_cursor(rows: Any) -> list[str] | None:
+def _pipe(path: Path) -> Input | None:
+    """A named pipe, which this thread opens and reads, as Ctrl-C ends no other thread's wait for its
+    writer; None for another path."""
+    name = os.fsdecode(path)
+    try:
+        if not stat.S_ISFIFO(os.stat(name).st_mode):
+            return None
+    except (OSError, ValueError):
+        return None
+    file = open(name, "rb", buffering=0)  # noqa: SIM115
+    return Input("stream", name, file.read, opened=file)
+
+
+def names_of_cursor(rows: Any) -> list[str] | None:
     """Names of the columns of a cursor, as all databases for Python have them."""
     description = getattr(rows, "description", None)
     if isinstance(description, (list, tuple)) and description:
@@ -69,7 +87,7 @@ def _files(paths: Iterable[Path]) -> list[str]:
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise misuse(f"{path!r} is no path", "a list holds paths, or it holds rows")
-        name = os.fspath(path)
+        name = os.fsdecode(path)
         if "::" in name or not glob.has_magic(name) or os.path.lexists(name):
             files.append(name)
             continue
@@ -89,9 +107,34 @@ def frame_of(source: Any) -> Input | None:
         return Input("frame", "<frame>", _polars(source))
     if _is(source, "pyarrow", "Table") or _is(source, "pyarrow", "RecordBatch"):
         return Input("frame", "<frame>", source)
-    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+    if _is(source, "pyarrow.dataset", "Dataset"):
+        source = source.scanner()
+    if _is(source, "pyarrow.dataset", "Scanner"):
+        return Input("batches", "<frame>", source.to_reader())
+    if _exports_arrow(source):
         return Input("batches", "<frame>", source)
     return None
+
+
+_FRAMES = (
+    ("pandas", "DataFrame"), ("polars", "DataFrame"), ("polars", "LazyFrame"), ("pyarrow", "Table"),
+    ("pyarrow", "RecordBatch"), ("pyarrow.dataset", "Dataset"), ("pyarrow.dataset", "Scanner"),
+)  # fmt: skip
+# They export Arrow too.
+_COLUMNS = (
+    ("pandas", "Series"), ("polars", "Series"), ("pyarrow", "Array"), ("pyarrow", "ChunkedArray"),
+)  # fmt: skip
+
+
+def is_frame(row: Any) -> bool:
+    """Whether an object in place of a row is a data frame, for which `frame_of` gives an input."""
+    if any(_is(row, *column) for column in _COLUMNS):
+        return False
+    return any(_is(row, *frame) for frame in _FRAMES) or _exports_arrow(row)
+
+
+def _exports_arrow(source: Any) -> bool:
+    return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
 
 
 def _is(source: Any, library: str, name: str) -> bool:

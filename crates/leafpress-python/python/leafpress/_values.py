@@ -80,6 +80,14 @@ def adapt(value: Any) -> None | int | float | str | bytes:
         raise unfit(f"SQLite has no value for {_shown(value)}") from None
 
 
+def is_large(value: Any, adapted: Any) -> bool:
+    """True for a number of more than 64 bits, which `adapt` has made a text of digits."""
+    if isinstance(value, str) or not isinstance(adapted, str):
+        return False
+    digits = adapted.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and not _INTEGER_MIN <= int(adapted) <= _INTEGER_MAX
+
+
 def to_json(value: Any) -> str:
     """An object as JSON, its parts as in this file's table.
 

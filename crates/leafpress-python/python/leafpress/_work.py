@@ -9,11 +9,13 @@ import logging
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ._errors import misuse
+from ._errors import ProgrammingError, misuse
 from ._jobs import (
     AsyncJob,
     BaseJob,
@@ -25,13 +27,9 @@ from ._jobs import (
     start,
 )
 from ._leafpress import NativeFeed
+from ._typing import Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
-    from typing_extensions import Self
-
     from ._jobs import ClaimFields
     from ._leafpress import NativeQueue
     from ._queue import AsyncQueue, SyncQueue
@@ -198,9 +196,9 @@ class Work(_Loop):
 
     def _end(self, error: BaseException | str) -> None:
         self._finish(error)
-        feed, self._feed = self._feed, None
-        if feed is not None:
-            self.report = self._options.report(feed.close(None))
+        if self._feed is not None:
+            self.report = self._options.report(self._feed.close(None))
+            self._feed = None
 
     def __enter__(self) -> Self:
         return self
@@ -230,6 +228,7 @@ class AsyncWork(_Loop):
         return self
 
     async def __anext__(self) -> AsyncJob:
+        self._queue._writer._not_inside()
         self._finish(None)
         if self._is_closed:
             raise StopAsyncIteration
@@ -293,6 +292,34 @@ def _failed(feed: NativeFeed, job: BaseJob, error: Exception) -> None:
         feed.retry(job.token, described(error))
 
 
+def check_handler(handler: Any) -> None:
+    """Refuses what cannot be called with a job, before a job is claimed for it."""
+    if not callable(handler):
+        kind = type(handler).__name__
+        raise misuse(f"a handler is a function of a job, and no object of type {kind}")
+    try:
+        signature = inspect.signature(handler)
+    except (TypeError, ValueError):
+        # A function of C may have none.
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        name = getattr(handler, "__name__", type(handler).__name__)
+        raise misuse(
+            f"the handler {name}{signature} cannot be called with a job: {error}",
+            "give a function of one parameter",
+        ) from None
+
+
+def async_handler() -> ProgrammingError:
+    """The exception for an `async def` that a thread is to run."""
+    return misuse(
+        "the handler of a queue of a Writer is an `async def`",
+        "open the queue with an AsyncWriter, or run a plain function",
+    )
+
+
 def work_in_threads(
     queue: SyncQueue, handler: Callable[[Job], Any], options: WorkOptions
 ) -> WorkReport:
@@ -319,10 +346,7 @@ def _handle_jobs(queue: SyncQueue, feed: NativeFeed, handler: Callable[[Job], An
         try:
             result = handler(job)
             if inspect.isawaitable(result):
-                raise misuse(
-                    "the handler of a queue of a Writer is an `async def`",
-                    "open the queue with an AsyncWriter, or run a plain function",
-                )
+                raise async_handler()
             _settle(feed, job, result)
         except Exception as error:
             _failed(feed, job, error)

@@ -10,7 +10,7 @@ import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ._errors import Cancelled, Error, TimedOut, misuse
 from ._insert import (
@@ -21,13 +21,17 @@ from ._insert import (
     needs_columns,
     refuse_large,
 )
-from ._leafpress import NativeReader, NativeTicket, NativeTransaction, NativeWriter
+from ._leafpress import (
+    NativeReader,
+    NativeTicket,
+    NativeTransaction,
+    NativeWriter,
+    StopRead,
+)
+from ._options import WriterOptions
 from ._result import Executed, Result
-
-if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
-    from ._options import WriterOptions
+from ._sources import Path
+from ._typing import Self, Unpack
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 """Values for `?` in order, or for `:name`, `@name` and `$name` by name without the sign. A mapping
@@ -36,9 +40,9 @@ may have more keys."""
 _open_writers: weakref.WeakSet[NativeWriter] = weakref.WeakSet()
 
 
-def open_native(path: str | os.PathLike[str], options: Mapping[str, Any]) -> NativeWriter:
+def open_native(path: Path, options: Mapping[str, Any]) -> NativeWriter:
     """A native writer, which is closed at the end of the program at the latest."""
-    native = NativeWriter(os.fspath(path), dict(options))
+    native = NativeWriter(os.fsdecode(path), dict(options))
     _open_writers.add(native)
     return native
 
@@ -70,10 +74,13 @@ class Writer:
     Ctrl-C stops a call that runs or waits for its turn, and raises `KeyboardInterrupt`. Nothing of
     the call is in the database then, unless its commit had begun: that comes to its end. Where the
     difference matters, look. While the writer waits for the lock of another program, Ctrl-C may
-    raise only when that wait ends: with the lock, or after `busy_timeout`.
+    raise only when that wait ends: with the lock, or after `busy_timeout`. A backup or maintenance is
+    stopped too. A close goes on after Ctrl-C, so that all accepted calls are committed.
+
+    A transaction may be used by several threads, one after the other, as by a dependency of FastAPI.
     """
 
-    def __init__(self, path: str | os.PathLike[str], **options: Unpack[WriterOptions]) -> None:
+    def __init__(self, path: Path, **options: Unpack[WriterOptions]) -> None:
         """Opens the database, and makes it if it is missing.
 
         The options are those of `WriterOptions`, which says what each does: profile,
@@ -83,7 +90,7 @@ class Writer:
         Raises `OperationalError` or `DatabaseError` if it cannot be opened as the profile needs
         it, and `ProgrammingError` for an option that there is not.
         """
-        self.path = os.fspath(path)
+        self.path = os.fsdecode(path)
         self._native = open_native(path, options)
 
     def __enter__(self) -> Self:
@@ -135,13 +142,14 @@ class Writer:
         """Inserts many rows as one transaction; returns their number.
 
         `rows` is a data frame of any kind that `load` takes, of which the values are those that
-        `load` would store, or an iterable of mappings, dataclasses, named tuples, models of
-        pydantic or sequences. Without `columns` their names
-        are those of the frame or of the first row; for sequences those of the table. All rows are
-        in memory until the commit: `leafpress.load` is for millions.
+        `load` would store, an iterable of such frames, or an iterable of rows. Rows with names
+        (mappings, dataclasses, named tuples, models, rows and cursors of databases) go by name, with
+        the names of the first one or `columns`; sequences are in the order of `columns`, or of the
+        table's columns. All rows are in memory until the commit: `leafpress.load` is for millions.
 
-        Raises as `execute`, and `DataError` for a value that SQLite cannot hold, with the number
-        of its row from 1 as `line`. No row is inserted then.
+        Raises as `execute`, and `DataError` for a value that SQLite cannot hold, such as an integer
+        beyond 64 bits for a column of numbers, with the number of its row from 1 as `line`. No row
+        is inserted then.
         """
         rows = listed(rows)
         if columns is None and needs_columns(rows):
@@ -198,12 +206,12 @@ class Writer:
         """Stops the call that is carried out now, which raises `Cancelled`; False if none is."""
         return self._native.interrupt()
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    def backup(self, path: Path) -> None:
         """Copies the database as it is now into a new file, while calls go on.
 
         Raises `OperationalError` if the file is there or cannot be written. No file is left then.
         """
-        self._native.backup(os.fspath(path))
+        self._native.backup(os.fsdecode(path))
 
     def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
         """Tends to the database as a whole, between two commits; calls wait meanwhile.
@@ -371,11 +379,13 @@ def checked_columns(table: str, names: list[str]) -> list[str]:
     return names
 
 
-def query(native: NativeWriter, sql: str, parameters: Parameters, name: str) -> Result:
+def query(
+    native: NativeWriter, sql: str, parameters: Parameters, name: str, stop: StopRead | None = None
+) -> Result:
     """The rows of a query, by a reader of that name."""
     reader = native.reader(name)
     try:
-        return reader.query(sql, parameters)
+        return reader.query(sql, parameters, stop)
     finally:
         reader.close()
 

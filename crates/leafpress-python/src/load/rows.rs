@@ -3,13 +3,15 @@
 //! The exact types of Python are read here. The shape of all other rows is asked once a type, from
 //! `leafpress._rows.shape_of`, and their values are made plain by `leafpress._values.adapt`.
 //!
-//! Must never: let a row that is refused leave a column behind.
+//! A row may be a frame too: then the frames are parts of the table, and their columns go by name.
+//!
+//! Must never: let a row that is refused leave a column behind, or ask an iterator on that has ended.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::sync::{Arc, Mutex};
 
-use leafpress::load::{Value, ValueBatch, ValueRows};
+use leafpress::load::{ArrowColumn, Value, ValueBatch, ValueRows};
 use leafpress::vfs::sync::lock;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -21,6 +23,7 @@ use pyo3::types::{
 };
 
 use super::caller::Caller;
+use crate::arrow::{Exported, batches_of};
 use crate::errors::misuse;
 
 /// Largest number of rows in a batch.
@@ -58,7 +61,10 @@ impl ValueRows for PythonRows {
 
 /// Rows of an iterator, with the columns that are known so far.
 pub struct Rows {
-    iterator: Py<PyIterator>,
+    /// None after its end: it might begin anew.
+    iterator: Option<Py<PyIterator>>,
+    /// The frame whose rows come next.
+    part: Option<Part>,
     names: Vec<String>,
     /// The names as keys of dicts are, one after the other.
     keys: Vec<Py<PyString>>,
@@ -78,6 +84,8 @@ enum Shape {
     Fields(Vec<String>, Option<Py<PyAny>>),
     /// A function makes a dict of the row.
     Mapping(Py<PyAny>),
+    /// A frame, of any number of rows.
+    Frame,
 }
 
 /// The reason why a row is not taken.
@@ -86,6 +94,8 @@ enum RowHalt {
     Bad(String),
     /// An exception that ends the load.
     Failed(PyErr),
+    /// It is a frame.
+    Frame,
 }
 
 impl From<PyErr> for RowHalt {
@@ -110,7 +120,8 @@ impl Rows {
     /// The object cannot be iterated over.
     pub fn new(rows: &Bound<'_, PyAny>, names: Option<Vec<String>>) -> PyResult<Self> {
         let mut made = Self {
-            iterator: rows.try_iter()?.unbind(),
+            iterator: Some(rows.try_iter()?.unbind()),
+            part: None,
             names: Vec::new(),
             keys: Vec::new(),
             columns: HashMap::new(),
@@ -124,15 +135,23 @@ impl Rows {
     }
 
     fn fill(&mut self, py: Python<'_>, batch: &mut ValueBatch) -> PyResult<()> {
-        let mut iterator = self.iterator.clone_ref(py).into_bound(py);
         let mut values = Vec::new();
         while batch.rows() < BATCH_ROWS_MAX && batch.bytes() < BATCH_BYTES {
-            let Some(row) = iterator.next() else { break };
+            if let Some(part) = self.part.take() {
+                self.part = part.fill(py, self, batch)?;
+                continue;
+            }
+            let Some(iterator) = &self.iterator else { break };
+            let Some(row) = iterator.bind(py).clone().next() else {
+                self.iterator = None;
+                break;
+            };
             let row = row?;
             let known = self.names.len();
             match self.take(&row, &mut values).and_then(|()| self.put(py, &mut values, batch)) {
                 Ok(()) => batch.end_row(),
                 Err(RowHalt::Failed(error)) => return Err(error),
+                Err(RowHalt::Frame) => self.part = Some(Part::of(&row)?),
                 Err(RowHalt::Bad(reason)) => {
                     self.forget_columns_from(known);
                     batch.bad_row(&reason, &self.shown(&row)?);
@@ -157,6 +176,7 @@ impl Rows {
         }
         let shape = self.shape_of(row)?;
         match &*shape {
+            Shape::Frame => Err(RowHalt::Frame),
             Shape::Positions => self.take_positions(row, values),
             Shape::Dict => self.take_dict(row.cast().map_err(PyErr::from)?, values),
             Shape::Mapping(to_dict) => {
@@ -253,6 +273,31 @@ impl Rows {
         Ok(())
     }
 
+    /// For each column the place of the frame's column of its name. New ones are added.
+    fn places_of<'n>(
+        &mut self,
+        py: Python<'_>,
+        names: impl Iterator<Item = &'n str>,
+    ) -> PyResult<Vec<Option<usize>>> {
+        let mut places = vec![None; self.names.len()];
+        for (place, name) in names.enumerate() {
+            let column = match self.column_named(&PyString::new(py, name)) {
+                Ok(column) => column,
+                Err(RowHalt::Failed(error)) => return Err(error),
+                Err(_) => {
+                    let text =
+                        format!("the frame has the column {name:?}, which is none of `columns`");
+                    return Err(misuse(py, text));
+                }
+            };
+            places.resize(self.names.len(), None);
+            if places[column].replace(place).is_some() {
+                return Err(misuse(py, format!("two columns of the frame have the name {name:?}")));
+            }
+        }
+        Ok(places)
+    }
+
     fn add_column(&mut self, key: &Bound<'_, PyString>, name: String) {
         self.columns.insert(name.clone(), self.names.len());
         self.names.push(name);
@@ -286,6 +331,7 @@ impl Rows {
         let (kind, names, get): (String, Vec<String>, Option<Py<PyAny>>) = asked.extract()?;
         Ok(match (kind.as_str(), get) {
             ("fields", get) => Shape::Fields(names, get),
+            ("frame", _) => Shape::Frame,
             ("dict", None) => Shape::Dict,
             ("dict", Some(get)) => Shape::Mapping(get),
             _ => Shape::Positions,
@@ -315,6 +361,97 @@ impl Rows {
         let shown = SHOWN.import(row.py(), "leafpress._rows", "row_as_json")?;
         shown.call1((row, self.names.clone()))?.extract()
     }
+}
+
+/// A frame among the rows, of which some rows may be taken.
+enum Part {
+    /// Record batches, with the columns of the present one and the next row in it.
+    Batches { batches: Exported, columns: Vec<ArrowColumn>, rows: usize, next: usize },
+    /// Tuples, and the names of their values.
+    Tuples(Py<PyIterator>, Vec<String>),
+}
+
+impl Part {
+    fn of(frame: &Bound<'_, PyAny>) -> PyResult<Self> {
+        static FRAME_OF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let part =
+            FRAME_OF.import(frame.py(), "leafpress._sources", "frame_of")?.call1((frame,))?;
+        let given = part.getattr("given")?;
+        Ok(match part.getattr("columns")?.extract::<Option<Vec<String>>>()? {
+            Some(names) => Self::Tuples(given.try_iter()?.unbind(), names),
+            None => Self::Batches {
+                batches: batches_of(&given)?,
+                columns: Vec::new(),
+                rows: 0,
+                next: 0,
+            },
+        })
+    }
+
+    /// Puts some rows in a batch; returns the part unless these were its last ones.
+    fn fill(
+        mut self,
+        py: Python<'_>,
+        known: &mut Rows,
+        batch: &mut ValueBatch,
+    ) -> PyResult<Option<Self>> {
+        let is_whole = match &mut self {
+            Self::Tuples(tuples, names) => fill_from_tuples(tuples.bind(py), names, known, batch)?,
+            Self::Batches { batches, columns, rows, next } => {
+                if next == rows {
+                    let given = py.detach(|| batches.next()).transpose();
+                    let Some(given) = given.map_err(|error| of_frame(py, error.to_string()))?
+                    else {
+                        return Ok(None);
+                    };
+                    let made = given.columns().iter().map(ArrowColumn::new);
+                    *columns = made.collect::<Result<_, _>>().map_err(|it| of_frame(py, it))?;
+                    (*rows, *next) = (given.num_rows(), 0);
+                }
+                let schema = batches.schema();
+                let names = schema.fields().iter().map(|field| field.name().as_str());
+                let places = known.places_of(py, names)?;
+                while next < rows && batch.rows() < BATCH_ROWS_MAX && batch.bytes() < BATCH_BYTES {
+                    for place in &places {
+                        batch.put(place.map_or(Value::Null, |place| columns[place].value(*next)));
+                    }
+                    batch.end_row();
+                    *next += 1;
+                }
+                false
+            }
+        };
+        Ok((!is_whole).then_some(self))
+    }
+}
+
+/// Puts some tuples in a batch; true at their end.
+fn fill_from_tuples(
+    tuples: &Bound<'_, PyIterator>,
+    names: &[String],
+    known: &mut Rows,
+    batch: &mut ValueBatch,
+) -> PyResult<bool> {
+    let py = tuples.py();
+    known.places_of(py, names.iter().map(String::as_str))?;
+    let (mut tuples, mut values) = (tuples.clone(), Vec::new());
+    while batch.rows() < BATCH_ROWS_MAX && batch.bytes() < BATCH_BYTES {
+        let Some(tuple) = tuples.next().transpose()? else { return Ok(true) };
+        values.clear();
+        let taken = known.take_fields(names, tuple.cast()?, &mut values);
+        match taken.and_then(|()| known.put(py, &mut values, batch)) {
+            Ok(()) => batch.end_row(),
+            Err(RowHalt::Failed(error)) => return Err(error),
+            Err(RowHalt::Frame) => {}
+            Err(RowHalt::Bad(reason)) => batch.bad_row(&reason, &known.shown(&tuple)?),
+        }
+    }
+    Ok(false)
+}
+
+/// The exception for a frame that cannot be read.
+fn of_frame(py: Python<'_>, reason: String) -> PyErr {
+    crate::errors::exception(py, &leafpress::Error::input("<frame>", reason))
 }
 
 fn row_halt(py: Python<'_>, error: PyErr) -> RowHalt {

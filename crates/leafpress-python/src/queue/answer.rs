@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::bridge::{self, Loop};
 use crate::errors::Raise;
-use crate::writer::wait;
+use crate::writer::{StoppedWhenDropped, wait};
 
 /// An event loop and the future that gets the answer; `None` if the calling thread waits.
 pub type To = Option<(Py<Loop>, Py<PyAny>)>;
@@ -25,8 +25,12 @@ where
 {
     match to {
         None => {
-            let value = py.detach(|| call.wait()).raise(py)?;
-            convert(py, value)
+            let value = if wait::is_main(py)? {
+                wait::block_on(py, StoppedWhenDropped(call), || ())?
+            } else {
+                py.detach(|| call.wait())
+            };
+            convert(py, value.raise(py)?)
         }
         Some(to) => start(py, &to, call, convert),
     }

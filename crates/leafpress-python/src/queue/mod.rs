@@ -25,7 +25,7 @@ pub use self::feed::NativeFeed;
 use self::answer::{To, answer, answer_of};
 use self::convert::{Change, changes_of, claim_object, duration, json_object, payload_of};
 use crate::errors::{Raise, exception};
-use crate::writer::NativeWriter;
+use crate::writer::{NativeWriter, wait};
 
 /// A queue of a writer's database.
 #[pyclass(frozen, module = "leafpress._leafpress")]
@@ -65,20 +65,16 @@ impl NativeQueue {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let changes = changes_of(settings)?;
-        let opened = writer.get().get(py)?;
-        let queue = py.detach(|| {
-            let mut builder = Queue::builder(opened, name);
-            if !changes.is_empty() {
-                builder = builder.settings(move |settings| {
-                    apply(&changes, settings);
-                });
-            }
-            if must_exist {
-                builder = builder.must_exist();
-            }
-            builder.open()
-        });
-        let queue = queue.raise(py)?;
+        let mut builder = Queue::builder(writer.get().get(py)?, name);
+        if !changes.is_empty() {
+            builder = builder.settings(move |settings| {
+                apply(&changes, settings);
+            });
+        }
+        if must_exist {
+            builder = builder.must_exist();
+        }
+        let queue = wait::apart(py, move || builder.open(), || false)?.raise(py)?;
         Ok(Self { writer, queue })
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Must never: hold the interpreter while it waits for a commit.
 
+mod native_rows;
 mod options;
 mod parameters;
 mod reader;
@@ -12,9 +13,10 @@ mod transaction;
 pub mod wait;
 
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -25,8 +27,9 @@ use leafpress::writer::{Maintenance, PendingCall};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+pub use self::native_rows::NativeRows;
 pub use self::parameters::parameters_of;
-pub use self::reader::{NativeReader, signal_look, take_signal};
+pub use self::reader::{NativeReader, StopRead, signal_look, take_signal};
 pub use self::rows::{all_rows, result};
 pub use self::ticket::NativeTicket;
 pub use self::transaction::NativeTransaction;
@@ -66,13 +69,21 @@ impl NativeWriter {
     /// The writer, for a call that this thread waits for.
     ///
     /// # Errors
-    /// If it is closed, and inside of a transaction of this thread: the call would wait for the
-    /// transaction's end, and the thread for the call.
+    /// If it is closed, and those of [`refuse_inside`](Self::refuse_inside).
     pub fn get(&self, py: Python<'_>) -> PyResult<&Writer> {
-        if transaction::is_open_here(self.address()) {
+        self.refuse_inside(py)?;
+        self.get_to_submit(py)
+    }
+
+    /// Refuses a call that this thread would wait for inside of a transaction of its own.
+    ///
+    /// # Errors
+    /// There is such a transaction: the call would wait for its end, and the thread for the call.
+    pub fn refuse_inside(&self, py: Python<'_>) -> PyResult<()> {
+        if transaction::is_open_here(py, self.address()) {
             return Err(transaction::waits_for_itself(py));
         }
-        self.get_to_submit(py)
+        Ok(())
     }
 
     /// The writer, for a call that this thread does not wait for.
@@ -93,10 +104,22 @@ impl NativeWriter {
         all.push(work);
     }
 
-    fn end_work(&self, limit: Option<Duration>) {
-        let all = std::mem::take(&mut *lock(&self.work));
-        for work in all.iter().filter_map(Weak::upgrade) {
-            work.end(limit);
+    /// Ends it, at most for `limit`: first its work, then the accepted calls.
+    fn ending(
+        &self,
+        limit: Option<Duration>,
+    ) -> impl FnOnce() -> leafpress::Result<()> + Send + use<> {
+        let writer = self.writer.clone();
+        // It stays there: after Ctrl-C another call may wait for its end.
+        let all = lock(&self.work).clone();
+        move || {
+            for work in all.iter().filter_map(Weak::upgrade) {
+                work.end(limit);
+            }
+            match limit {
+                None => writer.close(),
+                Some(limit) => writer.close_timeout(limit),
+            }
         }
     }
 
@@ -122,13 +145,8 @@ impl Drop for NativeWriter {
     fn drop(&mut self) {
         // The last clone of the writer waits for its calls.
         if !self.is_closed.load(Ordering::Relaxed) {
-            let writer = self.writer.clone();
-            Python::attach(|py| {
-                py.detach(|| {
-                    self.end_work(None);
-                    drop(writer.close());
-                });
-            });
+            let end = self.ending(None);
+            Python::attach(|py| py.detach(|| drop(end())));
         }
     }
 }
@@ -139,7 +157,8 @@ impl NativeWriter {
     #[pyo3(signature = (path, options=None))]
     fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let builder = options::builder(py, path, options)?;
-        let writer = py.detach(|| builder.open()).raise(py)?;
+        // A writer that comes too late is closed at once.
+        let writer = wait::apart(py, || builder.open(), || false)?.raise(py)?;
         let (is_closed, transactions) = (AtomicBool::new(false), Mutex::default());
         Ok(Self { writer, is_closed, transactions, work: Mutex::default() })
     }
@@ -175,7 +194,7 @@ impl NativeWriter {
     ) -> PyResult<NativeTicket> {
         let parameters = parameters_of(&sql, parameters)?;
         let writer = self.limited_to_submit(py, call_limit)?;
-        let ticket = if transaction::is_open_here(self.address()) {
+        let ticket = if transaction::is_open_here(py, self.address()) {
             // There is no room before the transaction ends, for which this thread must go on.
             writer.try_submit(sql, parameters)
         } else {
@@ -199,10 +218,10 @@ impl NativeWriter {
         py: Python<'_>,
         table: &str,
         columns: Vec<String>,
-        given: &Bound<'_, PyAny>,
+        given: &NativeRows,
     ) -> PyResult<u64> {
         let writer = self.get(py)?;
-        let rows = rows::rows_of(given)?;
+        let rows = given.take();
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let ticket = py.detach(|| writer.submit_insert_many(table, &columns, rows)).raise(py)?;
         wait::answer(py, &ticket)
@@ -249,9 +268,9 @@ impl NativeWriter {
         answered: Py<PyAny>,
         table: &str,
         columns: Vec<String>,
-        given: &Bound<'_, PyAny>,
+        given: &NativeRows,
     ) -> PyResult<Task> {
-        let rows = rows::rows_of(given)?;
+        let rows = given.take();
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let call = self.get_to_submit(py)?.insert_many_async(table, &columns, rows);
         let call = StoppedWhenDropped(call);
@@ -298,7 +317,16 @@ impl NativeWriter {
     /// Copies the database into a new file.
     fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let writer = self.get(py)?;
-        py.detach(|| writer.backup_to(path)).raise(py)
+        let mut look = signal_look();
+        let copied = py.detach(|| {
+            let goes_on =
+                |_| if look() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            writer.backup_with(path, goes_on)
+        });
+        match take_signal() {
+            Some(signal) => Err(signal),
+            None => copied.raise(py),
+        }
     }
 
     /// Tends to the database as a whole.
@@ -310,8 +338,22 @@ impl NativeWriter {
             "checkpoint" => Maintenance::Checkpoint,
             _ => return Err(misuse(py, format!("there is no work '{work}'"))),
         };
-        let writer = self.get(py)?;
-        py.detach(|| writer.maintain(work)).raise(py)
+        let writer = self.get(py)?.clone();
+        let (interrupted, state) = (writer.clone(), Arc::new(AtomicU8::new(WAITS)));
+        let changes = |state: &AtomicU8, to| {
+            state.compare_exchange(WAITS, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        };
+        let its_state = Arc::clone(&state);
+        let done = move || {
+            let done = writer.maintain_if(work, || changes(&its_state, AT_WORK));
+            its_state.store(DONE, Ordering::SeqCst);
+            done
+        };
+        let stop = || {
+            let is_left = changes(&state, DONE);
+            !is_left && state.load(Ordering::SeqCst) == AT_WORK && interrupted.interrupt()
+        };
+        wait::apart(py, done, stop)?.raise(py)
     }
 
     /// Closes it at the end of the program: transactions that are open are rolled back.
@@ -328,25 +370,22 @@ impl NativeWriter {
     /// the database.
     #[pyo3(signature = (timeout=None))]
     fn close(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<()> {
-        if transaction::is_open_here(self.address()) {
-            return Err(transaction::waits_for_itself(py));
-        }
+        self.refuse_inside(py)?;
         let limit = timeout.map(|it| options::duration("timeout", &it)).transpose()?;
         self.is_closed.store(true, Ordering::Relaxed);
-        let writer = self.writer.clone();
-        let closed = py.detach(|| {
-            self.end_work(limit);
-            match limit {
-                None => writer.close(),
-                Some(limit) => writer.close_timeout(limit),
-            }
-        });
-        closed.raise(py)
+        // After Ctrl-C it goes on, and what was accepted is committed.
+        wait::apart(py, self.ending(limit), || false)?.raise(py)
     }
 }
 
-/// A call of a task of asyncio: a task that is cancelled stops it, as Ctrl-C does in a thread.
-struct StoppedWhenDropped<T>(PendingCall<T>);
+/// Maintenance before its turn, at it, and after it or not wanted any more.
+const WAITS: u8 = 0;
+const AT_WORK: u8 = 1;
+const DONE: u8 = 2;
+
+/// A call of a task of asyncio, or of the main thread: a task that is cancelled stops it, as Ctrl-C
+/// does in a thread.
+pub struct StoppedWhenDropped<T>(pub PendingCall<T>);
 
 impl<T> Future for StoppedWhenDropped<T> {
     type Output = leafpress::Result<T>;

@@ -3,7 +3,8 @@
 //! Must never: hold the interpreter while SQLite reads.
 
 use std::cell::RefCell;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use leafpress::vfs::sync::lock;
@@ -25,6 +26,23 @@ impl NativeReader {
     pub fn new(py: Python<'_>, mut reader: Reader) -> PyResult<Self> {
         reader.stop_when(signal_look()).raise(py)?;
         Ok(Self { reader: Mutex::new(Some(reader)) })
+    }
+}
+
+/// Stops a read, from another thread.
+#[pyclass(frozen, module = "leafpress._leafpress")]
+pub struct StopRead(Arc<AtomicBool>);
+
+#[pymethods]
+impl StopRead {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Stops the read, also one that has not begun.
+    fn now(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -64,17 +82,25 @@ pub fn take_signal() -> Option<PyErr> {
 
 #[pymethods]
 impl NativeReader {
-    /// The rows of a query, as a `Result`.
+    /// The rows of a query, as a `Result`. With a `stop`, that ends it, in place of signals.
+    #[pyo3(signature = (sql, parameters, stop=None))]
     fn query(
         &self,
         py: Python<'_>,
         sql: &str,
         parameters: &Bound<'_, PyAny>,
+        stop: Option<&StopRead>,
     ) -> PyResult<Py<PyAny>> {
         let parameters = parameters_of(sql, parameters)?;
         let read = || {
-            let reader = lock(&self.reader);
-            let reader = reader.as_ref()?;
+            let mut reader = lock(&self.reader);
+            let reader = reader.as_mut()?;
+            if let Some(StopRead(asked)) = stop {
+                let asked = Arc::clone(asked);
+                if let Err(error) = reader.stop_when(move || asked.load(Ordering::Relaxed)) {
+                    return Some(Err(error));
+                }
+            }
             let prepared = reader.prepare_cached(sql).map_err(leafpress::Error::from);
             Some(prepared.and_then(|mut it| rows::all_rows(&mut it, &parameters)))
         };

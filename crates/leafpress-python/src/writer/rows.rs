@@ -3,6 +3,8 @@
 //! Must never: accept a row that has more or fewer values than there are columns, or change a text that is
 //! not UTF-8.
 
+use std::collections::HashMap;
+
 use leafpress::rusqlite::types::{Type, Value, ValueRef};
 use leafpress::rusqlite::{self, Row, Statement};
 use leafpress::writer::{Executed, Parameters};
@@ -10,30 +12,32 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::arrow::FrameRows;
 use crate::errors::NotUtf8;
-use crate::values::{data_error, object_of, value_of};
+use crate::values::{data_error, is_large_integer, object_of, value_of};
 
-/// The rows of an iterable of sequences, or of a frame.
+/// Rows, and for the place of each column with an integer beyond 64 bits the number of its row
+/// from 0.
+pub type Read = (Vec<Vec<Value>>, HashMap<usize, usize>);
+
+/// The rows of an iterable of sequences, of which `before` came before them.
 ///
 /// # Errors
 /// Those of the iterable; for a value that SQLite cannot hold.
-pub fn rows_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<Value>>> {
-    if let Ok(frame) = given.cast::<FrameRows>() {
-        return Ok(frame.get().take());
+pub fn rows_of(given: &Bound<'_, PyAny>, before: usize) -> PyResult<Read> {
+    let (mut rows, mut large) = (Vec::new(), HashMap::new());
+    for (number, row) in given.try_iter()?.enumerate() {
+        let mut note = |place| {
+            large.entry(place).or_insert(number);
+        };
+        let values = values_of_row(&row?, &mut note);
+        rows.push(values.map_err(|error| in_row(given.py(), error, before + number + 1))?);
     }
-    let mut rows = Vec::new();
-    for (index, row) in given.try_iter()?.enumerate() {
-        let row = row?;
-        let values = values_of_row(&row).map_err(|error| in_row(given.py(), error, index + 1));
-        rows.push(values?);
-    }
-    Ok(rows)
+    Ok((rows, large))
 }
 
-/// The values of a row. Text, bytes and mappings can be iterated over too: each character, byte or
-/// key would become a value.
-fn values_of_row(row: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
+/// The values of a row; `note` is told the places of integers that SQLite has texts for. Text, bytes
+/// and mappings can be iterated over too: each character, byte or key would become a value.
+fn values_of_row(row: &Bound<'_, PyAny>, note: &mut impl FnMut(usize)) -> PyResult<Vec<Value>> {
     let is_one_value = row.is_instance_of::<PyString>()
         || row.is_instance_of::<PyBytes>()
         || row.is_instance_of::<PyByteArray>();
@@ -41,7 +45,15 @@ fn values_of_row(row: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
         let kind = row.get_type().name()?;
         return Err(data_error(row.py(), &format!("it is of type {kind}, and no list of values")));
     }
-    row.try_iter()?.map(|it| value_of(&it?)).collect()
+    let value = |(place, object): (usize, PyResult<Bound<'_, PyAny>>)| {
+        let object = object?;
+        let value = value_of(&object)?;
+        if is_large_integer(&value) && !object.is_instance_of::<PyString>() {
+            note(place);
+        }
+        Ok(value)
+    };
+    row.try_iter()?.enumerate().map(value).collect()
 }
 
 /// The exception of a value, with the number of its row.

@@ -33,7 +33,7 @@ impl NativeTicket {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
         let limit = timeout.map(|it| super::options::duration("timeout", &it)).transpose()?;
-        if !self.ticket.is_answered() && transaction::is_open_here(self.writer) {
+        if !self.ticket.is_answered() && transaction::is_open_here(py, self.writer) {
             return Err(transaction::waits_for_itself(py));
         }
         wait_answered(py, &self.ticket, limit)

@@ -8,7 +8,8 @@
 //! 2. If the group is carried out again, the closure carries out the requests so far again. Their
 //!    results must be the same, since the caller has seen them: else the transaction fails.
 //! 3. A transaction that no Python code can end any more is rolled back: when its object is
-//!    dropped, and when the thread ends that began it.
+//!    dropped, and when all threads that used it have ended.
+//! 4. A step whose caller gives it up is stopped, or left out, and the transaction rolled back.
 //!
 //! Must never: commit unless it was asked to, or wait in a child of `fork`: the thread that would
 //! answer is the parent's.
@@ -18,6 +19,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
@@ -32,11 +34,13 @@ use leafpress::writer::{Executed, Parameters, PendingCall, Transaction};
 use leafpress::{Error, ErrorKind, Result};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 
 use super::parameters::parameters_of;
 use super::reply::{self, Gone, Receiver, Sender};
 use super::wait::block_on;
-use super::{NativeWriter, rows};
+use super::{NativeRows, NativeWriter, rows};
 use crate::bridge::{self, Loop, Task};
 use crate::errors::{Raise, exception, misuse};
 use crate::queue::{NativeQueue, NewJob};
@@ -67,11 +71,50 @@ pub struct Shared {
     /// The writer, by the address of its object.
     writer: usize,
     process: Process,
+    /// Number of the transaction in this process.
+    number: u64,
+    /// Threads that have used it and have not ended.
+    threads: AtomicUsize,
+    /// True once a step was cancelled.
+    is_stopped: AtomicBool,
     requests: Mutex<Option<mpsc::Sender<Request>>>,
     call: Mutex<Option<PendingCall<()>>>,
 }
 
 impl Shared {
+    fn new(writer: usize) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self {
+            writer,
+            process: Process::current(),
+            number: LAST.fetch_add(1, Ordering::Relaxed),
+            threads: AtomicUsize::new(0),
+            is_stopped: AtomicBool::new(false),
+            requests: Mutex::new(None),
+            call: Mutex::new(None),
+        }
+    }
+
+    /// Rolls it back, and stops the step that runs: no further one is carried out.
+    fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.abandon();
+        if let Some(call) = lock(&self.call).as_ref() {
+            call.interrupt();
+        }
+    }
+
+    /// The exception for a request to a transaction that is not open.
+    fn not_open(&self, py: Python<'_>) -> PyErr {
+        if !self.is_stopped.load(Ordering::SeqCst) {
+            return misuse(py, "the transaction is not open");
+        }
+        let error = Error::from(ErrorKind::Cancelled)
+            .on_disk("nothing of the transaction: it was rolled back when a step was cancelled")
+            .to_do("run the transaction again, or give the step more time");
+        exception(py, &error)
+    }
+
     fn is_open(&self) -> bool {
         lock(&self.requests).is_some()
     }
@@ -86,28 +129,73 @@ impl Shared {
     }
 }
 
-/// A transaction that was begun by this thread. When the thread ends, it is rolled back.
-struct BegunHere(Weak<Shared>);
+/// A transaction that this thread has used. When all threads that have used it end, it is rolled back.
+struct UsedHere {
+    shared: Weak<Shared>,
+    has_begun_here: bool,
+}
 
-impl Drop for BegunHere {
+impl Drop for UsedHere {
     fn drop(&mut self) {
-        if let Some(shared) = self.0.upgrade() {
+        if let Some(shared) = self.shared.upgrade()
+            && shared.threads.fetch_sub(1, Ordering::SeqCst) == 1
+        {
             shared.abandon();
         }
     }
 }
 
 thread_local! {
-    static BEGUN_HERE: RefCell<Vec<BegunHere>> = const { RefCell::new(Vec::new()) };
+    static USED_HERE: RefCell<Vec<UsedHere>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns true if this thread has a transaction of the writer of this address open.
-pub fn is_open_here(writer: usize) -> bool {
-    BEGUN_HERE.with_borrow(|begun| {
-        begun.iter().any(|it| {
-            it.0.upgrade().is_some_and(|shared| shared.writer == writer && shared.is_open())
-        })
-    })
+/// Notes that this thread uses a transaction.
+fn use_here(shared: &Arc<Shared>, has_begun_here: bool) {
+    USED_HERE.with_borrow_mut(|used| {
+        used.retain(|it| it.shared.upgrade().is_some_and(|shared| shared.is_open()));
+        if !used.iter().any(|it| std::ptr::eq(it.shared.as_ptr(), Arc::as_ptr(shared))) {
+            shared.threads.fetch_add(1, Ordering::SeqCst);
+            used.push(UsedHere { shared: Arc::downgrade(shared), has_begun_here });
+        }
+    });
+}
+
+/// Returns true if this thread has begun a transaction of the writer of this address, and has it
+/// open. A thread of a pool may have begun it for a request, and serve another one now: each
+/// request has a context of its own.
+pub fn is_open_here(py: Python<'_>, writer: usize) -> bool {
+    let found = USED_HERE.with_borrow(|used| {
+        let begun = used.iter().filter(|it| it.has_begun_here);
+        let open = |shared: &Arc<Shared>| shared.writer == writer && shared.is_open();
+        begun.filter_map(|it| it.shared.upgrade()).find(open)
+    });
+    found.is_some_and(|shared| is_in_context(py, &shared).unwrap_or(true))
+}
+
+/// The variable of Python that has, for each writer, the number of the last transaction that was
+/// begun in a context.
+fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = || {
+        let class = py.import("contextvars")?.getattr("ContextVar")?;
+        Ok::<_, PyErr>(class.call1(("leafpress_begun",))?.unbind())
+    };
+    Ok(VARIABLE.get_or_try_init(py, make)?.bind(py))
+}
+
+fn note_in_context(py: Python<'_>, shared: &Shared) -> PyResult<()> {
+    let noted = PyDict::new(py);
+    if let Ok(known) = variable(py)?.call_method1("get", (py.None(),))?.cast_into::<PyDict>() {
+        noted.update(known.as_mapping())?;
+    }
+    noted.set_item(shared.writer, shared.number)?;
+    variable(py)?.call_method1("set", (noted,)).map(drop)
+}
+
+fn is_in_context(py: Python<'_>, shared: &Shared) -> PyResult<bool> {
+    let noted = variable(py)?.call_method1("get", (PyDict::new(py),))?;
+    let number = noted.call_method1("get", (shared.writer,))?;
+    Ok(number.extract::<Option<u64>>()? == Some(shared.number))
 }
 
 /// The exception for a call that would wait for the transaction around it.
@@ -136,10 +224,7 @@ impl Drop for NativeTransaction {
 
 impl NativeTransaction {
     pub fn new(writer: Py<NativeWriter>, limit: Option<Duration>) -> Self {
-        let (requests, call) = (Mutex::new(None), Mutex::new(None));
-        let process = Process::current();
-        let shared = Shared { writer: writer.get().address(), process, requests, call };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared::new(writer.get().address()));
         writer.get().watch(&shared);
         Self { writer, limit, shared }
     }
@@ -171,9 +256,9 @@ impl NativeTransaction {
         self.shared.process.check("transaction").map_err(Error::from).raise(py)?;
         let (reply, outcome) = reply::pair();
         if !self.shared.send(Request::Step(step, reply)) && !self.shared.is_open() {
-            return Err(misuse(py, "the transaction is not open"));
+            return Err(self.shared.not_open(py));
         }
-        Ok(Stepped { shared: Arc::clone(&self.shared), outcome })
+        Ok(Stepped { shared: Arc::clone(&self.shared), outcome, is_over: false })
     }
 
     /// The outcome of a step, for which this thread waits.
@@ -182,14 +267,8 @@ impl NativeTransaction {
         py: Python<'_>,
         future: impl Future<Output = Result<T>> + Send,
     ) -> PyResult<T> {
-        let writer = self.writer.get().get_to_submit(py)?;
-        let stop = || {
-            if self.shared.is_open() {
-                // The call that the writer carries out is this transaction.
-                writer.interrupt();
-            }
-        };
-        block_on(py, future, stop)?.raise(py)
+        use_here(&self.shared, false);
+        block_on(py, future, || ())?.raise(py)
     }
 }
 
@@ -205,11 +284,8 @@ impl NativeTransaction {
             lock(&self.shared.call).take();
             return Err(error);
         }
-        BEGUN_HERE.with_borrow_mut(|begun| {
-            begun.retain(|it| it.0.upgrade().is_some_and(|shared| shared.is_open()));
-            begun.push(BegunHere(Arc::downgrade(&self.shared)));
-        });
-        Ok(())
+        use_here(&self.shared, true);
+        note_in_context(py, &self.shared)
     }
 
     /// Carries out a statement.
@@ -236,9 +312,9 @@ impl NativeTransaction {
         py: Python<'_>,
         table: String,
         columns: Vec<String>,
-        given: &Bound<'_, PyAny>,
+        given: &NativeRows,
     ) -> PyResult<u64> {
-        let rows = rows::rows_of(given)?;
+        let rows = given.take();
         let outcome = self.step(py, Step::Rows { table, columns, rows })?;
         self.block_on(py, outcome).map(|outcome| outcome.done.0)
     }
@@ -266,7 +342,7 @@ impl NativeTransaction {
     /// Commits it, and waits until that is done.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         if !self.shared.send(Request::Commit) && !self.shared.is_open() {
-            return Err(misuse(py, "the transaction is not open"));
+            return Err(self.shared.not_open(py));
         }
         let end = || block_on(py, End(Arc::clone(&self.shared)), || ());
         match end() {
@@ -327,9 +403,9 @@ impl NativeTransaction {
         answered: Py<PyAny>,
         table: String,
         columns: Vec<String>,
-        given: &Bound<'_, PyAny>,
+        given: &NativeRows,
     ) -> PyResult<Task> {
-        let rows = rows::rows_of(given)?;
+        let rows = given.take();
         let outcome = self.step(py, Step::Rows { table, columns, rows })?;
         bridge::start(py, to, answered, outcome, |py, outcome| {
             Ok(outcome.done.0.into_pyobject(py)?.into_any().unbind())
@@ -339,7 +415,7 @@ impl NativeTransaction {
     /// As `commit`, for a future of asyncio.
     fn commit_async(&self, py: Python<'_>, to: &Loop, answered: Py<PyAny>) -> PyResult<Task> {
         if !self.shared.send(Request::Commit) && !self.shared.is_open() {
-            return Err(misuse(py, "the transaction is not open"));
+            return Err(self.shared.not_open(py));
         }
         let end = End(Arc::clone(&self.shared));
         bridge::start(py, to, answered, end, |py, ()| Ok(py.None()))
@@ -386,23 +462,35 @@ impl Future for Begin {
     }
 }
 
-/// Waits for the outcome of a step.
+/// Waits for the outcome of a step. If it is dropped before, the caller has given up the step: as
+/// others may build on it, the transaction is rolled back.
 struct Stepped {
     shared: Arc<Shared>,
     outcome: Receiver<Result<Outcome>>,
+    is_over: bool,
 }
 
 impl Future for Stepped {
     type Output = Result<Outcome>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match Pin::new(&mut self.outcome).poll(context) {
+        let polled = match Pin::new(&mut self.outcome).poll(context) {
             Poll::Ready(Ok(outcome)) => Poll::Ready(outcome),
             Poll::Pending => Poll::Pending,
             // The closure has ended before the step.
             Poll::Ready(Err(Gone)) => poll_call(&self.shared, context).map(|ended| {
                 ended.and_then(|()| Err(Error::misuse("the transaction was committed before")))
             }),
+        };
+        self.is_over = polled.is_ready();
+        polled
+    }
+}
+
+impl Drop for Stepped {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.stop();
         }
     }
 }

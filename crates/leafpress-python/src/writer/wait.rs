@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use leafpress::writer::Ticket;
 use pyo3::prelude::*;
 
+use super::reply::{self, Gone};
 use crate::errors::{Raise, misuse};
 
 /// Time between two looks for signals: no user notices it.
@@ -115,6 +116,39 @@ where
         {
             stop();
             return Err(signal);
+        }
+    }
+}
+
+/// The result of work that waits where it cannot look for signals: in the main thread another one
+/// does it. `stop` is called if a signal handler raises, and tells whether to wait for the end of the
+/// work, which is near then; else the work goes on.
+///
+/// # Errors
+/// The exception of the signal handler; `OSError` if the system gives no thread.
+pub fn apart<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+    stop: impl FnOnce() -> bool,
+) -> PyResult<T> {
+    if !is_main(py)? {
+        return Ok(py.detach(work));
+    }
+    let (reply, mut done) = reply::pair();
+    let run = move || reply.send(work());
+    let thread = thread::Builder::new().name("leafpress-wait".to_owned()).spawn(run)?;
+    match block_on(py, &mut done, || ()) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(Gone)) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(()) => Err(misuse(py, "the work gave no result")),
+        },
+        Err(signal) => {
+            if stop() {
+                // Its result does not matter any more.
+                py.detach(|| drop(thread.join()));
+            }
+            Err(signal)
         }
     }
 }

@@ -26,11 +26,12 @@ use super::answer::{To, answer_of};
 use super::convert::{claim_object, duration, json_object, payload_of};
 use super::{NativeQueue, token_of};
 use crate::errors::Raise;
-use crate::writer::EndsBefore;
+use crate::writer::{EndsBefore, NativeWriter};
 
 /// Jobs of a queue for consumers.
 #[pyclass(frozen, weakref, module = "leafpress._leafpress")]
 pub struct NativeFeed {
+    writer: Py<NativeWriter>,
     shared: Arc<Shared>,
 }
 
@@ -61,7 +62,7 @@ impl NativeFeed {
         py.detach(|| driver::start(&shared))?;
         let work: Arc<dyn EndsBefore> = shared.clone();
         queue.writer.get().end_before_close(Arc::downgrade(&work));
-        Ok(Self { shared })
+        Ok(Self { writer: queue.writer.clone_ref(py), shared })
     }
 
     /// A job that is ready, or None at once.
@@ -74,6 +75,7 @@ impl NativeFeed {
     /// The next job; None at the end.
     fn next(&self, py: Python<'_>, to: To) -> PyResult<Py<PyAny>> {
         self.shared.check_process().raise(py)?;
+        self.refuse_inside(py, &to)?;
         let next = Next { shared: Arc::clone(&self.shared), taker: None };
         answer_of(py, next, to, |py, given| match given {
             None => Ok(py.None()),
@@ -143,6 +145,7 @@ impl NativeFeed {
     /// Ends once all that consumers have said is in the database; answers with the counts.
     fn close(&self, py: Python<'_>, to: To) -> PyResult<Py<PyAny>> {
         self.shared.check_process().raise(py)?;
+        self.refuse_inside(py, &to)?;
         self.shared.close();
         let end = End { shared: Arc::clone(&self.shared) };
         answer_of(py, end, to, |py, counts| json_object(py, &counts))
@@ -150,6 +153,11 @@ impl NativeFeed {
 }
 
 impl NativeFeed {
+    /// Refuses a wait of this thread for what the writer can do only after a transaction of its own.
+    fn refuse_inside(&self, py: Python<'_>, to: &To) -> PyResult<()> {
+        if to.is_some() { Ok(()) } else { self.writer.get().refuse_inside(py) }
+    }
+
     fn settle(&self, py: Python<'_>, token: &str, outcome: Outcome) -> PyResult<()> {
         self.shared.check_process().raise(py)?;
         self.shared.settle(token_of(py, token)?, outcome);

@@ -1,0 +1,216 @@
+"""Calls that are cancelled or stopped by Ctrl-C, and transactions that several threads use."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leafpress as lp
+
+LIMIT_S = 30
+NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+ENDLESS_INSERT = f"{NUMBERS} INSERT INTO t SELECT i FROM n"
+ENDLESS_QUERY = f"{NUMBERS} SELECT count(*) FROM n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with lp.Writer(tmp_path / "a.db") as writer:
+        writer.execute("CREATE TABLE t(x)")
+    return tmp_path / "a.db"
+
+
+def values_in(path: Path) -> list[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [x for (x,) in connection.execute("SELECT x FROM t ORDER BY rowid")]
+
+
+@pytest.mark.timeout(60)
+def test_a_step_that_is_cancelled_rolls_its_transaction_back(path: Path) -> None:
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            for is_queued in (False, True):
+                with pytest.raises(lp.Cancelled) as caught:
+                    async with writer.transaction() as tx:
+                        await tx.execute("INSERT INTO t VALUES ('before')")
+                        first = tx.execute(ENDLESS_INSERT)
+                        late = tx.execute("INSERT INTO t VALUES ('late')") if is_queued else first
+                        with pytest.raises(asyncio.TimeoutError):
+                            await asyncio.wait_for(late, 0.2)
+                        with pytest.raises(lp.Cancelled, match="step was cancelled"):
+                            tx.execute("INSERT INTO t VALUES ('after')")
+                        await asyncio.gather(first, return_exceptions=True)
+                assert "nothing of the transaction" in str(caught.value.on_disk)
+                await asyncio.wait_for(writer.execute("INSERT INTO t VALUES ('next')"), LIMIT_S)
+
+    asyncio.run(main())
+    assert values_in(path) == ["next", "next"]
+
+
+@pytest.mark.timeout(60)
+def test_a_query_that_is_cancelled_is_stopped(path: Path) -> None:
+    async def main() -> None:
+        async with lp.AsyncWriter(path, readers=1) as writer:
+            async with writer.reader() as reader:
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(reader.execute(ENDLESS_QUERY), 0.2)
+                assert (await reader.execute("SELECT 1")).fetchall() == [(1,)]
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(writer.query(ENDLESS_QUERY), 0.2)
+            assert (await writer.query("SELECT 2")).fetchall() == [(2,)]
+
+    # At its end asyncio waits for the threads.
+    asyncio.run(main())
+
+
+def in_request(pool: ThreadPoolExecutor, call: Any, *arguments: Any) -> Any:
+    """Has a thread make a call with a context of its own, as servers do for each request."""
+    return pool.submit(contextvars.copy_context().run, call, *arguments)
+
+
+def test_a_transaction_is_used_by_several_threads_one_after_the_other(path: Path) -> None:
+    with lp.Writer(path) as writer:
+        begins, uses, ends = (ThreadPoolExecutor(1) for _ in range(3))
+        with begins, uses, ends:
+            block = writer.transaction()
+            tx = in_request(begins, block.__enter__).result(LIMIT_S)
+            # The thread has another request now, which waits for the transaction's end.
+            other = in_request(begins, writer.execute, "INSERT INTO t VALUES ('other')")
+            in_request(uses, tx.execute, "INSERT INTO t VALUES ('used')").result(LIMIT_S)
+            in_request(ends, block.__exit__, None, None, None).result(LIMIT_S)
+            other.result(LIMIT_S)
+    assert values_in(path) == ["used", "other"]
+
+
+def test_a_transaction_outlives_the_thread_that_began_it_if_another_uses_it(path: Path) -> None:
+    with lp.Writer(path) as writer:
+        begun, uses = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        block = writer.transaction()
+        tx = in_request(begun, block.__enter__).result(LIMIT_S)
+        in_request(uses, tx.execute, "INSERT INTO t VALUES (1)").result(LIMIT_S)
+        begun.shutdown()
+        in_request(uses, tx.execute, "INSERT INTO t VALUES (2)").result(LIMIT_S)
+        in_request(uses, block.__exit__, None, None, None).result(LIMIT_S)
+        uses.shutdown()
+    assert values_in(path) == [1, 2]
+
+
+def test_a_thread_that_helps_in_a_transaction_does_not_end_it(path: Path) -> None:
+    with lp.Writer(path) as writer, writer.transaction() as tx:
+        helper = threading.Thread(target=tx.execute, args=("INSERT INTO t VALUES (1)",))
+        helper.start()
+        helper.join(LIMIT_S)
+        tx.execute("INSERT INTO t VALUES (2)")
+    assert values_in(path) == [1, 2]
+
+
+# Another thread, which has a transaction until `over`.
+HOLD = """
+def hold():
+    with writer.transaction() as tx:
+        tx.execute("INSERT INTO t VALUES (1)")
+        held.set()
+        over.wait()
+holder = threading.Thread(target=hold)
+holder.start()
+held.wait()
+"""
+WAITS = {
+    "opening": """
+other = sqlite3.connect(path, isolation_level=None)
+other.execute("PRAGMA locking_mode = EXCLUSIVE")
+other.execute("BEGIN EXCLUSIVE")
+wait = lambda: lp.Writer(path, busy_timeout=600)
+""",
+    "checkpoint": """
+writer = lp.Writer(path, busy_timeout=600)
+other = sqlite3.connect(path, isolation_level=None)
+other.execute("BEGIN")
+other.execute("SELECT * FROM t").fetchall()
+writer.execute("INSERT INTO t VALUES (1)")
+wait = lambda: writer.maintain("checkpoint")
+""",
+    "maintenance that waits for its turn": f"""
+writer = lp.Writer(path)
+{HOLD}
+wait = lambda: writer.maintain("vacuum")
+""",
+    "a push": f"""
+writer = lp.Writer(path)
+queue = lp.Queue(writer, "mail")
+{HOLD}
+wait = lambda: queue.push(1)
+""",
+    "the opening of a queue": f"""
+writer = lp.Writer(path)
+{HOLD}
+wait = lambda: lp.Queue(writer, "mail")
+""",
+    "close": f"writer = lp.Writer(path)\n{HOLD}wait = writer.close\n",
+}
+PROGRAM = """
+import os, signal, sqlite3, sys, threading
+import leafpress as lp
+path = sys.argv[1]
+held, over = threading.Event(), threading.Event()
+signal.signal(signal.SIGINT, signal.default_int_handler)
+{setup}
+try:
+    # The signal may also come before the wait begins.
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    wait()
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+over.set()
+if "holder" in globals():
+    holder.join()
+if "other" in globals():
+    other.close()
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("what", WAITS)
+def test_ctrl_c_ends_a_wait(what: str, path: Path) -> None:
+    program = PROGRAM.format(setup=WAITS[what])
+    done = subprocess.run([sys.executable, "-c", program, str(path)], timeout=60,
+                          capture_output=True, text=True)  # fmt: skip
+    assert (done.stdout, done.stderr, done.returncode) == ("stopped\n", "", 0)
+    assert values_in(path) == ([] if what == "opening" else [1])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_named_pipe_is_loaded(tmp_path: Path) -> None:
+    pipe = tmp_path / "t.csv"
+    os.mkfifo(pipe)
+    writes = threading.Thread(target=pipe.write_text, args=("x\n1\n2\n",), daemon=True)
+    writes.start()
+    assert lp.load(tmp_path / "a.db", pipe).table == "t"
+    writes.join(LIMIT_S)
+    assert values_in(tmp_path / "a.db") == [1, 2]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize("is_written", [False, True])
+def test_ctrl_c_ends_a_load_of_a_named_pipe(is_written: bool, tmp_path: Path) -> None:
+    pipe = tmp_path / "t.csv"
+    os.mkfifo(pipe)
+    opens = "end = os.open(pipe, os.O_RDWR); os.write(end, b'x\\n1\\n')" if is_written else ""
+    setup = f"pipe = {str(pipe)!r}\n{opens}\nwait = lambda: lp.load(path, pipe)"
+    program = PROGRAM.format(setup=setup)
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "a.db")], timeout=60,
+                          capture_output=True, text=True)  # fmt: skip
+    assert (done.stdout, done.stderr, done.returncode) == ("stopped\n", "", 0)
+    assert not (tmp_path / "a.db").exists()
