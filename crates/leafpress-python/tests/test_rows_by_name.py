@@ -113,6 +113,16 @@ def test_a_further_name_is_not_lost(db: pathlib.Path) -> None:
             writer.insert_many("t", [{"a": 1}, Data("x", 2)])
 
 
+def test_a_frame_among_rows_is_no_row(db: pathlib.Path) -> None:
+    frame = polars.DataFrame({"a": [2], "b": ["y"]})
+    with lp.Writer(db) as writer:
+        writer.execute("CREATE TABLE t(a, b)")
+        for row in ({"a": 1, "b": "x"}, Data("x", 1), (1, "x")):
+            with pytest.raises(lp.DataError, match="row 2 is of type DataFrame"):
+                writer.insert_many("t", [row, frame])
+    assert rows_of(db) == []
+
+
 PARTS = [{"a": [1, 2], "b": ["x", "y"]}, {"a": [3], "b": ["z"]}]
 EXPECTED = [(1, "x"), (2, "y"), (3, "z")]
 
@@ -126,7 +136,7 @@ FRAMES: dict[str, Callable[[], Any]] = {
     "a list": lambda: [pandas.DataFrame(part) for part in PARTS],
     "an iterator": lambda: (polars.DataFrame(part) for part in PARTS),
     "batches": lambda: pyarrow.table({"a": [1, 2, 3], "b": ["x", "y", "z"]}).to_batches(max_chunksize=2),
-    "a scanner": lambda: pyarrow.dataset.dataset([pyarrow.table(part) for part in PARTS][0]).scanner(),
+    "a scanner": lambda: pyarrow.dataset.dataset(pyarrow.table(PARTS[0])).scanner(),
     "several libraries": reordered,
     "objects": lambda: [pandas.DataFrame(part).astype(object) for part in PARTS],
 }
@@ -146,8 +156,7 @@ def test_frames_in_parts_are_loaded_and_inserted(kind: str, db: pathlib.Path) ->
 def test_the_chunks_of_a_file_are_parts(db: pathlib.Path, tmp_path: pathlib.Path) -> None:
     # The second chunk has other types, and the third a row of objects.
     (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n3,\n,z\nw,v\n")
-    for table, options in (("t", {}), ("u", {"if_exists": "fail"})):
-        lp.load(db, pandas.read_csv(tmp_path / "t.csv", chunksize=2), table=table, **options)
+    lp.load(db, pandas.read_csv(tmp_path / "t.csv", chunksize=2), table="t")
     with lp.Writer(db) as writer:
         writer.execute("CREATE TABLE v(a, b)")
         writer.insert_many("v", pandas.read_csv(tmp_path / "t.csv", chunksize=2))
@@ -159,6 +168,20 @@ def test_large_parts_are_loaded_in_batches(db: pathlib.Path) -> None:
     parts = [numpy.arange(part * 10_000, (part + 1) * 10_000) for part in range(3)]
     lp.load(db, (polars.DataFrame({"n": part}) for part in parts), table="t")
     assert [n for (n,) in rows_of(db)] == [*range(30_000)]
+
+
+def test_a_bad_row_of_a_part_is_shown_with_the_names_of_its_part(
+    db: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    # No type of Arrow fits the second part.
+    parts = [
+        pandas.DataFrame({"a": [1], "b": ["x"]}),
+        pandas.DataFrame({"b": ["y", "z"], "a": [2, 1j]}, dtype=object),
+    ]
+    rejects = tmp_path / "rejects.ndjson"
+    lp.load(db, parts, table="t", on_error="skip", rejects=rejects)
+    assert rows_of(db) == [(1, "x"), (2, "y")]
+    assert '"b":"z","a":"1j"' in rejects.read_text().replace('\\"', '"')
 
 
 def test_parts_that_do_not_fit_are_refused(db: pathlib.Path) -> None:

@@ -40,7 +40,7 @@ def listed(rows: Any) -> Any:
 
 
 def needs_columns(rows: Any) -> bool:
-    """Whether the columns of `listed` rows have to be those of the table."""
+    """True if the columns of `listed` rows have to be those of the table."""
     return not isinstance(rows, (Input, _Frames)) and not _have_names(rows)
 
 
@@ -175,13 +175,13 @@ def _by_name(rows: Iterable[Any], chosen: list[str], has_all: bool) -> Iterator[
 
 
 class _Odd(Exception):
-    """What is wrong with a row, and advice."""
+    """The fault of a row, and advice."""
 
 
 def _taker(row: Any, chosen: list[str], has_all: bool) -> Callable[[Any], Sequence[Any]]:
     """The function that gives the chosen values of each row of this row's type."""
     kind, names, get = _shape(row)
-    if kind == "positions":
+    if kind in ("positions", "frame"):
         raise _Odd(f"is of type {type(row).__name__}, and has no names as the first row", _SAME_KIND)
     if kind == "dict":
         return lambda row: _of_mapping(get(row) if get else row, chosen, has_all)

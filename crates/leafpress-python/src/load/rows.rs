@@ -154,7 +154,7 @@ impl Rows {
                 Err(RowHalt::Frame) => self.part = Some(Part::of(&row)?),
                 Err(RowHalt::Bad(reason)) => {
                     self.forget_columns_from(known);
-                    batch.bad_row(&reason, &self.shown(&row)?);
+                    batch.bad_row(&reason, &shown(&row, &self.names)?);
                 }
             }
         }
@@ -354,13 +354,13 @@ impl Rows {
         }
         Ok(())
     }
+}
 
-    /// The row as a person would look it up.
-    fn shown(&self, row: &Bound<'_, PyAny>) -> PyResult<String> {
-        static SHOWN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let shown = SHOWN.import(row.py(), "leafpress._rows", "row_as_json")?;
-        shown.call1((row, self.names.clone()))?.extract()
-    }
+/// The row as a person would look it up, with the names of its values.
+fn shown(row: &Bound<'_, PyAny>, names: &[String]) -> PyResult<String> {
+    static SHOWN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let shown = SHOWN.import(row.py(), "leafpress._rows", "row_as_json")?;
+    shown.call1((row, names.to_vec()))?.extract()
 }
 
 /// A frame among the rows, of which some rows may be taken.
@@ -443,7 +443,7 @@ fn fill_from_tuples(
             Ok(()) => batch.end_row(),
             Err(RowHalt::Failed(error)) => return Err(error),
             Err(RowHalt::Frame) => {}
-            Err(RowHalt::Bad(reason)) => batch.bad_row(&reason, &known.shown(&tuple)?),
+            Err(RowHalt::Bad(reason)) => batch.bad_row(&reason, &shown(&tuple, names)?),
         }
     }
     Ok(false)
