@@ -249,9 +249,6 @@ def test_rows_with_columns(writer, path):
     assert rows_in(path) == [(1, 1), (2, 2), (3, 3), (9, 4)]
 
 
-Named = collections.namedtuple("Named", "a b")
-
-
 @pytest.mark.parametrize(
     ("rows", "error", "line"),
     [

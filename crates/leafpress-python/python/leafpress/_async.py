@@ -395,7 +395,7 @@ class AsyncTransaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has begun, and has not ended."""
+        """True if it has begun, and has not ended."""
         return self._native is not None and self._native.is_open()
 
     async def __aenter__(self) -> Self:

@@ -10,8 +10,9 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
-from ._command import PathLike, flags, run_json
+from ._command import flags, run_json
 from ._errors import misuse
+from ._sources import Path as PathLike
 
 # Height of the page in a notebook, in pixels. The page scrolls within.
 _HEIGHT_PX = 720

@@ -10,11 +10,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from ._errors import make
-
-PathLike: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+from ._sources import Path as PathLike
 
 # Exit statuses of a command that has printed its result.
 _DONE, _DONE_WITH_PROBLEMS = 0, 1
@@ -62,7 +61,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _object(status: int, printed: bytes, said: str) -> dict[str, Any]:
-    """What the command printed, or the exception for its failure."""
+    """The object that the command printed, or the exception for its failure."""
     try:
         found = json.loads(printed)
     except ValueError:

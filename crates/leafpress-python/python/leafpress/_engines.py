@@ -148,7 +148,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all tasks of a write know. Tasks get copies of it."""
+    """Facts that all tasks of a write know. Tasks get copies of them."""
 
     folder: str
     scratch: str

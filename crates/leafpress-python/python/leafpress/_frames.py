@@ -22,7 +22,7 @@ from ._typing import Unpack
 
 
 class FrameNamespace:
-    """What `df.leafpress` is."""
+    """The namespace `leafpress` of a frame, as in `df.leafpress.write`."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame

@@ -205,7 +205,7 @@ class BaseJob:
 
     @property
     def payload(self) -> Any:
-        """What was pushed: bytes, or the value that its JSON says."""
+        """The payload that was pushed: bytes, or the value that its JSON says."""
         return self._payload if isinstance(self._payload, bytes) else json.loads(self._payload)
 
     @property
@@ -364,7 +364,7 @@ def start(begin: Callable[..., Any], *arguments: Any) -> Call[Any]:
 
 
 def arrived(call: Call[Any]) -> Any:
-    """What a call has brought although the task that waited for it was cancelled."""
+    """Jobs that a call has brought although the task that waited for it was cancelled."""
     if call.done() and not call.cancelled() and call.exception() is None:
         return call.result()
     return None

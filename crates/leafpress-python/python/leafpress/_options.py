@@ -40,7 +40,7 @@ class WriterOptions(TypedDict, total=False):
     shared: bool
     """Shares commits with the writers of other processes that ask for the same (False)."""
     foreign_keys: bool
-    """Whether foreign keys are enforced (True)."""
+    """Enforces foreign keys (True)."""
     page_size: int
     """Bytes in a page of a new database (4,096)."""
     atomic: Literal["where_proven", "assume", "off"]

@@ -72,7 +72,7 @@ def _is_plain(values: Any, pandas: Any) -> bool:
 
 
 def _has_dates_only(values: Any) -> bool:
-    """Whether no date has a time: each datetime is a date, for pandas too."""
+    """True if no date has a time: each datetime is a date, for pandas too."""
     return all(kind is date or not issubclass(kind, date) for kind in {*map(type, values)})
 
 

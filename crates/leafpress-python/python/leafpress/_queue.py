@@ -328,7 +328,7 @@ class SyncQueue(Queue):
         return _record(self._native.stats())
 
     def prometheus(self) -> str:
-        """The same for Prometheus."""
+        """The numbers of `stats` as text for Prometheus."""
         return self._native.prometheus()
 
     @overload

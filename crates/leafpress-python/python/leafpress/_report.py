@@ -112,7 +112,7 @@ class Column(_Part):
 
 
 class _Shown(_Part):
-    """What reports have in common."""
+    """Base of the reports."""
 
     _json: str
 

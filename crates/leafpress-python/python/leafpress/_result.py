@@ -9,7 +9,7 @@ Row = tuple[Any, ...]
 
 
 class Executed(NamedTuple):
-    """What one statement has changed."""
+    """Changes of one statement."""
 
     rowcount: int
     """Rows that it inserted, changed or deleted, without those of triggers."""

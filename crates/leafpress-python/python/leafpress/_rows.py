@@ -27,6 +27,10 @@ def shape_of(row: Any, has_columns: bool = False) -> Shape:
     Raises TypeError for an object that is no row.
     """
     kind = type(row)
+    if kind is dict:
+        return "dict", (), None
+    if kind is tuple or kind is list:
+        return "positions", (), None
     fields = getattr(row, "_fields", None)
     if isinstance(fields, tuple) and isinstance(row, Sequence):
         if not isinstance(row, tuple):

@@ -7,7 +7,7 @@ import importlib
 import os
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ._errors import misuse
@@ -101,25 +101,12 @@ def _files(paths: Iterable[Path]) -> list[str]:
 def frame_of(source: Any) -> Input | None:
     """A source that is a data frame; None if it is none. "frame" is one that exports the same rows
     of Arrow each time; a frame of pandas may also be "rows"."""
-    if _is(source, "pandas", "DataFrame"):
-        return _pandas(source)
-    if _is(source, "polars", "DataFrame") or _is(source, "polars", "LazyFrame"):
-        return Input("frame", "<frame>", _polars(source))
-    if _is(source, "pyarrow", "Table") or _is(source, "pyarrow", "RecordBatch"):
-        return Input("frame", "<frame>", source)
-    if _is(source, "pyarrow.dataset", "Dataset"):
-        source = source.scanner()
-    if _is(source, "pyarrow.dataset", "Scanner"):
-        return Input("batches", "<frame>", source.to_reader())
-    if _exports_arrow(source):
-        return Input("batches", "<frame>", source)
-    return None
+    for library, name, make in _FRAMES:
+        if _is(source, library, name):
+            return make(source)
+    return _batches(source) if _exports_arrow(source) else None
 
 
-_FRAMES = (
-    ("pandas", "DataFrame"), ("polars", "DataFrame"), ("polars", "LazyFrame"), ("pyarrow", "Table"),
-    ("pyarrow", "RecordBatch"), ("pyarrow.dataset", "Dataset"), ("pyarrow.dataset", "Scanner"),
-)  # fmt: skip
 # They export Arrow too.
 _COLUMNS = (
     ("pandas", "Series"), ("polars", "Series"), ("pyarrow", "Array"), ("pyarrow", "ChunkedArray"),
@@ -127,10 +114,10 @@ _COLUMNS = (
 
 
 def is_frame(row: Any) -> bool:
-    """Whether an object in place of a row is a data frame, for which `frame_of` gives an input."""
+    """True if an object in place of a row is a data frame, for which `frame_of` gives an input."""
     if any(_is(row, *column) for column in _COLUMNS):
         return False
-    return any(_is(row, *frame) for frame in _FRAMES) or _exports_arrow(row)
+    return any(_is(row, library, name) for library, name, _ in _FRAMES) or _exports_arrow(row)
 
 
 def _exports_arrow(source: Any) -> bool:
@@ -138,19 +125,27 @@ def _exports_arrow(source: Any) -> bool:
 
 
 def _is(source: Any, library: str, name: str) -> bool:
-    """Whether an object is of a class of a library, which is loaded if there are such objects."""
+    """True if an object is of a class of a library, which is loaded if there are such objects."""
     kind = getattr(sys.modules.get(library), name, None)
     return isinstance(kind, type) and isinstance(source, kind)
 
 
-def _polars(frame: Any) -> Any:
-    """A frame of polars whose columns all have a type of Arrow."""
+def _frame(frame: Any) -> Input:
+    return Input("frame", "<frame>", frame)
+
+
+def _batches(frame: Any) -> Input:
+    return Input("batches", "<frame>", frame)
+
+
+def _polars(frame: Any) -> Input:
+    """A frame of polars, with columns that all have a type of Arrow."""
     polars: Any = sys.modules["polars"]
     if isinstance(frame, polars.LazyFrame):
         frame = frame.collect()
     types = {name: _arrow_type(name, kind, polars) for name, kind in frame.schema.items()}
     other = {name: kind for name, kind in types.items() if kind != frame.schema[name]}
-    return frame.cast(other) if other else frame
+    return _frame(frame.cast(other) if other else frame)
 
 
 def _arrow_type(name: str, kind: Any, polars: Any) -> Any:
@@ -180,12 +175,12 @@ def _pandas(frame: Any) -> Input:
     frame, are_plain = plain_columns(with_named_index(frame))
     if _is(frame, "geopandas", "GeoDataFrame"):
         if are_plain:
-            return Input("frame", "<frame>", frame.to_arrow(index=False))
+            return _frame(frame.to_arrow(index=False))
         frame = frame.to_wkb()
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     table = _pandas_as_arrow(frame) if are_plain else None
     if table is not None:
-        return Input("frame", "<frame>", table)
+        return _frame(table)
     rows = frame.itertuples(index=False, name=None)
     return Input("rows", "<frame>", rows, list(frame.columns))
 
@@ -200,3 +195,14 @@ def _pandas_as_arrow(frame: Any) -> Any:
         return pyarrow.Table.from_pandas(frame, preserve_index=False)
     except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
         return None
+
+
+_FRAMES: tuple[tuple[str, str, Callable[[Any], Input]], ...] = (
+    ("pandas", "DataFrame", _pandas),
+    ("polars", "DataFrame", _polars),
+    ("polars", "LazyFrame", _polars),
+    ("pyarrow", "Table", _frame),
+    ("pyarrow", "RecordBatch", _frame),
+    ("pyarrow.dataset", "Dataset", lambda dataset: _batches(dataset.scanner().to_reader())),
+    ("pyarrow.dataset", "Scanner", lambda scanner: _batches(scanner.to_reader())),
+)

@@ -255,7 +255,7 @@ class Ticket:
         return self._native.result()
 
     def done(self) -> bool:
-        """Whether the answer is there."""
+        """True if the answer is there."""
         return self._native.done()
 
     def cancel(self) -> bool:

@@ -26,7 +26,7 @@ where
     match to {
         None => {
             let value = if wait::is_main(py)? {
-                wait::block_on(py, StoppedWhenDropped(call), || ())?
+                wait::block_on(py, StoppedWhenDropped(call))?
             } else {
                 py.detach(|| call.wait())
             };
@@ -48,7 +48,7 @@ where
 {
     match to {
         None => {
-            let value = wait::block_on(py, future, || ())?.raise(py)?;
+            let value = wait::block_on(py, future)?.raise(py)?;
             convert(py, value)
         }
         Some(to) => start(py, &to, future, convert),

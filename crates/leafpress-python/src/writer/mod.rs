@@ -341,18 +341,15 @@ impl NativeWriter {
         let writer = self.get(py)?.clone();
         let (interrupted, state) = (writer.clone(), Arc::new(AtomicU8::new(WAITS)));
         let changes = |state: &AtomicU8, to| {
-            state.compare_exchange(WAITS, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+            state.compare_exchange(WAITS, to, Ordering::SeqCst, Ordering::SeqCst)
         };
         let its_state = Arc::clone(&state);
         let done = move || {
-            let done = writer.maintain_if(work, || changes(&its_state, AT_WORK));
+            let done = writer.maintain_if(work, || changes(&its_state, AT_WORK).is_ok());
             its_state.store(DONE, Ordering::SeqCst);
             done
         };
-        let stop = || {
-            let is_left = changes(&state, DONE);
-            !is_left && state.load(Ordering::SeqCst) == AT_WORK && interrupted.interrupt()
-        };
+        let stop = || changes(&state, DONE) == Err(AT_WORK) && interrupted.interrupt();
         wait::apart(py, done, stop)?.raise(py)
     }
 

@@ -48,7 +48,7 @@ fn values_of_row(row: &Bound<'_, PyAny>, note: &mut impl FnMut(usize)) -> PyResu
     let value = |(place, object): (usize, PyResult<Bound<'_, PyAny>>)| {
         let object = object?;
         let value = value_of(&object)?;
-        if is_large_integer(&value) && !object.is_instance_of::<PyString>() {
+        if !object.is_instance_of::<PyString>() && is_large_integer(&value) {
             note(place);
         }
         Ok(value)

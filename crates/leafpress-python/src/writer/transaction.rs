@@ -152,11 +152,12 @@ thread_local! {
 /// Notes that this thread uses a transaction.
 fn use_here(shared: &Arc<Shared>, has_begun_here: bool) {
     USED_HERE.with_borrow_mut(|used| {
-        used.retain(|it| it.shared.upgrade().is_some_and(|shared| shared.is_open()));
-        if !used.iter().any(|it| std::ptr::eq(it.shared.as_ptr(), Arc::as_ptr(shared))) {
-            shared.threads.fetch_add(1, Ordering::SeqCst);
-            used.push(UsedHere { shared: Arc::downgrade(shared), has_begun_here });
+        if used.iter().any(|it| std::ptr::eq(it.shared.as_ptr(), Arc::as_ptr(shared))) {
+            return;
         }
+        used.retain(|it| it.shared.upgrade().is_some_and(|shared| shared.is_open()));
+        shared.threads.fetch_add(1, Ordering::SeqCst);
+        used.push(UsedHere { shared: Arc::downgrade(shared), has_begun_here });
     });
 }
 
@@ -268,7 +269,7 @@ impl NativeTransaction {
         future: impl Future<Output = Result<T>> + Send,
     ) -> PyResult<T> {
         use_here(&self.shared, false);
-        block_on(py, future, || ())?.raise(py)
+        block_on(py, future)?.raise(py)
     }
 }
 
@@ -279,7 +280,7 @@ impl NativeTransaction {
         self.writer.get().get(py)?;
         let begin = self.submit(py)?;
         // The call that the writer carries out now is another one: it is not to be stopped.
-        if let Err(error) = block_on(py, begin, || ()).and_then(|begun| begun.raise(py)) {
+        if let Err(error) = block_on(py, begin).and_then(|begun| begun.raise(py)) {
             self.shared.abandon();
             lock(&self.shared.call).take();
             return Err(error);
@@ -344,7 +345,7 @@ impl NativeTransaction {
         if !self.shared.send(Request::Commit) && !self.shared.is_open() {
             return Err(self.shared.not_open(py));
         }
-        let end = || block_on(py, End(Arc::clone(&self.shared)), || ());
+        let end = || block_on(py, End(Arc::clone(&self.shared)));
         match end() {
             Ok(ended) => ended.raise(py),
             Err(signal) => {
@@ -360,7 +361,7 @@ impl NativeTransaction {
         self.shared.abandon();
         let end = End(Arc::clone(&self.shared));
         // Its error says that it was rolled back.
-        block_on(py, end, || ()).map(drop)
+        block_on(py, end).map(drop)
     }
 
     /// As `begin`, for a future of asyncio.

@@ -84,16 +84,12 @@ pub fn answer<T: Send + 'static>(py: Python<'_>, ticket: &Ticket<T>) -> PyResult
     }
 }
 
-/// The output of a future, for which this thread waits. `stop` is called if a signal handler
-/// raises, and the future is dropped.
+/// The output of a future, for which this thread waits. If a signal handler raises, the future is
+/// dropped.
 ///
 /// # Errors
 /// The exception of the signal handler.
-pub fn block_on<F: Future + Send>(
-    py: Python<'_>,
-    future: F,
-    stop: impl Fn() + Sync,
-) -> PyResult<F::Output>
+pub fn block_on<F: Future + Send>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F::Output: Send,
 {
@@ -111,11 +107,8 @@ where
         if let Poll::Ready(output) = polled {
             return Ok(output);
         }
-        if slice.is_some()
-            && let Err(signal) = py.check_signals()
-        {
-            stop();
-            return Err(signal);
+        if slice.is_some() {
+            py.check_signals()?;
         }
     }
 }
@@ -137,7 +130,7 @@ pub fn apart<T: Send + 'static>(
     let (reply, mut done) = reply::pair();
     let run = move || reply.send(work());
     let thread = thread::Builder::new().name("leafpress-wait".to_owned()).spawn(run)?;
-    match block_on(py, &mut done, || ()) {
+    match block_on(py, &mut done) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(Gone)) => match thread.join() {
             Err(panic) => std::panic::resume_unwind(panic),
