@@ -138,9 +138,8 @@ pub fn print_failure(error: Error, as_json: bool) -> Status {
 /// Reports a failure; `done` is the object for stdout, with what was done all the same.
 pub fn print_failure_beside(error: Error, done: Option<Value>) -> Status {
     let error = completed(error);
-    if let Some(mut object) = done {
-        object["error"] = error_json(&error);
-        print_json(&object);
+    if let Some(object) = done {
+        print_json_with(object, error_json(&error));
     }
     if matches!(error.kind(), ErrorKind::Cancelled) {
         let state = error.state_on_disk().unwrap_or("nothing was written");
@@ -199,17 +198,26 @@ pub fn print_usage_json(error: &clap::Error) {
     let mut to_do: Vec<&str> =
         text.lines().filter_map(|line| line.trim_start().strip_prefix("tip: ")).collect();
     to_do.push(SEE_HELP);
-    print_json(&json!({"error": {
+    let error = json!({
         "kind": "misuse",
         "message": message,
         "on_disk": NOTHING_CHANGED,
         "to_do": to_do.join("; "),
-    }}));
+    });
+    print_json_with(json!({}), error);
 }
 
-/// The object of an error, for an object that has it beside what was done.
-pub fn error_object(error: Error) -> Value {
-    error_json(&completed(error))
+/// Prints the object of what was done, with the error beside it if there is one.
+pub fn print_json_beside(done: Value, error: Option<Error>) {
+    match error {
+        Some(error) => print_json_with(done, error_json(&completed(error))),
+        None => print_json(&done),
+    }
+}
+
+fn print_json_with(mut object: Value, error: Value) {
+    object["error"] = error;
+    print_json(&object);
 }
 
 fn error_json(error: &Error) -> Value {

@@ -304,8 +304,7 @@ fn interrupted(folder: &std::path::Path, arguments: &[&str], rungs_count: usize)
 #[test]
 #[cfg(unix)]
 fn ctrl_c_stops_and_leaves_nothing() {
-    if !common::ending_signals().contains(&"INT") {
-        common::say_skipped("ctrl-C is ignored here");
+    if common::is_skipped_without_ctrl_c() {
         return;
     }
     let folder = TempDir::new().unwrap();
@@ -320,8 +319,7 @@ fn ctrl_c_stops_and_leaves_nothing() {
 #[test]
 #[cfg(unix)]
 fn ctrl_c_reports_what_is_done() {
-    if !common::ending_signals().contains(&"INT") {
-        common::say_skipped("ctrl-C is ignored here");
+    if common::is_skipped_without_ctrl_c() {
         return;
     }
     let folder = TempDir::new().unwrap();

@@ -335,8 +335,7 @@ fn after_the_grace_a_program_is_ended_and_its_job_given_back() {
 
 #[test]
 fn a_second_signal_kills_what_runs_and_gives_the_jobs_back() {
-    if !common::ending_signals().contains(&"INT") {
-        common::say_skipped("ctrl-C is ignored here");
+    if common::is_skipped_without_ctrl_c() {
         return;
     }
     let scene = Scene::new(&["x"]);

@@ -61,6 +61,16 @@ pub fn ending_signals() -> Vec<&'static str> {
     if is_ignored { vec!["TERM"] } else { vec!["INT", "TERM"] }
 }
 
+/// Returns true, and says that the test is skipped, where this process ignores ctrl-C.
+#[cfg(unix)]
+pub fn is_skipped_without_ctrl_c() -> bool {
+    let is_skipped = !ending_signals().contains(&"INT");
+    if is_skipped {
+        say_skipped("ctrl-C is ignored here");
+    }
+    is_skipped
+}
+
 /// The names in a folder, in order.
 pub fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder");

@@ -162,6 +162,13 @@ const PUSHES: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "the same of lines of JSON, which loses neither to them",
+        run: "printf '\\357\\273\\277[1]\\r\\n' | leafpress queue push j.db q --lines --as-json",
+        never_says: &["note:"],
+        holds: &[("j.db", "SELECT json(payload) FROM leafpress_job", "'[1]'")],
+        ..Found::NONE
+    },
+    Found {
         finding: "an array is no line",
         run: "printf '[{\"text\":\"a\"},{\"text\":\"b\"}]\\n' | leafpress queue push j.db q --ndjson",
         status: 3,

@@ -82,11 +82,7 @@ fn each(
         }
     }
     if as_json {
-        let mut object = json!({done_word: &done, "not_done": &not_done});
-        if let Some(error) = first_error {
-            object["error"] = output::error_object(error);
-        }
-        output::print_json(&object);
+        output::print_json_beside(json!({done_word: &done, "not_done": &not_done}), first_error);
     } else if !done.is_empty() {
         output::print_report(&format!("{done_word} {}\n", list(&done)));
     }

@@ -116,13 +116,13 @@ impl Template {
     }
 
     /// These bytes, as JSON where that is asked for.
-    pub fn payload(&self, bytes: Vec<u8>, name: &str) -> Result<Payload> {
+    pub fn payload(&self, mut bytes: Vec<u8>, name: &str) -> Result<Payload> {
         if !self.as_json {
             return Ok(Payload::Bytes(bytes));
         }
         let wrong = |reason: String| bad_value(&format!("{name}, with --as-json"), &reason);
-        let text = without_bom(&bytes).to_vec();
-        let text = String::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
+        bytes.drain(..bytes.len() - without_bom(&bytes).len());
+        let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
         Payload::json_text(text).map_err(|error| {
             wrong(error.kind().to_string())
                 .to_do("mend the JSON; or leave out --as-json, and the text is stored as it is")
@@ -351,7 +351,7 @@ fn push_lines(
         }
         (number, bytes) = (number + 1, bytes + read as u64);
         let content = line.strip_suffix(b"\n").unwrap_or(&line);
-        if number == 1 && flags.lines {
+        if number == 1 && flags.lines && !flags.job.as_json {
             note_what_windows_adds(content);
         }
         if content.is_empty() || (flags.ndjson.is_some() && content.trim_ascii().is_empty()) {

@@ -156,11 +156,8 @@ fn print_acks(flags: &QueueAckFlags, answers: Vec<Result<()>>) -> Status {
         refused if refused < all => Status::DoneWithProblems,
         _ => Status::Failed,
     };
-    if let Some(mut object) = object {
-        if let Some((_, error)) = refused.into_iter().next() {
-            object["error"] = output::error_object(error);
-        }
-        output::print_json(&object);
+    if let Some(object) = object {
+        output::print_json_beside(object, refused.into_iter().next().map(|(_, error)| error));
     }
     status
 }
