@@ -631,14 +631,16 @@ def test_ctrl_c_gives_back_what_was_claimed_ahead(path: Path, where: str) -> Non
     assert states(path) == ({"delayed": 1, "ready": 4} if where == "body" else {})
 
 
-def test_ctrl_c_ends_handlers(path: Path) -> None:
+@pytest.mark.parametrize("last", [1, 4])
+def test_ctrl_c_ends_handlers(last: int, path: Path) -> None:
     pushed(path, 20)
-    code = """
-import os, sys, time
+    code = f"""
+import os, sys, threading, time
 import leafpress as lp
 def handle(job):
     os.write(1, b"begun\\n")
-    time.sleep(0.5)
+    is_last = threading.current_thread().name.startswith("Thread-{last} ")
+    time.sleep(1.5 if is_last else 0.5)
 with lp.Writer(sys.argv[1]) as writer:
     try:
         lp.Queue(writer, "mail").work(handle, concurrency=4)

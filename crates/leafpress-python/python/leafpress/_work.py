@@ -360,30 +360,35 @@ def _handle_jobs(queue: SyncQueue, feed: NativeFeed, handler: Callable[[Job], An
 def _run_threads(count: int, feed: NativeFeed, run: Callable[[], None]) -> None:
     failures: list[BaseException] = []
 
-    def guarded() -> None:
+    def guarded(end: threading.Event) -> None:
         try:
             run()
         except BaseException as error:
             feed.stop()
             failures.append(error)
+        finally:
+            end.set()
 
     # Daemons, so that a second Ctrl-C ends a process whose handlers do not.
-    threads = [threading.Thread(target=guarded, daemon=True) for _ in range(count)]
-    for thread in threads:
-        thread.start()
+    ends: list[threading.Event] = []
     try:
-        _join(threads)
+        for _ in range(count):
+            end = threading.Event()
+            threading.Thread(target=guarded, args=(end,), daemon=True).start()
+            ends.append(end)
+        _wait_for(ends)
     except BaseException:
         feed.stop()
-        _join(threads)
+        _wait_for(ends)
         raise
     if failures:
         raise failures[0]
 
 
-def _join(threads: list[threading.Thread]) -> None:
-    for thread in threads:
-        thread.join()
+def _wait_for(ends: list[threading.Event]) -> None:
+    # Thread.join is no way: before Python 3.13 one that was interrupted takes the thread for ended.
+    for end in ends:
+        end.wait()
 
 
 async def work_in_tasks(
