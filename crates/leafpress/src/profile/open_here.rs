@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::Profile;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fork::{Process, Turn};
 use crate::paths::companion_of;
 use crate::sync::lock;
@@ -101,7 +101,7 @@ impl Noted {
 /// process had it open.
 ///
 /// # Errors
-/// [`ErrorKind::Destination`]; nothing was changed.
+/// [`ErrorKind::Destination`](crate::ErrorKind::Destination); nothing was changed.
 pub(crate) fn refuse_log_of_another(path: &Path) -> Result<()> {
     let Ok(path) = path.canonicalize() else { return Ok(()) };
     let _turn = Turn::OpenHere.take();
@@ -122,7 +122,7 @@ pub(crate) fn refuse_log_of_another(path: &Path) -> Result<()> {
 /// Refuses a profile that would change the journal mode under an open writer of this process.
 ///
 /// # Errors
-/// [`ErrorKind::Destination`]; nothing was changed.
+/// [`ErrorKind::Destination`](crate::ErrorKind::Destination); nothing was changed.
 pub(super) fn refuse_another_journal(path: &Path, profile: Profile) -> Result<()> {
     let Some(database) = identity_of(path) else { return Ok(()) };
     let _turn = Turn::OpenHere.take();
@@ -141,7 +141,7 @@ pub(super) fn refuse_another_journal(path: &Path, profile: Profile) -> Result<()
         open.profile.journal_mode(),
         profile.journal_mode()
     );
-    let error = Error::from(ErrorKind::Destination { path: path.to_owned(), reason });
+    let error = Error::destination(path, reason);
     Err(error.to_do("close that writer first, or choose its profile"))
 }
 
@@ -150,7 +150,7 @@ fn refusal(path: &Path, left: &str) -> Error {
         "has taken the name of a database that this process has or had open, and {left} beside it \
          still belongs to that one: SQLite would write its pages into this file"
     );
-    Error::from(ErrorKind::Destination { path: path.to_owned(), reason })
+    Error::destination(path, reason)
         .on_disk("nothing was changed")
         .to_do(format!(
             "close what has the old database open, move {left} away (with the old database they \

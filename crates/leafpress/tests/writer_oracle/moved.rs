@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use leafpress::writer::Writer;
+use leafpress::writer::{Maintenance, Writer};
 use leafpress::{Error, ErrorKind, Profile};
 use rusqlite::Connection;
 
@@ -305,6 +305,22 @@ fn a_writer_that_is_closed_unaware_leaves_no_log_to_the_new_database() {
     }
     make(&path, Profile::Durable).close().expect("all is well");
     assert_is_the_new_one(&path, 0);
+}
+
+/// Maintenance may be the first to look.
+#[test]
+fn maintenance_of_a_database_that_was_replaced_ends_the_writer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.db");
+    let writer = make(&path, Profile::Durable);
+    writer.execute(INSERT, [1]).expect("it is there");
+    replace(&path);
+    // A look holds for 10 ms.
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    let stopped = writer.maintain(Maintenance::Checkpoint).expect_err("it was replaced");
+    assert!(matches!(stopped.kind(), ErrorKind::Stopped { .. }), "{stopped}");
+    let reader = writer.reader().expect_err("it ends with the writer");
+    assert!(matches!(reader.kind(), ErrorKind::Stopped { .. }), "{reader}");
 }
 
 #[test]

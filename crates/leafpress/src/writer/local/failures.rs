@@ -30,13 +30,17 @@ const PUT_BACK: &str = "if the file was moved, put it and its -wal file back tog
 
 impl LocalTarget {
     pub(super) fn not_begun(&self, source: rusqlite::Error) -> Error {
-        let error = match source.sqlite_error_code() {
+        self.explained("begin a transaction", source).on_disk("nothing of this call")
+    }
+
+    /// An error of SQLite, with the holder of the lock or the full disk that it comes from.
+    pub(super) fn explained(&self, action: &'static str, source: rusqlite::Error) -> Error {
+        match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 self.naming_the_holder(self.busy.error(source))
             }
-            _ => self.naming_the_disk(Error::sqlite("begin a transaction", source)),
-        };
-        error.on_disk("nothing of this call")
+            _ => self.naming_the_disk(Error::sqlite(action, source)),
+        }
     }
 
     /// Names the database in an error whose cause is a full disk.

@@ -4,8 +4,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rusqlite::ErrorCode;
-
 use super::LocalTarget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_commit::is_failed_sync;
@@ -51,12 +49,7 @@ impl LocalTarget {
             }
             Err(source) => source,
         };
-        Err(match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                self.naming_the_holder(self.busy.error(error))
-            }
-            _ => self.naming_the_disk(Error::sqlite(work.action(), error)),
-        })
+        Err(self.explained(work.action(), error))
     }
 
     /// Reads between two groups, in a transaction that is rolled back.
@@ -87,7 +80,10 @@ impl LocalTarget {
         if let Some(reason) = self.gate.as_ref().and_then(|gate| gate.broken()) {
             return Err(Error::stopped(reason));
         }
-        self.place.check_before(&self.connection).map_err(Error::stopped)?;
+        if let Err(reason) = self.place.check_before(&self.connection) {
+            self.moved(&reason);
+            return Err(Error::stopped(reason));
+        }
         self.refuse_beside_another_copy()
     }
 }
