@@ -42,13 +42,13 @@ enum Origin<'a> {
 
 /// The properties by which a change of the file between two passes is found.
 #[derive(Debug, PartialEq, Eq, Clone)]
-pub(super) struct Fingerprint {
+pub(crate) struct Fingerprint {
     pub(super) bytes: u64,
     modified: Option<SystemTime>,
 }
 
 impl Fingerprint {
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
         Self { bytes: metadata.len(), modified: metadata.modified().ok() }
     }
 

@@ -29,7 +29,7 @@ use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::as_json::{excerpt, separated, write_text, write_value};
 use crate::load::file::pages::{refused, write_run};
 use crate::load::monitor::Monitor;
-use crate::load::options::LoadOptions;
+use crate::load::options::{LoadOptions, OnError};
 use crate::load::passes::columns::{TableColumns, matched};
 use crate::load::passes::feed::{Feed, FeedState};
 use crate::load::passes::frame::Halt;
@@ -382,6 +382,23 @@ impl Pressing<'_> {
         Ok(failed.load(Ordering::Relaxed) < part)
     }
 
+    /// Returns true if a thread has to give up its part after a bad row: bad rows alone make no run, after
+    /// which it would look.
+    fn is_over_at_bad_row(
+        &self,
+        part: usize,
+        left_out: &[LeftOut],
+        failed: &AtomicUsize,
+    ) -> Result<bool> {
+        let count = left_out.len() as u64;
+        if let OnError::Skip { max_rejects: Some(limit), .. } = self.options.on_error
+            && count > limit
+        {
+            return Ok(true);
+        }
+        Ok(count.is_multiple_of(ROWS_BETWEEN_LOOKS) && self.is_over(part, failed)?)
+    }
+
     /// Presses a part until a row comes out of order.
     fn press<I>(
         &self,
@@ -423,6 +440,9 @@ impl Pressing<'_> {
                 && let Some(reason) = self.fault(&row)
             {
                 self.leave_out(&mut part.left_out, rows, reason, &row);
+                if self.is_over_at_bad_row(part.number, &part.left_out, failed)? {
+                    break;
+                }
                 continue;
             }
             let rowid = match part.first_rowid {
@@ -445,6 +465,9 @@ impl Pressing<'_> {
                 }
                 Err(PushHalt::Bad(reason)) if self.skips => {
                     self.leave_out(&mut part.left_out, rows, reason, &row);
+                    if self.is_over_at_bad_row(part.number, &part.left_out, failed)? {
+                        break;
+                    }
                     continue;
                 }
                 Err(PushHalt::Bad(reason)) => return Err(bad_part_row(part.number, rows, reason)),
@@ -532,6 +555,9 @@ impl Pressing<'_> {
                 && let Some(reason) = self.fault(&row)
             {
                 self.leave_out(&mut part.left_out, rows, reason, &row);
+                if self.is_over_at_bad_row(part.number, &part.left_out, failed)? {
+                    break;
+                }
                 continue;
             }
             let index = rows + part.left_out.len() as u64;
@@ -552,6 +578,9 @@ impl Pressing<'_> {
                 Ok(added) => added?,
                 Err(PushHalt::Bad(reason)) if self.skips => {
                     self.leave_out(&mut part.left_out, rows, reason, &row);
+                    if self.is_over_at_bad_row(part.number, &part.left_out, failed)? {
+                        break;
+                    }
                     continue;
                 }
                 Err(halt) => return Err(not_pressed(halt, part.number, index)),

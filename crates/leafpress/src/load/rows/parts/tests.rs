@@ -8,6 +8,7 @@ use leafpress_format::Value;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use crate::ErrorKind;
 use crate::load::{Column, ColumnType, IntoTable, Loader, OnError, Report, Row, TypedRecord};
 
 struct Case(TempDir);
@@ -184,6 +185,35 @@ impl Row for Odd {
         for &column in self.puts {
             record.put(column, self.value(column));
         }
+    }
+}
+
+/// Bad rows without an end, which no good row interrupts.
+#[test]
+fn bad_rows_alone_end_with_a_limit_or_a_cancellation() {
+    use crate::load::CancelToken;
+
+    for keyed in [false, true] {
+        let case = Case::new();
+        let loader = || if keyed { case.loader().index("name") } else { case.loader() };
+        let bad = || std::iter::repeat_with(|| vec![Value::Integer(1)]);
+        let skip = |max_rejects| OnError::Skip { rejects: None, max_rejects };
+        let limited = loader().on_error(skip(Some(10)));
+        let error = limited.load_rows(&columns(), bad()).expect_err("there is a limit");
+        let is_eleven = matches!(error.kind(), ErrorKind::TooManyRejects { rejected: 11, .. });
+        assert!(is_eleven, "{error}");
+        let token = CancelToken::new();
+        let cancelled = loader().on_error(skip(None)).cancel(token.clone());
+        let mut left = 100_000;
+        let bad = bad().inspect(|_| {
+            left -= 1;
+            if left == 0 {
+                token.cancel();
+            }
+        });
+        let error = cancelled.load_rows(&columns(), bad).expect_err("it is cancelled");
+        assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+        assert!(!case.path("a.db").exists());
     }
 }
 

@@ -2,37 +2,32 @@
 //!
 //! Must never: say so of a database with a log, whose last commits are not in the file.
 
-use std::fs::Metadata;
 use std::io::{self, Read as _};
 use std::path::Path;
-use std::time::SystemTime;
 
+use leafpress_format::header;
+
+use crate::input::source::Fingerprint;
 use crate::paths::companion_of;
 use crate::vfs::locks::FileHandle;
 
-/// Offset of the two bytes in the header that are 2 in WAL mode.
-const MODE_AT: usize = 18;
-
 /// State of the file, by which a change is found.
 #[derive(Debug, PartialEq, Eq)]
-pub struct AtRest {
-    bytes: u64,
-    modified: Option<SystemTime>,
-}
+pub struct AtRest(Fingerprint);
 
 impl AtRest {
     /// The state of a database at rest; `None` if it is none.
     pub fn of(path: &Path) -> Option<Self> {
         // SQLite looks for the log beside the file that a link leads to.
         let path = &path.canonicalize().ok()?;
-        let mut header = [0; MODE_AT + 2];
-        FileHandle::open(path).ok()?.read_exact(&mut header).ok()?;
+        let mut start = [0; header::READ_VERSION + 1];
+        FileHandle::open(path).ok()?.read_exact(&mut start).ok()?;
         let has_log = match companion_of(path, "-wal").metadata() {
             Ok(log) => log.len() > 0,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
-        let metadata: Metadata = path.metadata().ok()?;
-        let state = Self { bytes: metadata.len(), modified: metadata.modified().ok() };
-        (header[MODE_AT..] == [2, 2] && !has_log).then_some(state)
+        let state = Self(Fingerprint::of(&path.metadata().ok()?));
+        let is_wal = start[header::WRITE_VERSION..] == [header::VERSION_WAL; 2];
+        (is_wal && !has_log).then_some(state)
     }
 }
