@@ -200,6 +200,15 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "UTF-16 without a byte order mark is named with its byte order",
+        files: &[("t.csv", b"\0i\0d\0,\0n\0a\0m\0e\0\n\0a\0,\0b\0\n\0c\0,\0d\0\n\0e\0,\0f\0\n\0g\0,\0h\0\n\0i\0,\0j\0\n\0k\0,\0l\0\n")],
+        run: "leafpress load t.db t.csv",
+        status: 3,
+        says: &["t.csv: this looks like UTF-16BE", "--encoding utf-16be"],
+        leaves_no: &["t.db"],
+        ..Found::NONE
+    },
+    Found {
         finding: "B14: the delimiter is found",
         files: &[("t.csv", b"a;b\n1,5;x\n"), ("p.txt", b"a|b\n1|x\n"), ("b.dat", b"a\tb\n1\tx\n")],
         run: "for f in t.csv p.txt b.dat; do leafpress load t.db $f; done",

@@ -11,6 +11,7 @@ use std::io::{self, Cursor, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
+use super::foreign::refuse_unknown;
 use super::source::{Opened, Unreadable};
 use crate::{Error, ErrorKind, Result};
 
@@ -38,7 +39,7 @@ pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<()
         (None, Some(wanted)) => wanted,
         (None, None) => match guess_utf16(&first) {
             Some(encoding) => return Err(needs_encoding(source, encoding)),
-            None => UTF_8,
+            None => refuse_unknown(source.name(), &first).map_or(Ok(UTF_8), Err)?,
         },
     };
     first.drain(..mark_bytes);

@@ -153,6 +153,8 @@ fn utf16_is_recognised_and_read_when_asked() {
         assert_eq!(read_bytes(input, &with_encoding(label)).unwrap(), text.as_bytes());
     }
     assert_eq!(read_bytes(&marked, &with_encoding("utf-16")).unwrap(), text.as_bytes());
+    let refused = message(read_bytes(&[0; 100], &options(64)));
+    assert!(refused.contains("no text in UTF-8: 100 of its first 100 bytes are NUL"), "{refused}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 #[cfg(feature = "arrow")]
 use crate::input::arrow::ArrowSource;
 use crate::input::detect_encoding::{detect, is_auto};
-use crate::input::foreign::{foreign, refuse_unknown};
+use crate::input::foreign::foreign;
 use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::RowSource;
@@ -123,16 +123,11 @@ impl<'s> Inputs<'s> {
     }
 }
 
-/// Refuses what cannot be loaded: an archive or another file that is not text, and text under the name
-/// of a format that is none, such as the page of a failed download.
+/// Refuses what cannot be loaded: an archive or another known file that holds no rows, and text under the
+/// name of a format that is none, such as the page of a failed download.
 fn refuse_foreign(options: &LoadOptions, name: &str, beginning: &[u8]) -> Result<()> {
     if let Some(format) = foreign(beginning) {
         return Err(format.refuse(name));
-    }
-    if options.csv.encoding.is_none()
-        && let Some(refusal) = refuse_unknown(name, beginning)
-    {
-        return Err(refusal);
     }
     let Some(format) = binary_format(name).filter(|_| options.format.is_none()) else {
         return Ok(());

@@ -150,12 +150,10 @@ fn refusal(path: &Path, left: &str) -> Error {
         "has taken the name of a database that this process has or had open, and {left} beside it \
          still belongs to that one: SQLite would write its pages into this file"
     );
-    Error::destination(path, reason)
-        .on_disk("nothing was changed")
-        .to_do(format!(
-            "close what has the old database open, move {left} away (with the old database they \
+    Error::destination(path, reason).on_disk("nothing was changed").to_do(format!(
+        "close what has the old database open, move {left} away (with the old database they \
              hold its last transactions), and open it again"
-        ))
+    ))
 }
 
 /// Paths in a sentence.
