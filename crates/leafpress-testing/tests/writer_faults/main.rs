@@ -155,15 +155,26 @@ fn goes_on_or_says_why(writer: &Writer, outcomes: &mut BTreeMap<i64, Outcome>) {
     outcomes.insert(500, outcome);
 }
 
-/// The files as they are, without what SQLite does when it closes them. The log goes
-/// first: what a checkpoint copies from it meanwhile is in it still.
+/// The files as they are, without what SQLite does when it closes them. No call runs any more, but the
+/// checkpointer may: if it has cut or begun the log anew meanwhile, the copy has pages of two moments, as no
+/// kill leaves them, and is made again.
 fn copy_as_if_killed(path: &Path, folder: &Path) {
     std::fs::create_dir(folder).unwrap();
-    for end in ["-wal", "-journal", ""] {
-        let name = format!("{}{end}", path.file_name().unwrap().to_str().unwrap());
-        let from = path.with_file_name(&name);
-        if from.exists() {
-            std::fs::copy(from, folder.join(name)).unwrap();
+    let file_name = path.file_name().unwrap().to_str().unwrap();
+    let name = |end: &str| format!("{file_name}{end}");
+    let read = |end: &str| std::fs::read(path.with_file_name(name(end))).ok();
+    // What a checkpoint copies from the log meanwhile is in the log still.
+    let logs = || ["-wal", "-journal"].map(read);
+    let (before, database) = loop {
+        let (before, database) = (logs(), read("").unwrap());
+        if logs() == before {
+            break (before, database);
+        }
+    };
+    std::fs::write(folder.join(file_name), database).unwrap();
+    for (end, bytes) in ["-wal", "-journal"].into_iter().zip(before) {
+        if let Some(bytes) = bytes {
+            std::fs::write(folder.join(name(end)), bytes).unwrap();
         }
     }
 }
