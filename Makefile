@@ -109,9 +109,10 @@ package-tested: tested
 	cp -r crates/leafpress-python/python/leafpress $(PACKAGE_TESTED)/
 	cp $(TARGET_DIR)/debug/lib_leafpress.$(CAPI_SUFFIX) $(PACKAGE_TESTED)/leafpress/_leafpress.abi3.so
 
+# Two processes, as most tests wait: for engines that start, for locks, for leases.
 test-package: package-tested $(PACKAGE_TESTS_VENV)/installed
 	$(PYTHON_TESTS_GIVEN) PYTHONPATH="$(abspath $(PACKAGE_TESTED))" \
-		$(PACKAGE_TESTS_VENV)/bin/python -m pytest -q -rs $(PACKAGE_TESTS)
+		$(PACKAGE_TESTS_VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile $(PACKAGE_TESTS)
 
 ifneq ($(PYTHON_TESTS),)
 test-python: tested $(PYTHON_TESTS_WITH)

@@ -17,7 +17,7 @@ CRATE = Path(__file__).resolve().parents[1]
 ROOT = CRATE.parents[1]
 CHAPTER = ROOT / "docs" / "python.md"
 BLOCK = re.compile(r"(?:<!-- python: (\w+) -->\n)?```python\n(.*?)\n```", re.DOTALL)
-SECONDS_MAX = 120
+SECONDS_MAX = 600
 
 EVENTS = "CREATE TABLE IF NOT EXISTS event(id INTEGER PRIMARY KEY, what TEXT UNIQUE)"
 

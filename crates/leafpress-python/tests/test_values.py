@@ -171,7 +171,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("value", "stored"), VALUES, ids=lambda part: repr(part)[:40])
+@pytest.mark.parametrize(("value", "stored"), VALUES, ids=lambda part: repr(part).partition(" at 0x")[0][:40])
 def test_an_object_is_stored_as(value: object, stored: object) -> None:
     adapted = adapt(value)
     assert adapted == stored
