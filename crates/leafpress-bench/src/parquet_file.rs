@@ -1,21 +1,24 @@
 //! The rows of [`crate::generate`] as a Parquet file, as other tools write one by default: Snappy,
 //! dictionaries where they help.
 //!
+//! The values go to the file's columns as they are. By way of Arrow's arrays the command would hold
+//! Arrow's kernels for all types of arrays, which make it larger and slower to start.
+//!
 //! Must never: write other values than the CSV file has.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
 
 use crate::error::{Error, Result};
 use crate::generate::{CSV_COLUMNS, ColumnKind, TableFile, integer_of, push_value, real_of};
@@ -23,8 +26,8 @@ use crate::generate::{CSV_COLUMNS, ColumnKind, TableFile, integer_of, push_value
 /// Rows that one thread makes at a time.
 const BLOCK_ROWS: u64 = 16_384;
 
-/// Rows of a row group.
-const GROUP_ROWS: usize = 16 * BLOCK_ROWS as usize;
+/// Blocks of a row group, at most.
+const GROUP_BLOCKS: u64 = 16;
 
 /// Writes a file of about so many bytes, and syncs it. `progress` is told the bytes so far.
 ///
@@ -48,81 +51,119 @@ pub(crate) fn broken(path: &Path, error: &dyn std::error::Error) -> Error {
     Error::io("read or write", path)(io::Error::other(error.to_string()))
 }
 
-fn write_rows(
-    file: File,
-    bytes: u64,
-    progress: &mut dyn FnMut(u64),
-) -> std::result::Result<u64, ParquetError> {
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .build();
-    let mut writer = ArrowWriter::try_new(file, Arc::new(schema()), Some(properties))?;
-    let threads_count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+type Written<T> = std::result::Result<T, ParquetError>;
+
+fn write_rows(file: File, bytes: u64, progress: &mut dyn FnMut(u64)) -> Written<u64> {
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let mut writer = SerializedFileWriter::new(file, Arc::new(schema()?), Arc::new(properties))?;
     let (mut rows, mut written_bytes) = (0, 0);
     while written_bytes < bytes {
-        for batch in blocks(rows, threads_count) {
-            // Every block ends the file alike, whatever the number of threads.
-            if written_bytes < bytes {
-                writer.write(&batch?)?;
-                rows += BLOCK_ROWS;
-                written_bytes = (writer.bytes_written() + writer.in_progress_size()) as u64;
-            }
-        }
+        // The first group is of one block, which tells how large rows are.
+        let wanted = (bytes - written_bytes) * rows / written_bytes.max(1);
+        let blocks = wanted.div_ceil(BLOCK_ROWS).clamp(1, GROUP_BLOCKS);
+        write_group(&mut writer, rows, blocks)?;
+        rows += blocks * BLOCK_ROWS;
+        written_bytes = writer.bytes_written() as u64;
         progress(written_bytes);
     }
-    writer.inner_mut().flush()?;
     writer.close()?;
     Ok(rows)
 }
 
-fn schema() -> Schema {
-    let field = |(name, kind): (&str, ColumnKind)| {
-        let data_type = match kind {
-            ColumnKind::Integer => DataType::Int64,
-            ColumnKind::Real => DataType::Float64,
-            ColumnKind::Text => DataType::Utf8,
+fn schema() -> Written<Type> {
+    let column = |(name, kind): (&str, ColumnKind)| {
+        let (physical, logical) = match kind {
+            ColumnKind::Integer => (PhysicalType::INT64, None),
+            ColumnKind::Real => (PhysicalType::DOUBLE, None),
+            ColumnKind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
         };
-        Field::new(name, data_type, false)
+        let column = Type::primitive_type_builder(name, physical);
+        let column = column.with_repetition(Repetition::REQUIRED).with_logical_type(logical);
+        column.build().map(Arc::new)
     };
-    Schema::new(CSV_COLUMNS.map(field).to_vec())
+    let columns = CSV_COLUMNS.into_iter().map(column).collect::<Written<Vec<_>>>()?;
+    Type::group_type_builder("schema").with_fields(columns).build()
 }
 
-type Block = std::result::Result<RecordBatch, ParquetError>;
-
-/// Consecutive blocks from this row on, each made by a thread.
-fn blocks(first_row: u64, count: usize) -> Vec<Block> {
-    thread::scope(|scope| {
-        let make = |index: usize| {
-            let start = first_row + index as u64 * BLOCK_ROWS;
-            scope.spawn(move || block(start..start + BLOCK_ROWS))
+/// Writes a row group of so many blocks, from this row on.
+fn write_group<W: Write + Send>(
+    writer: &mut SerializedFileWriter<W>,
+    first_row: u64,
+    blocks_count: u64,
+) -> Written<()> {
+    let blocks = made_blocks(first_row, blocks_count);
+    let mut group = writer.next_row_group()?;
+    for column in 0..CSV_COLUMNS.len() {
+        let Some(mut writer) = group.next_column()? else {
+            return Err(ParquetError::General("the file has too few columns".to_owned()));
         };
-        let threads: Vec<_> = (0..count.max(1)).map(make).collect();
-        let joined = |thread: thread::ScopedJoinHandle<'_, Block>| {
+        for block in &blocks {
+            block[column].write(&mut writer)?;
+        }
+        writer.close()?;
+    }
+    group.close()?;
+    Ok(())
+}
+
+/// Values of a column.
+enum Values {
+    Integers(Vec<i64>),
+    Reals(Vec<f64>),
+    Texts(Vec<ByteArray>),
+}
+
+impl Values {
+    fn make(column: usize, kind: ColumnKind, rows: Range<u64>) -> Self {
+        match kind {
+            ColumnKind::Integer => {
+                Self::Integers(rows.map(|row| integer_of(row, column)).collect())
+            }
+            ColumnKind::Real => Self::Reals(rows.map(|row| real_of(row, column)).collect()),
+            ColumnKind::Text => Self::Texts(
+                rows.map(|row| {
+                    let mut text = Vec::new();
+                    push_value(&mut text, row, column);
+                    ByteArray::from(text)
+                })
+                .collect(),
+            ),
+        }
+    }
+
+    fn write(&self, column: &mut SerializedColumnWriter<'_>) -> Written<()> {
+        match self {
+            Self::Integers(values) => column.typed::<Int64Type>().write_batch(values, None, None),
+            Self::Reals(values) => column.typed::<DoubleType>().write_batch(values, None, None),
+            Self::Texts(values) => column.typed::<ByteArrayType>().write_batch(values, None, None),
+        }
+        .map(drop)
+    }
+}
+
+/// Consecutive blocks from this row on, made by all cores.
+fn made_blocks(first_row: u64, count: u64) -> Vec<Vec<Values>> {
+    let threads_count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let share = count.div_ceil(threads_count as u64).max(1) as usize;
+    let firsts: Vec<u64> = (0..count).map(|block| first_row + block * BLOCK_ROWS).collect();
+    thread::scope(|scope| {
+        let make = |firsts: &[u64]| {
+            let firsts = firsts.to_vec();
+            scope.spawn(move || firsts.into_iter().map(block).collect::<Vec<_>>())
+        };
+        let threads: Vec<_> = firsts.chunks(share).map(make).collect();
+        let joined = |thread: thread::ScopedJoinHandle<'_, Vec<Vec<Values>>>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
-        threads.into_iter().map(joined).collect()
+        threads.into_iter().flat_map(joined).collect()
     })
 }
 
-fn block(rows: Range<u64>) -> Block {
-    let columns = CSV_COLUMNS.iter().enumerate().map(|(column, (_, kind))| -> ArrayRef {
-        let rows = rows.clone();
-        match kind {
-            ColumnKind::Integer => {
-                Arc::new(Int64Array::from_iter_values(rows.map(|row| integer_of(row, column))))
-            }
-            ColumnKind::Real => {
-                Arc::new(Float64Array::from_iter_values(rows.map(|row| real_of(row, column))))
-            }
-            ColumnKind::Text => Arc::new(StringArray::from_iter_values(rows.map(|row| {
-                let mut text = Vec::new();
-                push_value(&mut text, row, column);
-                String::from_utf8_lossy(&text).into_owned()
-            }))),
-        }
-    });
-    Ok(RecordBatch::try_new(Arc::new(schema()), columns.collect())?)
+/// The columns of the block from this row on.
+fn block(first_row: u64) -> Vec<Values> {
+    let columns = CSV_COLUMNS.iter().enumerate();
+    let rows = first_row..first_row + BLOCK_ROWS;
+    columns.map(|(column, (_, kind))| Values::make(column, *kind, rows.clone())).collect()
 }
 
 #[cfg(test)]
