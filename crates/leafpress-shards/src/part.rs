@@ -2,7 +2,8 @@
 //!
 //! The loader makes the file: complete, synced and named, or nothing. The name holds the attempt, so
 //! that attempts of one part do not meet. Then one pass over the file gives its checksum and the
-//! places of its interior pages. For an object store the file is a temporary one, which is put up then.
+//! places of its interior pages. For an object store the file is a temporary one: complete pieces of it go
+//! up while it is pressed, and the others then.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -80,7 +81,8 @@ impl PartBuilder {
         let mut loaded = None;
         if path.symlink_metadata().is_err() {
             let place = path_text(self.store.shown(&relative));
-            loaded = Some(load(Loader::new(path).bound_for(place))?.rows_loaded);
+            let press = Loader::new(path).bound_for(place).tell_of_writes(draft.listener());
+            loaded = Some(load(press)?.rows_loaded);
         }
         let (record, schema) = self.describe(path, relative, loaded)?;
         let sha256 = || Ok(record.sha256.clone());

@@ -129,14 +129,16 @@ impl Shards {
         Ok(Self { store: store::open(&root)?, root })
     }
 
-    /// Takes a place in a store that is open already. `url` is its name in messages.
+    /// Takes a place in a store that is open already. `url` is its name in messages. With `pieces`, the same
+    /// store, parts go up while they are pressed.
     #[cfg(feature = "object-store")]
     pub fn on_store(
         store: Arc<dyn object_store::ObjectStore>,
+        pieces: Option<Arc<dyn object_store::multipart::MultipartStore>>,
         url: &str,
         prefix: &object_store::path::Path,
     ) -> Self {
-        let store = store::objects::Objects::on(store, url, prefix.clone());
+        let store = store::objects::Objects::on(store, pieces, url, prefix.clone());
         Self { root: url.into(), store: Arc::new(store) }
     }
 

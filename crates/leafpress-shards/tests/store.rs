@@ -136,7 +136,7 @@ impl ObjectStore for Faulty {
 
 fn shards(store: &Arc<Faulty>) -> Shards {
     let store: Arc<dyn ObjectStore> = Arc::<Faulty>::clone(store);
-    Shards::on_store(store, "memory://place", &Path::from("a/place"))
+    Shards::on_store(store, None, "memory://place", &Path::from("a/place"))
 }
 
 /// Splits the numbers below `rows` with texts of this length.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use leafpress::load::disk::Listener;
 use leafpress::{Error, Result};
 use tempfile::TempDir;
 
@@ -170,13 +171,24 @@ fn is_older(modified: Option<SystemTime>, than: Duration) -> bool {
 #[derive(Debug)]
 pub struct Local {
     path: PathBuf,
+    /// The listener to the writes of the file, where its home wants one.
+    listener: Option<Arc<dyn Listener>>,
+    /// The same: the pieces of the file that go up while it is made.
+    #[cfg(feature = "object-store")]
+    ahead: Option<Arc<objects::Ahead>>,
     _around: Option<TempDir>,
 }
 
 impl Local {
     /// A path that stays.
     pub fn at(path: PathBuf) -> Self {
-        Self { path, _around: None }
+        Self {
+            path,
+            listener: None,
+            #[cfg(feature = "object-store")]
+            ahead: None,
+            _around: None,
+        }
     }
 
     /// A file of this name in a temporary folder, or the folder itself.
@@ -191,7 +203,26 @@ impl Local {
                 .to_do("name a folder with space for the parts by TMPDIR")
         })?;
         let path = name.map_or_else(|| around.path().to_owned(), |name| around.path().join(name));
-        Ok(Self { path, _around: Some(around) })
+        Ok(Self { _around: Some(around), ..Self::at(path) })
+    }
+
+    /// The file, of which pieces go up while it is made.
+    #[cfg(feature = "object-store")]
+    pub fn sent_ahead(mut self, ahead: Option<objects::Ahead>) -> Self {
+        self.ahead = ahead.map(Arc::new);
+        self.listener = self.ahead.clone().map(|ahead| ahead as _);
+        self
+    }
+
+    /// The pieces of the file that go up while it is made.
+    #[cfg(feature = "object-store")]
+    pub fn ahead(&self) -> Option<&objects::Ahead> {
+        self.ahead.as_deref()
+    }
+
+    /// The listener to the writes of the file, where its home wants one.
+    pub fn listener(&self) -> Option<Arc<dyn Listener>> {
+        self.listener.clone()
     }
 
     /// The path.

@@ -348,7 +348,7 @@ fn a_child_of_fork_is_told_to_open_its_own() {
     let record = part(folder.path(), "far", Layout::Remote, 20_000);
     let local = object_store::local::LocalFileSystem::new_with_prefix(folder.path());
     let local = Arc::new(local.expect("a store"));
-    let shards = Shards::on_store(Arc::clone(&local) as _, "s3://bucket", &"".into());
+    let shards = Shards::on_store(Arc::clone(&local) as _, None, "s3://bucket", &"".into());
     let remote = RemoteDatabase::open(local, &record.path, Some(&record), &options());
     let remote = remote.expect("a database");
     let db = remote.connect().expect("a connection");

@@ -57,6 +57,7 @@ mod values;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::existing::{IndexReport, Indexer};
@@ -383,6 +384,13 @@ impl Loader {
     #[doc(hidden)]
     pub fn bound_for(mut self, place: impl Into<String>) -> Self {
         self.options.bound_for = Some(place.into());
+        self
+    }
+
+    /// Tells a listener of the writes to the file of a new database, but not of those that SQLite makes.
+    #[doc(hidden)]
+    pub fn tell_of_writes(mut self, listener: Option<Arc<dyn disk::Listener>>) -> Self {
+        self.options.listener = listener;
         self
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::memory;
 use super::preset::{Layout, Preset};
 use crate::error::{ErrorKind, Result};
+use crate::new_file::disk::Listener;
 use crate::paths::folder_of;
 use crate::schema::ColumnType;
 use crate::words::path_text;
@@ -74,6 +75,8 @@ pub struct LoadOptions {
     pub cancel: CancelToken,
     /// Name of the place that the rows are for, if the database is only a file on the way there.
     pub bound_for: Option<String>,
+    /// Listener to the writes of a new database.
+    pub listener: Option<Arc<dyn Listener>>,
 }
 
 impl LoadOptions {
@@ -116,6 +119,7 @@ impl LoadOptions {
             on_error: OnError::Stop,
             cancel: CancelToken::new(),
             bound_for: None,
+            listener: None,
         }
     }
 

@@ -238,7 +238,12 @@ impl Target {
     /// Makes the hidden file that is built.
     pub fn stage(&self, options: &LoadOptions) -> Result<Destination> {
         match self.place {
-            Place::New => Destination::create(&options.database),
+            Place::New => {
+                // A file in another order is copied, and only the copy stays.
+                let listener =
+                    (options.layout() != Layout::Remote).then(|| options.listener.clone());
+                Ok(Destination::create(&options.database)?.tell_of_writes(listener.flatten()))
+            }
             Place::NewTable(_) | Place::Table(..) => Destination::staged(&options.database),
         }
     }

@@ -5,8 +5,8 @@
 //! so that the crash simulator can watch it and try every way in which a power cut may undo what
 //! was not synced. The simulated disk ([`crate::vfs::simulate`]) learns of the steps here, too.
 //!
-//! Must never: do anything else than the plain call when there is no watcher and no simulated disk,
-//! or report a step to the watcher that failed.
+//! Must never: do anything else than the plain call when there is no watcher, no listener and no
+//! simulated disk, or report a step that failed.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -20,11 +20,18 @@ use crate::vfs::watch::{UnnamedFile, tell};
 pub use crate::vfs::watch::{Watcher, watch};
 use crate::words::path_text;
 
+/// A listener to the writes of one new database. The threads that write call it, several at once.
+pub trait Listener: std::fmt::Debug + Send + Sync {
+    /// The file has these bytes from `offset` on. Other bytes may take their place later.
+    fn wrote(&self, offset: u64, bytes: &[u8]);
+}
+
 /// A file of the loader's own, written by position.
 #[derive(Debug)]
 pub(crate) struct DiskFile {
     file: Arc<FileHandle>,
     path: PathBuf,
+    listener: Option<Arc<dyn Listener>>,
 }
 
 impl DiskFile {
@@ -32,12 +39,23 @@ impl DiskFile {
     pub(crate) fn create_new(path: &Path, rights: Rights) -> io::Result<Self> {
         let file = Arc::new(FileHandle::create(path, rights)?);
         tell(|watcher| watcher.created(path));
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self { file, path: path.to_owned(), listener: None })
+    }
+
+    /// Tells a listener of the writes from now on, through this handle and those that share it later.
+    pub(crate) fn tell_of_writes(&mut self, listener: Option<Arc<dyn Listener>>) {
+        self.listener = listener;
+    }
+
+    /// Returns true if a listener is told of the writes.
+    pub(crate) fn has_listener(&self) -> bool {
+        self.listener.is_some()
     }
 
     /// Another handle of the same file.
     pub(crate) fn share(&self) -> Self {
-        Self { file: Arc::clone(&self.file), path: self.path.clone() }
+        let (file, path) = (Arc::clone(&self.file), self.path.clone());
+        Self { file, path, listener: self.listener.clone() }
     }
 
     /// Locks the file until the last of its handles is dropped.
@@ -68,6 +86,9 @@ impl DiskFile {
     /// Reports bytes that were written through [`DiskFile::file`].
     pub(crate) fn wrote(&self, bytes: &[u8], offset: u64) {
         tell(|watcher| watcher.wrote(&self.path, offset, bytes));
+        if let Some(listener) = &self.listener {
+            listener.wrote(offset, bytes);
+        }
     }
 
     /// Cuts the file to this size, or extends it by zeros.

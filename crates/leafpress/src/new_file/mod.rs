@@ -16,8 +16,9 @@ pub mod disk;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use self::disk::DiskFile;
+use self::disk::{DiskFile, Listener};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hidden::HiddenNames;
 use crate::paths::{companion_of, folder_of};
@@ -96,6 +97,12 @@ impl Destination {
         }
         let source = io::Error::from(io::ErrorKind::AlreadyExists);
         Err(Error::io("create a file in", &folder, source).on_disk(NOTHING_WRITTEN))
+    }
+
+    /// Tells a listener of the writes to the file from now on.
+    pub fn tell_of_writes(mut self, listener: Option<Arc<dyn Listener>>) -> Self {
+        self.file.tell_of_writes(listener);
+        self
     }
 
     /// Handle of the file.

@@ -10,6 +10,7 @@ use leafpress::{Error, Result};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use url::Url;
@@ -24,6 +25,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// A store that was found.
 pub struct Found {
     pub store: Arc<dyn ObjectStore>,
+    pub pieces: Arc<dyn MultipartStore>,
     pub prefix: Path,
     pub unfinished: Option<Unfinished>,
 }
@@ -48,24 +50,31 @@ pub fn open(text: &str) -> Result<Found> {
     let failed = |error: object_store::Error| {
         Error::misuse(format!("{text}: {error}")).to_do("see docs/scale.md, object stores")
     };
-    let (store, unfinished): (Arc<dyn ObjectStore>, _) = match url.scheme() {
+    let ((store, pieces), unfinished) = match url.scheme() {
         "s3" | "s3a" => {
             let s3 = AmazonS3Builder::from_env().with_url(text).with_retry(retries());
             let store = Arc::new(s3.clone().build().map_err(failed)?);
             let unfinished = Unfinished::new(&s3, Arc::clone(&store))?;
-            (store, Some(unfinished))
+            (both(store), Some(unfinished))
         }
         "gs" => {
             let gcs = GoogleCloudStorageBuilder::from_env().with_url(text).with_retry(retries());
-            (Arc::new(gcs.build().map_err(failed)?), None)
+            (both(Arc::new(gcs.build().map_err(failed)?)), None)
         }
         "az" | "adl" | "azure" | "abfs" | "abfss" => {
             let azure = MicrosoftAzureBuilder::from_env().with_url(text).with_retry(retries());
-            (Arc::new(azure.build().map_err(failed)?), None)
+            (both(Arc::new(azure.build().map_err(failed)?)), None)
         }
         _ => return Err(wrong(text, "shards are in a folder, or at s3://, gs:// or az://")),
     };
-    Ok(Found { store, prefix, unfinished })
+    Ok(Found { store, pieces, prefix, unfinished })
+}
+
+/// A store by both of its interfaces.
+fn both(
+    store: Arc<impl ObjectStore + MultipartStore>,
+) -> (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>) {
+    (Arc::clone(&store) as _, store)
 }
 
 fn wrong(text: &str, reason: &str) -> Error {

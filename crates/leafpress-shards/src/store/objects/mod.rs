@@ -6,6 +6,7 @@
 //! | module | is |
 //! |---|---|
 //! | `address` | from a URL to a client of its store |
+//! | `ahead` | pieces of a part that go up while it is pressed |
 //! | `transfer` | parts, in pieces: up and down |
 //! | `unfinished` | unfinished uploads of S3 |
 //!
@@ -16,9 +17,11 @@
 //! Must never: replace an object other than `_CURRENT` and the sign of life of a run.
 
 mod address;
+mod ahead;
 mod transfer;
 mod unfinished;
 
+use std::fmt;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,12 +31,14 @@ use futures_util::TryStreamExt as _;
 use leafpress::vfs::fork::Process;
 use leafpress::vfs::locks;
 use leafpress::{Error, Result, path_text};
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{
     GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions,
     UpdateVersion,
 };
 
+pub use self::ahead::Ahead;
 use self::unfinished::Unfinished;
 use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, last_name};
 use crate::runtime::wait;
@@ -42,12 +47,13 @@ use crate::runtime::wait;
 const WRITES_MAX: usize = 4;
 
 /// A part of an object store.
-#[derive(Debug)]
 pub struct Objects {
     /// Its URL, without a slash at the end.
     url: String,
     prefix: Path,
     store: Arc<dyn ObjectStore>,
+    /// The same, for uploads whose pieces come in any order.
+    pieces: Option<Arc<dyn MultipartStore>>,
     unfinished: Option<Unfinished>,
     /// The process that opened it: connections cannot be used in a child of `fork`.
     process: Process,
@@ -60,15 +66,22 @@ impl Objects {
     /// As [`super::open`].
     pub fn open(url: &str) -> Result<Self> {
         let found = address::open(url)?;
-        Ok(Self { unfinished: found.unfinished, ..Self::on(found.store, url, found.prefix) })
+        let there = Self::on(found.store, Some(found.pieces), url, found.prefix);
+        Ok(Self { unfinished: found.unfinished, ..there })
     }
 
-    /// A part of a store that is open. `url` is its name in messages.
-    pub fn on(store: Arc<dyn ObjectStore>, url: &str, prefix: Path) -> Self {
+    /// A part of a store that is open, and the same for uploads whose pieces come in any order. `url` is
+    /// its name in messages.
+    pub fn on(
+        store: Arc<dyn ObjectStore>,
+        pieces: Option<Arc<dyn MultipartStore>>,
+        url: &str,
+        prefix: Path,
+    ) -> Self {
         let url = url.trim_end_matches('/').to_owned();
         // From then on forks are counted.
         locks::ensure();
-        Self { url, prefix, store, unfinished: None, process: Process::current() }
+        Self { url, prefix, store, pieces, unfinished: None, process: Process::current() }
     }
 
     fn key(&self, path: &str) -> Path {
@@ -145,6 +158,12 @@ impl Objects {
             Some(to_do) => error.to_do(to_do),
             None => error,
         }
+    }
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Objects").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
@@ -229,8 +248,10 @@ impl Store for Objects {
         let draft = Local::temporary(Some(last_name(path)))?;
         if self.is_there(path)? {
             self.fetch(path, draft.path(), &|| false)?;
+            return Ok(draft);
         }
-        Ok(draft)
+        let ahead = self.pieces.as_ref().map(|store| Ahead::new(Arc::clone(store), self.key(path)));
+        Ok(draft.sent_ahead(ahead))
     }
 
     fn keep(
@@ -240,7 +261,7 @@ impl Store for Objects {
         sha256: &Sha256Of<'_>,
         stop: &Stop<'_>,
     ) -> Result<()> {
-        transfer::put(self, draft.path(), path, &sha256()?, stop)
+        transfer::put(self, draft, path, &sha256()?, stop)
     }
 
     fn fetch(&self, path: &str, into: &FilePath, stop: &Stop<'_>) -> Result<()> {

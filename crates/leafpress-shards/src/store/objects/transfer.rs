@@ -1,10 +1,10 @@
 //! Parts on their way up and down, in pieces: the memory is bounded, and each request is short.
 //!
-//! An object has the SHA-256 of its content as metadata. S3 also checks that of each request's body,
-//! which the signature covers.
+//! An object has the SHA-256 of its content as metadata, unless it went up while it was made. S3 also
+//! checks that of each request's body, which the signature covers.
 
 use std::collections::VecDeque;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path as FilePath;
 
 use bytes::Bytes;
@@ -15,20 +15,23 @@ use object_store::{
     Attribute, Attributes, GetOptions, GetRange, MultipartUpload, ObjectStoreExt as _, PutMode,
     PutMultipartOptions, PutOptions,
 };
+use sha2::{Digest as _, Sha256};
 
-use super::{Objects, Stop, Store as _};
+use super::{Local, Objects, Stop, Store as _};
+use crate::key::hex;
 use crate::runtime::{Pending, begin, wait};
 
 /// Bytes of a piece, at least. S3 wants 5 MiB.
-const PIECE_BYTES: u64 = 8 << 20;
+pub const PIECE_BYTES: u64 = 8 << 20;
 /// Pieces of an object: S3 takes 10,000.
-const PIECES_MAX: u64 = 9_000;
+pub const PIECES_MAX: u64 = 9_000;
 /// Pieces that are under way at once.
-const PIECES_AT_ONCE: usize = 4;
+pub const PIECES_AT_ONCE: usize = 4;
 /// Name of the metadata.
 const SHA256: &str = "sha256";
 
-/// Puts a file up, unless the object is there with this checksum and size.
+/// Puts a file up, unless the object is there with this checksum and size. Pieces of it may have gone up
+/// while it was made.
 ///
 /// # Errors
 /// [`Destination`](ErrorKind::Destination) if another object is there;
@@ -36,17 +39,23 @@ const SHA256: &str = "sha256";
 /// and an upload that was begun is aborted, if the store still answers.
 pub fn put(
     objects: &Objects,
-    file: &FilePath,
+    draft: &Local,
     path: &str,
     sha256: &str,
     stop: &Stop<'_>,
 ) -> Result<()> {
+    let file = draft.path();
     let failed = |source| Error::io("read", file, source);
     let mut handle = FileHandle::open(file).map_err(failed)?;
     let size = handle.metadata().map_err(failed)?.len();
-    if is_there(objects, path, size, sha256)? {
+    if is_there(objects, path, size, sha256, stop)? {
         return Ok(());
     }
+    let ahead = draft.ahead().map(|ahead| ahead.finish(&mut handle, (file, size), stop));
+    if let Some(sent) = ahead.transpose()?.flatten() {
+        return arrived(objects, path, (size, sha256), sent, stop);
+    }
+    handle.rewind().map_err(failed)?;
     let mut attributes = Attributes::new();
     attributes.insert(Attribute::Metadata(SHA256.into()), sha256.to_owned().into());
     let sent = if size <= PIECE_BYTES {
@@ -57,8 +66,23 @@ pub fn put(
     } else {
         put_pieces(objects, &mut handle, (file, size), path, attributes, stop)?
     };
-    // The answer may have been lost, or another process may have been faster.
-    match (is_there(objects, path, size, sha256), sent) {
+    arrived(objects, path, (size, sha256), sent, stop)
+}
+
+/// Looks if an object that was sent is there: the answer may have been lost, or another process may have
+/// been faster, or has removed it.
+fn arrived(
+    objects: &Objects,
+    path: &str,
+    (size, sha256): (u64, &str),
+    sent: object_store::Result<()>,
+    stop: &Stop<'_>,
+) -> Result<()> {
+    let found = match &sent {
+        Ok(()) => objects.size(path).map(|found| found == Some(size)),
+        Err(_) => is_there(objects, path, size, sha256, stop),
+    };
+    match (found, sent) {
         (Ok(true), _) => Ok(()),
         (_, Err(error)) => Err(objects.failed("put up", path, &error)),
         (found, Ok(())) => found.and_then(|_| {
@@ -68,20 +92,36 @@ pub fn put(
 }
 
 /// Returns true if an object is there with this size and checksum, false if there is none.
-fn is_there(objects: &Objects, path: &str, size: u64, sha256: &str) -> Result<bool> {
+fn is_there(
+    objects: &Objects,
+    path: &str,
+    size: u64,
+    sha256: &str,
+    stop: &Stop<'_>,
+) -> Result<bool> {
     let (store, key) = (objects.store()?, objects.key(path));
     let options = GetOptions { head: true, ..GetOptions::default() };
     let found = match wait(async move { store.get_opts(&key, options).await })? {
         Err(object_store::Error::NotFound { .. }) => return Ok(false),
         found => found.map_err(|error| objects.failed("look for", path, &error))?,
     };
-    let known = found.attributes.get(&Attribute::Metadata(SHA256.into()));
-    if found.meta.size == size && known.is_some_and(|known| known.as_ref() == sha256) {
+    if found.meta.size != size {
+        let reason =
+            format!("another object is there, of {} bytes instead of {size}", found.meta.size);
+        return Err(another(objects, path, reason));
+    }
+    let is_same = match found.attributes.get(&Attribute::Metadata(SHA256.into())) {
+        Some(known) => known.as_ref() == sha256,
+        None => sha256_of(objects, path, stop)? == sha256,
+    };
+    if is_same {
         return Ok(true);
     }
-    let reason = format!("another object is there, of {} bytes instead of {size}", found.meta.size);
-    Err(Error::destination(objects.shown(path), reason)
-        .to_do("give each attempt a name of its own"))
+    Err(another(objects, path, format!("another object is there, of {size} bytes too")))
+}
+
+fn another(objects: &Objects, path: &str, reason: String) -> Error {
+    Error::destination(objects.shown(path), reason).to_do("give each attempt a name of its own")
 }
 
 fn put_pieces(
@@ -172,11 +212,34 @@ fn send(
 /// [`NotFound`](ErrorKind::NotFound); [`Changed`](ErrorKind::Changed) if it is replaced meanwhile;
 /// [`Cancelled`](ErrorKind::Cancelled); those of the store and of the system.
 pub fn fetch(objects: &Objects, path: &str, into: &FilePath, stop: &Stop<'_>) -> Result<()> {
+    let failed = |source| Error::io("write", into, source);
+    let mut file = FileHandle::create(into, Rights::private(into)).map_err(failed)?;
+    each_piece(objects, path, stop, &mut |bytes| file.write_all(bytes).map_err(failed))
+}
+
+/// SHA-256 of an object's content, in hexadecimal digits.
+///
+/// # Errors
+/// As [`fetch`].
+fn sha256_of(objects: &Objects, path: &str, stop: &Stop<'_>) -> Result<String> {
+    let mut hash = Sha256::new();
+    each_piece(objects, path, stop, &mut |bytes| {
+        hash.update(bytes);
+        Ok(())
+    })?;
+    Ok(hex(&hash.finalize()))
+}
+
+/// Reads an object piece by piece, in order.
+fn each_piece(
+    objects: &Objects,
+    path: &str,
+    stop: &Stop<'_>,
+    take: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
     let (store, key) = (objects.store()?, objects.key(path));
     let found = wait(async move { store.head(&key).await })?
         .map_err(|error| objects.failed("read", path, &error))?;
-    let failed = |source| Error::io("write", into, source);
-    let mut file = FileHandle::create(into, Rights::private(into)).map_err(failed)?;
     let mut under_way: VecDeque<Pending<object_store::Result<Bytes>>> = VecDeque::new();
     let mut next = 0;
     loop {
@@ -200,7 +263,7 @@ pub fn fetch(objects: &Objects, path: &str, into: &FilePath, stop: &Stop<'_>) ->
             }
             error => objects.failed("read", path, &error),
         })?;
-        file.write_all(&bytes).map_err(failed)?;
+        take(&bytes)?;
         if stop() {
             return Err(ErrorKind::Cancelled.into());
         }

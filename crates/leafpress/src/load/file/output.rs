@@ -70,6 +70,11 @@ impl Output {
         }
     }
 
+    /// Returns true if a listener is told of the writes.
+    pub fn has_listener(&self) -> bool {
+        self.file.has_listener()
+    }
+
     /// Writes all of `bytes` at `offset`, at the latest before [`Output::drain`] returns.
     ///
     /// # Errors

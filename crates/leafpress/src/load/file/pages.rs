@@ -104,9 +104,11 @@ impl Pages {
         tree.finish(&mut self.numbers, &mut self.finished)
     }
 
-    /// Writes the waiting interior pages, if they are many.
+    /// Writes the waiting interior pages, if they are many; each at once for a listener, who waits for all
+    /// pages of a piece.
     pub fn write_waiting(&mut self, output: &Output, path: &Path) -> Result<()> {
-        if self.finished.bytes_waiting() > FINISHED_BYTES_MAX {
+        let bytes_max = if output.has_listener() { 0 } else { FINISHED_BYTES_MAX };
+        if self.finished.bytes_waiting() > bytes_max {
             self.write_finished(output, path)?;
         }
         Ok(())
