@@ -79,9 +79,14 @@ impl Figure {
 }
 
 impl<'r> Chart<'r> {
-    /// Rung that people begin with: the first rung that is not ours.
+    /// Rung that people begin with: the first one of the others.
     pub fn default_rung(&self) -> Option<&'r Rung> {
-        self.rungs.iter().find(|rung| !rung.is_ours).copied()
+        self.others().next()
+    }
+
+    /// The rungs that are not ours and make a database.
+    pub fn others(&self) -> impl Iterator<Item = &'r Rung> {
+        self.rungs.iter().copied().filter(|rung| !rung.is_ours && !rung.is_bound)
     }
 
     /// Ours at its best: the last rung of ours that no crash can corrupt.
@@ -92,8 +97,8 @@ impl<'r> Chart<'r> {
 
     /// The fastest of the others that lose nothing in a power cut.
     pub fn best_other(&self) -> Option<&'r Rung> {
-        let safe = self.rungs.iter().filter(|rung| !rung.is_ours && rung.safety.keeps_all());
-        safe.max_by(|one, other| one.per_second.total_cmp(&other.per_second)).copied()
+        let safe = self.others().filter(|rung| rung.safety.keeps_all());
+        safe.max_by(|one, other| one.per_second.total_cmp(&other.per_second))
     }
 }
 

@@ -243,6 +243,7 @@ fn rung_of(kind: &RungKind, results: &[RungResult]) -> Option<Rung> {
         chart: kind.chart(),
         label: kind.label(),
         is_ours: kind.is_ours(),
+        is_bound: kind.is_bound(),
         may_lose: kind.safety().may_lose().to_owned(),
         sample_rows: last.sample_rows,
         original: kind.original(),

@@ -310,6 +310,9 @@ pub struct Rung {
     /// True for Leafpress.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_ours: bool,
+    /// True for what the disk alone takes, without a database.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bound: bool,
     /// Loss that a crash may cause, in words, from the table of the profiles.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub may_lose: String,

@@ -107,7 +107,7 @@ fn by_hand_in(run: &Run<'_>, chart: &Chart<'_>) -> Option<Advice> {
     const NONE: &str =
         "Without a library: no settings that lose nothing are faster than the default";
     let default = chart.default_rung()?;
-    let alike = chart.rungs.iter().copied().filter(|rung| !rung.is_ours);
+    let alike = chart.others();
     let alike: Vec<&Rung> = alike.filter(|rung| work_of(rung) == work_of(default)).collect();
     let of_safety = |keeps: fn(Safety) -> bool| {
         fastest(alike.iter().copied().filter(move |rung| keeps(rung.safety)))

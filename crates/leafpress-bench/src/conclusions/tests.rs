@@ -114,6 +114,14 @@ fn a_rival_that_is_as_fast_or_faster_is_said_so() {
 }
 
 #[test]
+fn the_disk_alone_is_no_way_to_store_rows() {
+    let mut report = ladder(0.24, 0.12);
+    let fast = report.rungs.iter_mut().find(|rung| rung.label == "WAL + FULL").expect("the rival");
+    fast.is_bound = true;
+    assert!(!said(&report).contains("WAL + FULL"), "{}", said(&report));
+}
+
+#[test]
 fn what_another_run_may_turn_round_is_no_difference() {
     let mut report = ladder(0.07, 0.12);
     let shaky = Ratio { low: Some(0.9), high: Some(3.0), ..Ratio::exactly(1.7) };

@@ -26,6 +26,11 @@ pub(crate) trait Described {
     /// Returns true if the rung is Leafpress as it is meant to be used.
     fn is_ours(&self) -> bool;
 
+    /// Returns true if the rung makes no database, and shows only what the disk takes.
+    fn is_bound(&self) -> bool {
+        false
+    }
+
     /// Promise of the settings: what is left after a crash right after the work.
     fn safety(&self) -> Safety;
 
