@@ -141,9 +141,8 @@ class _Ray:
         try:
             return list(ray.get(waiting))
         except BaseException:
-            # A task that ends later could put its part into a store.
-            for part in waiting:
-                ray.cancel(part)
+            # A task that ends later could put its part into a store. Not cancelled: Ray aborts the
+            # driver if a task ends at that moment ("Tried to complete task that was not pending").
             ray.wait(waiting, num_returns=len(waiting), timeout=_SECONDS_TO_STOP)
             raise
 
