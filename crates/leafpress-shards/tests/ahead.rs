@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -12,7 +13,10 @@ use leafpress_shards::{Manifest, PartBuilder, Publication, Routing, Schema, Shar
 use object_store::memory::InMemory;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{MultipartId, ObjectStore, PutPayload, PutResult};
+use object_store::{
+    Attribute, Attributes, MultipartId, ObjectStore, ObjectStoreExt as _, PutOptions, PutPayload,
+    PutResult,
+};
 use tempfile::TempDir;
 
 type Answer<T> = object_store::Result<T>;
@@ -34,12 +38,14 @@ struct Pieces {
     came: Condvar,
     /// Number of the next requests that fail: to begin, for a piece, to complete.
     failures: Mutex<[u32; 3]>,
+    /// If true, another object of the same size takes the place of one that was completed.
+    replaces: AtomicBool,
 }
 
 impl Pieces {
     fn new() -> Arc<Self> {
-        let (requests, came, failures) = Default::default();
-        Arc::new(Self { store: Arc::new(InMemory::new()), requests, came, failures })
+        let (requests, came, failures, replaces) = Default::default();
+        Arc::new(Self { store: Arc::new(InMemory::new()), requests, came, failures, replaces })
     }
 
     fn shards(self: &Arc<Self>) -> Shards {
@@ -101,6 +107,13 @@ impl MultipartStore for Pieces {
         parts: Vec<PartId>,
     ) -> Answer<PutResult> {
         let result = self.store.complete_multipart(at, id, parts).await?;
+        if self.replaces.load(Ordering::Relaxed) {
+            let size = self.store.head(at).await?.size as usize;
+            let checksum = (Attribute::Metadata("sha256".into()), "of another content");
+            let attributes = Attributes::from_iter([checksum]);
+            let options = PutOptions { attributes, ..PutOptions::default() };
+            self.store.put_opts(at, vec![7; size].into(), options).await?;
+        }
         self.note(2, |it| it.completed += 1).map(|()| result)
     }
 
@@ -258,5 +271,16 @@ fn an_object_without_a_checksum_is_compared() {
         report
     });
     let error = error.expect_err("another object is there");
+    assert!(matches!(error.kind(), ErrorKind::Destination { .. }), "{error}");
+}
+
+#[test]
+fn an_object_that_another_process_has_put_there_is_told() {
+    let store = Pieces::new();
+    store.replaces.store(true, Ordering::Relaxed);
+    let to = store.shards();
+    let publication = to.begin().expect("a run");
+    let builder = PartBuilder::new(&to, &publication.run, 0);
+    let error = builder.build(|loader| load(loader, ROWS)).expect_err("another object is there");
     assert!(matches!(error.kind(), ErrorKind::Destination { .. }), "{error}");
 }

@@ -48,7 +48,8 @@ pub fn put(
     let failed = |source| Error::io("read", file, source);
     let mut handle = FileHandle::open(file).map_err(failed)?;
     let size = handle.metadata().map_err(failed)?.len();
-    if is_there(objects, path, size, sha256, stop)? {
+    let found = look(objects, path, size, sha256)?;
+    if found.is_same(objects, path, (size, sha256), stop)? {
         return Ok(());
     }
     let ahead = draft.ahead().map(|ahead| ahead.finish(&mut handle, (file, size), stop));
@@ -78,9 +79,10 @@ fn arrived(
     sent: object_store::Result<()>,
     stop: &Stop<'_>,
 ) -> Result<()> {
-    let found = match &sent {
-        Ok(()) => objects.size(path).map(|found| found == Some(size)),
-        Err(_) => is_there(objects, path, size, sha256, stop),
+    let found = match look(objects, path, size, sha256) {
+        // Its pieces were compared one by one.
+        Ok(Found::Unmarked) if sent.is_ok() => Ok(true),
+        found => found.and_then(|found| found.is_same(objects, path, (size, sha256), stop)),
     };
     match (found, sent) {
         (Ok(true), _) => Ok(()),
@@ -91,37 +93,62 @@ fn arrived(
     }
 }
 
-/// Returns true if an object is there with this size and checksum, false if there is none.
-fn is_there(
-    objects: &Objects,
-    path: &str,
-    size: u64,
-    sha256: &str,
-    stop: &Stop<'_>,
-) -> Result<bool> {
+/// What a store says of an object.
+enum Found {
+    Nothing,
+    /// An object with this size and checksum.
+    Same,
+    /// An object with this size, and without a checksum.
+    Unmarked,
+}
+
+impl Found {
+    /// Returns true if the object has this content, false if there is none. One without a checksum is read.
+    fn is_same(
+        &self,
+        objects: &Objects,
+        path: &str,
+        (size, sha256): (u64, &str),
+        stop: &Stop<'_>,
+    ) -> Result<bool> {
+        match self {
+            Self::Nothing => Ok(false),
+            Self::Same => Ok(true),
+            Self::Unmarked if sha256_of(objects, path, stop)? == sha256 => Ok(true),
+            Self::Unmarked => Err(another(objects, path, &of_same_size(size))),
+        }
+    }
+}
+
+/// Looks for an object with this size and checksum, without reading it.
+///
+/// # Errors
+/// [`Destination`](ErrorKind::Destination) if it has others; those of the store.
+fn look(objects: &Objects, path: &str, size: u64, sha256: &str) -> Result<Found> {
     let (store, key) = (objects.store()?, objects.key(path));
     let options = GetOptions { head: true, ..GetOptions::default() };
     let found = match wait(async move { store.get_opts(&key, options).await })? {
-        Err(object_store::Error::NotFound { .. }) => return Ok(false),
+        Err(object_store::Error::NotFound { .. }) => return Ok(Found::Nothing),
         found => found.map_err(|error| objects.failed("look for", path, &error))?,
     };
-    if found.meta.size != size {
-        let reason =
-            format!("another object is there, of {} bytes instead of {size}", found.meta.size);
-        return Err(another(objects, path, reason));
+    let there = found.meta.size;
+    if there != size {
+        return Err(another(objects, path, &format!("of {there} bytes instead of {size}")));
     }
-    let is_same = match found.attributes.get(&Attribute::Metadata(SHA256.into())) {
-        Some(known) => known.as_ref() == sha256,
-        None => sha256_of(objects, path, stop)? == sha256,
-    };
-    if is_same {
-        return Ok(true);
+    match found.attributes.get(&Attribute::Metadata(SHA256.into())) {
+        None => Ok(Found::Unmarked),
+        Some(known) if known.as_ref() == sha256 => Ok(Found::Same),
+        Some(_) => Err(another(objects, path, &of_same_size(size))),
     }
-    Err(another(objects, path, format!("another object is there, of {size} bytes too")))
 }
 
-fn another(objects: &Objects, path: &str, reason: String) -> Error {
-    Error::destination(objects.shown(path), reason).to_do("give each attempt a name of its own")
+fn of_same_size(size: u64) -> String {
+    format!("of {size} bytes too")
+}
+
+fn another(objects: &Objects, path: &str, which: &str) -> Error {
+    Error::destination(objects.shown(path), format!("another object is there, {which}"))
+        .to_do("give each attempt a name of its own")
 }
 
 fn put_pieces(
