@@ -82,6 +82,11 @@ pub trait Store: Debug + Send + Sync {
     /// The local file in which a file is made. It exists if the file is there, complete.
     fn draft(&self, path: &str) -> Result<Local>;
 
+    /// The listener to the writes of a draft, where this home wants one.
+    fn listener(&self, _draft: &Local) -> Option<Arc<dyn Listener>> {
+        None
+    }
+
     /// Gives a draft, which is complete, its place. What is there already with this SHA-256 stays.
     fn keep(&self, draft: &Local, path: &str, sha256: &Sha256Of<'_>, stop: &Stop<'_>)
     -> Result<()>;
@@ -171,9 +176,7 @@ fn is_older(modified: Option<SystemTime>, than: Duration) -> bool {
 #[derive(Debug)]
 pub struct Local {
     path: PathBuf,
-    /// The listener to the writes of the file, where its home wants one.
-    listener: Option<Arc<dyn Listener>>,
-    /// The same: the pieces of the file that go up while it is made.
+    /// The pieces of the file that go up while it is made.
     #[cfg(feature = "object-store")]
     ahead: Option<Arc<objects::Ahead>>,
     _around: Option<TempDir>,
@@ -184,7 +187,6 @@ impl Local {
     pub fn at(path: PathBuf) -> Self {
         Self {
             path,
-            listener: None,
             #[cfg(feature = "object-store")]
             ahead: None,
             _around: None,
@@ -210,19 +212,13 @@ impl Local {
     #[cfg(feature = "object-store")]
     pub fn sent_ahead(mut self, ahead: Option<objects::Ahead>) -> Self {
         self.ahead = ahead.map(Arc::new);
-        self.listener = self.ahead.clone().map(|ahead| ahead as _);
         self
     }
 
     /// The pieces of the file that go up while it is made.
     #[cfg(feature = "object-store")]
-    pub fn ahead(&self) -> Option<&objects::Ahead> {
-        self.ahead.as_deref()
-    }
-
-    /// The listener to the writes of the file, where its home wants one.
-    pub fn listener(&self) -> Option<Arc<dyn Listener>> {
-        self.listener.clone()
+    pub fn ahead(&self) -> Option<&Arc<objects::Ahead>> {
+        self.ahead.as_ref()
     }
 
     /// The path.

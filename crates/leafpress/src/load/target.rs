@@ -240,9 +240,9 @@ impl Target {
         match self.place {
             Place::New => {
                 // A file in another order is copied, and only the copy stays.
-                let listener =
-                    (options.layout() != Layout::Remote).then(|| options.listener.clone());
-                Ok(Destination::create(&options.database)?.tell_of_writes(listener.flatten()))
+                let stays = options.layout() != Layout::Remote;
+                let listener = options.listener.clone().filter(|_| stays);
+                Ok(Destination::create(&options.database)?.tell_of_writes(listener))
             }
             Place::NewTable(_) | Place::Table(..) => Destination::staged(&options.database),
         }

@@ -28,6 +28,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
+use leafpress::load::disk::Listener;
 use leafpress::vfs::fork::Process;
 use leafpress::vfs::locks;
 use leafpress::{Error, Result, path_text};
@@ -252,6 +253,10 @@ impl Store for Objects {
         }
         let ahead = self.pieces.as_ref().map(|store| Ahead::new(Arc::clone(store), self.key(path)));
         Ok(draft.sent_ahead(ahead))
+    }
+
+    fn listener(&self, draft: &Local) -> Option<Arc<dyn Listener>> {
+        draft.ahead().map(|ahead| Arc::clone(ahead) as _)
     }
 
     fn keep(
