@@ -144,25 +144,27 @@ impl Values {
 /// Consecutive blocks from this row on, made by all cores.
 fn made_blocks(first_row: u64, count: u64) -> Vec<Vec<Values>> {
     let threads_count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let share = count.div_ceil(threads_count as u64).max(1) as usize;
-    let firsts: Vec<u64> = (0..count).map(|block| first_row + block * BLOCK_ROWS).collect();
+    let mut blocks: Vec<Vec<Values>> = (0..count).map(|_| Vec::new()).collect();
+    let share = blocks.len().div_ceil(threads_count).max(1);
     thread::scope(|scope| {
-        let make = |firsts: &[u64]| {
-            let firsts = firsts.to_vec();
-            scope.spawn(move || firsts.into_iter().map(block).collect::<Vec<_>>())
-        };
-        let threads: Vec<_> = firsts.chunks(share).map(make).collect();
-        let joined = |thread: thread::ScopedJoinHandle<'_, Vec<Vec<Values>>>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().flat_map(joined).collect()
-    })
+        let mut first_row = first_row;
+        for blocks in blocks.chunks_mut(share) {
+            let rows = blocks.len() as u64 * BLOCK_ROWS;
+            let starts = (first_row..first_row + rows).step_by(BLOCK_ROWS as usize);
+            scope.spawn(move || {
+                for (block, start) in blocks.iter_mut().zip(starts) {
+                    *block = made_block(start..start + BLOCK_ROWS);
+                }
+            });
+            first_row += rows;
+        }
+    });
+    blocks
 }
 
-/// The columns of the block from this row on.
-fn block(first_row: u64) -> Vec<Values> {
+/// The columns of these rows.
+fn made_block(rows: Range<u64>) -> Vec<Values> {
     let columns = CSV_COLUMNS.iter().enumerate();
-    let rows = first_row..first_row + BLOCK_ROWS;
     columns.map(|(column, (_, kind))| Values::make(column, *kind, rows.clone())).collect()
 }
 

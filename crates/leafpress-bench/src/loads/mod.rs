@@ -29,8 +29,10 @@ use std::time::Duration;
 #[cfg(test)]
 pub(crate) use self::plan::users_group;
 pub(crate) use self::plan::{billion_group, load_groups, sorted_groups};
+#[cfg(test)]
+pub(crate) use self::rung::Load;
+pub(crate) use self::rung::LoadRung;
 use self::rung::Work;
-pub(crate) use self::rung::{Load, LoadRung};
 pub(crate) use self::settings::settings;
 use crate::error::Result;
 use crate::numbers::size_name;
@@ -65,7 +67,7 @@ impl Described for LoadRung {
     }
 
     fn is_bound(&self) -> bool {
-        matches!(self.by, Load::CsvDisk | Load::UsersDisk | Load::KeysDisk)
+        self.by.facts().is_bound
     }
 
     fn safety(&self) -> Safety {

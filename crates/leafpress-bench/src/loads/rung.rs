@@ -126,6 +126,8 @@ pub(crate) struct LoadRung {
 pub(super) struct Facts {
     pub(super) work: Work,
     pub(super) is_ours: bool,
+    /// True for the disk alone, without a database.
+    pub(super) is_bound: bool,
     pub(super) safety: Safety,
     pub(super) label: &'static str,
 }
@@ -133,8 +135,10 @@ pub(super) struct Facts {
 impl Load {
     /// Facts of this way.
     pub(super) fn facts(self) -> Facts {
-        let ours = |work, label| Facts { work, is_ours: true, safety: Safety::Durable, label };
-        let sql = |work, safety, label| Facts { work, is_ours: false, safety, label };
+        let (is_ours, is_bound) = (false, false);
+        let sql = |work, safety, label| Facts { work, is_ours, is_bound, safety, label };
+        let ours = |work, label| Facts { is_ours: true, ..sql(work, Safety::Durable, label) };
+        let disk = |work, label| Facts { is_bound: true, ..sql(work, Safety::Durable, label) };
         // Nothing would be left of a new database; one that exists must survive.
         let (no_promise, durable) = (Safety::Rebuildable, Safety::Durable);
         match self {
@@ -144,7 +148,7 @@ impl Load {
             }
             Self::CsvLeafpress => ours(Work::Csv, "leafpress, types detected"),
             Self::CsvTypedLeafpress => ours(Work::Csv, "leafpress, types given"),
-            Self::CsvDisk => sql(Work::Csv, durable, "the disk alone: read, write, sync"),
+            Self::CsvDisk => disk(Work::Csv, "the disk alone: read, write, sync"),
             Self::CsvIndexSql => sql(Work::CsvIndex, no_promise, "SQL, 20 rows a statement"),
             Self::CsvIndexLeafpress => ours(Work::CsvIndex, "leafpress"),
             Self::NdjsonSql => {
@@ -162,7 +166,7 @@ impl Load {
             Self::UsersSql => sql(Work::Users, no_promise, "SQL, 50 rows a statement"),
             Self::UsersLeafpress => ours(Work::Users, "leafpress, in parts"),
             Self::UsersIteratorLeafpress => ours(Work::Users, "leafpress, one iterator"),
-            Self::UsersDisk => sql(Work::Users, durable, "the disk alone: write, sync"),
+            Self::UsersDisk => disk(Work::Users, "the disk alone: write, sync"),
             Self::AttachSql => sql(Work::Attach, durable, "SQL, one row a statement"),
             Self::AttachBatchedSql => sql(Work::Attach, durable, "SQL, 50 rows a statement"),
             Self::AttachLeafpress => ours(Work::Attach, "leafpress"),
@@ -170,7 +174,7 @@ impl Load {
             Self::KeysPresortedSql => sql(Work::Keys, no_promise, "SQL, presorted"),
             Self::KeysBatchedSql => sql(Work::Keys, no_promise, "SQL, batches presorted"),
             Self::KeysLeafpress => ours(Work::Keys, "leafpress"),
-            Self::KeysDisk => sql(Work::Keys, durable, "the disk alone: write, sync"),
+            Self::KeysDisk => disk(Work::Keys, "the disk alone: write, sync"),
             Self::KeysSpilledLeafpress => ours(Work::Keys, "leafpress, spilled"),
             Self::AppendSql => sql(Work::Append, durable, "SQL, one row a statement"),
             Self::AppendLeafpress => ours(Work::Append, "leafpress"),
