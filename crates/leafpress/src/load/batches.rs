@@ -2,8 +2,8 @@
 
 use super::inputs::typed;
 use super::monitor::Monitor;
-use super::{Batched, DryRun, Goal, Loader, Report, flow};
-use crate::error::{Error, Mark, Result};
+use super::{Batched, DryRun, Goal, Loader, Report, beginning_anew, flow};
+use crate::error::{Error, Result};
 use crate::input::arrow::{ArrowSource, OpenBatches};
 
 impl Loader {
@@ -97,15 +97,7 @@ impl Loader {
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        loop {
-            match self.run_batch_source_once(name, &mut open, goal) {
-                // As a load of files, it begins anew.
-                Err(error) if error.has_mark(Mark::MadeMeanwhile) => {
-                    tracing::debug!(%error, "the load begins anew");
-                }
-                outcome => return outcome,
-            }
-        }
+        beginning_anew(|| true, || self.run_batch_source_once(name, &mut open, goal))
     }
 
     fn run_batch_source_once<'b, R, E>(

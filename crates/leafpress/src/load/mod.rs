@@ -611,19 +611,8 @@ impl Loader {
     }
 
     fn run_paths<P: AsRef<Path>, R>(&self, paths: &[P], goal: Goal<R>) -> Result<R> {
-        loop {
-            match self.run_paths_once(paths, goal) {
-                // Of several loads that find no database, one makes it. The others begin anew and
-                // find it, as if they had begun later.
-                Err(error)
-                    if error.has_mark(Mark::MadeMeanwhile)
-                        && paths.iter().all(can_be_read_again) =>
-                {
-                    tracing::debug!(%error, "the load begins anew");
-                }
-                outcome => return outcome,
-            }
-        }
+        let may_begin_anew = || paths.iter().all(can_be_read_again);
+        beginning_anew(may_begin_anew, || self.run_paths_once(paths, goal))
     }
 
     fn run_paths_once<P: AsRef<Path>, R>(&self, paths: &[P], goal: Goal<R>) -> Result<R> {
@@ -761,6 +750,24 @@ impl Loader {
             );
         }
         error.on_disk(on_disk)
+    }
+}
+
+/// Runs a load, and runs it again where another program has made the database or the table meanwhile.
+///
+/// Of several loads that find no database, one makes it. The others begin anew and find it, as if they
+/// had begun later.
+fn beginning_anew<R>(
+    may_begin_anew: impl Fn() -> bool,
+    mut load: impl FnMut() -> Result<R>,
+) -> Result<R> {
+    loop {
+        match load() {
+            Err(error) if error.has_mark(Mark::MadeMeanwhile) && may_begin_anew() => {
+                tracing::debug!(%error, "the load begins anew");
+            }
+            outcome => return outcome,
+        }
     }
 }
 
