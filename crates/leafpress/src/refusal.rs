@@ -27,7 +27,7 @@ use std::time::Duration;
 use leafpress_format::header;
 use rusqlite::ErrorCode;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, lack_of_files};
 use crate::neighbours::holders_sentence;
 use crate::paths::{companion_of, folder_of};
 use crate::sqlite_error::sqlite_says;
@@ -150,18 +150,19 @@ impl Refusal<'_> {
         self.read_only(says)
     }
 
-    /// The error if the file, or one that SQLite keeps beside it, may not be read; `None` if
-    /// they can be read.
+    /// The error if the file, or one that SQLite keeps beside it, may not be read, or if this process
+    /// may not open as many files as SQLite needs; `None` if they can be read.
     pub fn unreadable(&self) -> Option<Error> {
         let file = real_path(self.file?);
         let failed = |path: &Path| FileHandle::open(path).err();
         if let Some(source) = failed(&file) {
             return Some(not_readable(self.named, source));
         }
-        companions(&file).find_map(|path| {
+        let beside = companions(&file).find_map(|path| {
             let source = failed(&path).filter(|it| it.kind() != io::ErrorKind::NotFound)?;
             Some(not_readable(&path, source))
-        })
+        });
+        beside.or_else(|| Some(Error::io("open", self.named, lack_of_files()?)))
     }
 
     /// The error of a file that is no database: no connection can have it open.

@@ -22,6 +22,17 @@ const OTHER_INPUTS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a process that may open no more files says so, and not that the name is wrong",
+        files: &[("in.csv", b"a\n1\n")],
+        databases: &[("x.db", "PRAGMA journal_mode = WAL; CREATE TABLE t(a)")],
+        run: "for n in 5 6 7 8 9 10 11; do ulimit -S -n $n; \
+              for c in 'load x.db in.csv --table t --append' 'queue push x.db m x' 'verify x.db'; do \
+              leafpress $c 2>e || { grep -q 'ulimit -n' e || cat e; }; done; done; echo tried",
+        says: &["tried"],
+        never_says: &["error", "to do"],
+        ..Found::NONE
+    },
+    Found {
         finding: "a URL as an input is told how it can be one",
         run: "leafpress load x.db s3://bucket/people.csv",
         status: 3,

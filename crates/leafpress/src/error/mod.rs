@@ -15,6 +15,7 @@
 
 mod faults;
 mod kind;
+mod limits;
 mod questions;
 
 use std::fmt;
@@ -23,6 +24,8 @@ use std::path::{Path, PathBuf};
 
 pub use faults::{BadRow, FailedStatement, ScriptError};
 pub use kind::ErrorKind;
+pub(crate) use limits::lack_of_files;
+use limits::{MORE_MEMORY, what_to_allow};
 
 use crate::advice::spelled;
 use crate::sqlite_error::{is_refusal, sqlite_says};
@@ -173,9 +176,18 @@ impl Error {
         if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) {
             return Self::damaged(None, &sqlite_says(&source)).caused_by(source);
         }
-        let lacks_memory = source.sqlite_error_code() == Some(rusqlite::ErrorCode::OutOfMemory);
+        let advice = match source.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::OutOfMemory) => Some(MORE_MEMORY),
+            Some(rusqlite::ErrorCode::CannotOpen) => {
+                lack_of_files().and_then(|limit| what_to_allow(&limit))
+            }
+            _ => None,
+        };
         let error = Self::from(ErrorKind::Sqlite { action, source });
-        if lacks_memory { error.to_do(MORE_MEMORY) } else { error }
+        match advice {
+            Some(advice) => error.to_do(advice),
+            None => error,
+        }
     }
 
     /// An error of SQLite about a caller's statement. A rule that it breaks and a table that is
@@ -442,32 +454,6 @@ impl Error {
     pub fn advice(&self) -> Option<&str> {
         self.0.to_do.as_deref()
     }
-}
-
-const MORE_MEMORY: &str = "end programs that need much memory, or allow this one more (ulimit -v, \
-     limits of its container)";
-
-/// Advice for an error of the system about a limit of the process or of the system.
-fn what_to_allow(source: &io::Error) -> Option<&'static str> {
-    if source.kind() == io::ErrorKind::FileTooLarge {
-        return Some(
-            "the file may not grow further: raise the limit (ulimit -f), or choose a file system \
-             that takes larger files",
-        );
-    }
-    #[cfg(unix)]
-    match rustix::io::Errno::from_io_error(source) {
-        Some(rustix::io::Errno::MFILE) => {
-            return Some(
-                "close files that this process has open, or allow it more of them (ulimit -n)",
-            );
-        }
-        Some(rustix::io::Errno::NFILE) => {
-            return Some("end programs with many open files, or allow the system more");
-        }
-        _ => {}
-    }
-    None
 }
 
 impl From<ErrorKind> for Error {

@@ -1,0 +1,50 @@
+//! Limits of a process or of the system: whether one was met, and advice about it.
+
+use std::io;
+
+/// Advice where memory is wanting.
+pub const MORE_MEMORY: &str = "end programs that need much memory, or allow this one more (ulimit -v, \
+     limits of its container)";
+
+/// Advice for an error of the system about a limit of the process or of the system.
+pub fn what_to_allow(source: &io::Error) -> Option<&'static str> {
+    if source.kind() == io::ErrorKind::FileTooLarge {
+        return Some(
+            "the file may not grow further: raise the limit (ulimit -f), or choose a file system \
+             that takes larger files",
+        );
+    }
+    #[cfg(unix)]
+    match rustix::io::Errno::from_io_error(source) {
+        Some(rustix::io::Errno::MFILE) => {
+            return Some(
+                "close files that this process has open, or allow it more of them (ulimit -n)",
+            );
+        }
+        Some(rustix::io::Errno::NFILE) => {
+            return Some("end programs with many open files, or allow the system more");
+        }
+        _ => {}
+    }
+    None
+}
+
+/// Returns the system's error if it does not let this process open as many files as a connection may need:
+/// the database, its log or journal, the memory that connections share, the folder and temporary files.
+///
+/// SQLite says "unable to open database file" then, and has closed the files that it could open.
+#[cfg(unix)]
+pub fn lack_of_files() -> Option<io::Error> {
+    use rustix::fs::{Mode, OFlags};
+
+    const FILES_OF_A_CONNECTION: usize = 8;
+    let folder = || rustix::fs::open("/", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let opened: rustix::io::Result<Vec<_>> = (0..FILES_OF_A_CONNECTION).map(|_| folder()).collect();
+    let limit = io::Error::from(opened.err()?);
+    what_to_allow(&limit).is_some().then_some(limit)
+}
+
+#[cfg(not(unix))]
+pub fn lack_of_files() -> Option<io::Error> {
+    None
+}
