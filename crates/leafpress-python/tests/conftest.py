@@ -7,6 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+# A shell that runs the tests in the background ignores the signal, and so would the processes that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
