@@ -233,7 +233,7 @@ proptest! {
         prop_assert_eq!(value("calls_failed_total"), Some(counts[0] as f64));
         prop_assert_eq!(value("wal_bytes"), Some(counts[3] as f64));
         prop_assert_eq!(value("wait_seconds_count"), Some(latencies_us.len() as f64));
-        prop_assert_eq!(value("oldest_reader_seconds"), Some(millis as f64 / 1e3));
+        prop_assert_eq!(value("oldest_reader_seconds"), Some(open_for.as_secs_f64()));
         for (metric, kind) in &parsed.kinds {
             prop_assert_eq!(metric.ends_with("_total"), kind == "counter");
             if kind == "histogram" {
