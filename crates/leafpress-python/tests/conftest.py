@@ -14,7 +14,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Python's handler of SIGINT, also where a shell ignores the signal or Spark has set one of its own."""
+    """Python's handler of SIGINT, also where Spark has set one of its own."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -164,7 +164,6 @@ import os, signal, sqlite3, sys, threading
 import leafpress as lp
 path = sys.argv[1]
 held, over = threading.Event(), threading.Event()
-signal.signal(signal.SIGINT, signal.default_int_handler)
 {setup}
 try:
     # The signal may also come before the wait begins.

@@ -36,12 +36,13 @@ pub fn what_to_allow(source: &io::Error) -> Option<&'static str> {
 #[cfg(unix)]
 pub fn lack_of_files() -> Option<io::Error> {
     use rustix::fs::{Mode, OFlags};
+    use rustix::io::Errno;
 
     const FILES_OF_A_CONNECTION: usize = 8;
     let folder = || rustix::fs::open("/", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let opened: rustix::io::Result<Vec<_>> = (0..FILES_OF_A_CONNECTION).map(|_| folder()).collect();
-    let limit = io::Error::from(opened.err()?);
-    what_to_allow(&limit).is_some().then_some(limit)
+    let limit = opened.err().filter(|errno| matches!(*errno, Errno::MFILE | Errno::NFILE));
+    limit.map(io::Error::from)
 }
 
 #[cfg(not(unix))]
