@@ -147,6 +147,15 @@ impl LoadOptions {
         })
     }
 
+    /// Returns true if rows change those of the table that have their keys.
+    pub fn upserts(&self) -> bool {
+        match self.into {
+            Some(IntoTable::Upsert) => true,
+            Some(IntoTable::Append) => self.on_conflict == OnConflict::Replace,
+            _ => false,
+        }
+    }
+
     /// Returns true if a table that is missing is made.
     pub fn makes_missing(&self) -> bool {
         match self.into {

@@ -324,7 +324,7 @@ impl Target {
             return Ok(if self.keeps_order {
                 (without_rules(&plan.shape), RowOrder::ThroughSql)
             } else {
-                (plan.shape.clone(), plan.order)
+                new_table(plan)
             });
         };
         if self.keeps_order {
@@ -588,6 +588,16 @@ fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
     };
     let order = if column.descending { SortOrder::Descending } else { SortOrder::Ascending };
     Some((column.name.clone(), KeyColumn { collation, order }))
+}
+
+/// A new table, which SQLite fills where it has to make a value.
+fn new_table(plan: &Plan) -> (TableShape, RowOrder) {
+    let mut shape = plan.shape.clone();
+    let Some(at) = plan.filled_by_sqlite().next() else { return (shape, plan.order) };
+    let reason =
+        format!("the DEFAULT of column \"{}\" is made for each row", shape.columns[at].name);
+    shape.through_sql.get_or_insert(reason);
+    (shape, RowOrder::ThroughSql)
 }
 
 /// A table with the same columns and without keys. SQLite fills it, and numbers the rows in the

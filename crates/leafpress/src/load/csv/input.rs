@@ -16,7 +16,7 @@ use crate::input::detect_encoding::{advise, detect, is_auto};
 use crate::input::source::Source;
 use crate::load::monitor::Monitor;
 use crate::load::options::{IntoTable, LoadOptions};
-use crate::load::passes::columns::ColumnMap;
+use crate::load::passes::columns::{ColumnMap, InputColumns};
 use crate::load::values::fields::{RejectsForm, RowRules, ValueSource, shown};
 use crate::schema::names::ColumnName;
 use crate::schema::shape::TableShape;
@@ -36,6 +36,12 @@ pub struct CsvInput<'s> {
     pub sources: Vec<ValueSource>,
     /// Taken by the first pass.
     pub first: Option<Opened<'s>>,
+}
+
+impl CsvInput<'_> {
+    pub fn columns(&self) -> InputColumns<'_> {
+        InputColumns { name: self.source.name(), sources: &self.sources }
+    }
 }
 
 /// An input, opened, with its first block read.

@@ -33,7 +33,9 @@ use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
 use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::source::Source;
-use crate::load::passes::columns::{ColumnMap, TableColumns, inputs_differ, matched};
+use crate::load::passes::columns::{
+    ColumnMap, TableColumns, inputs_differ, matched, refuse_open_columns,
+};
 use crate::load::passes::feed::{Feed, FeedState, halted};
 use crate::load::passes::frame::{Halt, Work};
 use crate::load::passes::locate::{Found, Locate, Wanted};
@@ -113,17 +115,21 @@ impl<'l, 's> CsvFeed<'l, 's> {
         };
         let names = inputs.iter().map(|input| input.source.name().to_owned()).collect();
         let mut state = FeedState::new(options, monitor, names, declared.is_some());
-        state.take_columns(&map);
         state.notes = notes;
+        let columns = map.names.len();
+        let own: Vec<_> = inputs.iter().map(CsvInput::columns).collect();
+        state.take_columns(map.names, &own);
+        let fit = declared.map_or(Ok(()), |shape| refuse_open_columns(options, shape, &own));
+        fit.map_err(|error| with_columns_of(error, inputs.iter()))?;
         let mut feed = Self {
             state,
             page_bytes,
             inputs,
             rules: Vec::new(),
             real_rules: Vec::new(),
-            evidence: vec![ColumnEvidence::default(); map.names.len()],
+            evidence: vec![ColumnEvidence::default(); columns],
             is_surveyed: false,
-            changed: vec![None; map.names.len()],
+            changed: vec![None; columns],
             name_notes,
         };
         let planned = feed.plan_columns(declared, table);

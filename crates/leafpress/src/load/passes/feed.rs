@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use super::columns::ColumnMap;
+use super::columns::InputColumns;
 use super::frame::{Clock, Counted, Frame, Halt, Pieces, Work};
 use super::locate::{Found, Wanted};
 use super::plan::{Plan, expected_order, made_table};
@@ -130,10 +130,11 @@ impl<'l> FeedState<'l> {
         }
     }
 
-    /// Sets the table's columns, and which of them rows bring.
-    pub fn take_columns(&mut self, map: &ColumnMap) {
-        self.columns.clone_from(&map.names);
-        self.plan.given.clone_from(&map.given);
+    /// Sets the table's columns, and which of them the rows of some input bring.
+    pub fn take_columns(&mut self, columns: Vec<ColumnName>, inputs: &[InputColumns<'_>]) {
+        let is_given = |at: usize| inputs.iter().any(|it| it.sources[at].is_given());
+        self.plan.given = (0..columns.len()).map(is_given).collect();
+        self.columns = columns;
     }
 
     /// Index of a table's column, by its name there or in the input.
@@ -170,11 +171,11 @@ impl<'l> FeedState<'l> {
 
     /// Demands of the table on its columns, and the keys that are made for it.
     pub fn demands(&self) -> Demands {
-        Demands {
-            key_is_detected: self.key_is_detected(),
-            uuid7: self.uuid7.clone(),
-            ..Demands::of_table(self.options, &self.plan.shape, &self.columns)
+        let mut demands = Demands::of_table(self.options, &self.plan.shape, &self.columns);
+        for at in self.plan.filled_by_sqlite() {
+            demands.not_null[at] = false;
         }
+        Demands { key_is_detected: self.key_is_detected(), uuid7: self.uuid7.clone(), ..demands }
     }
 
     /// Plans the table that has been declared, or made.

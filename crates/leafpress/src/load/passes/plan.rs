@@ -29,6 +29,16 @@ impl Plan {
         let columns = self.shape.columns.iter().zip(&self.given);
         columns.filter(|(_, given)| **given).map(|(column, _)| column.name.clone()).collect()
     }
+
+    /// Indices of the columns that no input brings, and whose DEFAULT SQLite makes for each row.
+    pub fn filled_by_sqlite(&self) -> impl Iterator<Item = usize> {
+        let columns = self.shape.columns.iter().zip(&self.given).enumerate();
+        columns
+            .filter(|(_, (column, given))| {
+                !**given && !column.generated && column.default.is_none()
+            })
+            .map(|(at, _)| at)
+    }
 }
 
 /// The shape of a table that is made for an input: its columns with their declared types.

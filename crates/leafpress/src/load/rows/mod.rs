@@ -22,7 +22,9 @@ use super::options::{LoadOptions, OnError};
 use super::report::ColumnReport;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn};
-use crate::load::passes::columns::{ColumnMap, TableColumns, inputs_differ, matched};
+use crate::load::passes::columns::{
+    ColumnMap, InputColumns, TableColumns, inputs_differ, matched, refuse_open_columns,
+};
 use crate::load::passes::feed::{Feed, FeedState, halted};
 use crate::load::passes::frame::{Halt, Work};
 use crate::load::passes::locate::{Found, Locate, Wanted};
@@ -52,6 +54,12 @@ struct Input<S: RowSource> {
     sources: Vec<ValueSource>,
     /// First opening, with the batch that was taken as a sample.
     first: Option<Opened<S>>,
+}
+
+impl<S: RowSource> Input<S> {
+    fn columns(&self) -> InputColumns<'_> {
+        InputColumns { name: self.source.name(), sources: &self.sources }
+    }
 }
 
 struct Opened<S: RowSource> {
@@ -136,7 +144,6 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                     self.state.notes.push(note);
                 }
                 first_map.names.push(new);
-                first_map.given.push(true);
                 source_types.push(None);
             }
         }
@@ -153,7 +160,11 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         self.evidence = vec![TypedEvidence::default(); map.names.len()];
         self.source_types = source_types;
-        self.state.take_columns(&map);
+        let own: Vec<_> = self.inputs.iter().map(Input::columns).collect();
+        self.state.take_columns(map.names, &own);
+        if let Some(shape) = &self.declared {
+            refuse_open_columns(self.state.options, shape, &own)?;
+        }
         self.first_rules()
     }
 

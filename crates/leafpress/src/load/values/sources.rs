@@ -36,6 +36,11 @@ impl ValueSource {
         }
     }
 
+    /// Returns true if the rows bring the column's values.
+    pub fn is_given(&self) -> bool {
+        !matches!(self, Self::Constant(_))
+    }
+
     /// Limit of a record's bytes that come from no field.
     pub fn content_bytes_max(&self) -> usize {
         match self {

@@ -22,7 +22,6 @@ use crate::schema::shape::{OwnedValue, TableShape};
 pub struct ColumnMap {
     pub names: Vec<ColumnName>,
     pub sources: Vec<ValueSource>,
-    pub given: Vec<bool>,
 }
 
 /// A column of the input: the index of its field, and its name.
@@ -94,8 +93,7 @@ impl ColumnMap {
             sources.push(ValueSource::Field(field));
         }
         check_number(names.len())?;
-        let given = vec![true; names.len()];
-        Ok(Self { names, sources, given })
+        Ok(Self { names, sources })
     }
 
     /// Columns of a declared table, found in the input by their names.
@@ -121,33 +119,26 @@ impl ColumnMap {
             }
         }
         let mut missing: Vec<&str> = Vec::new();
-        let (mut sources, mut given) = (Vec::new(), Vec::new());
+        let mut sources = Vec::new();
         for (index, column) in shape.columns.iter().enumerate() {
-            let field = fields[index];
             let uuid7 =
                 options.uuid7.as_ref().filter(|(n, _)| n.eq_ignore_ascii_case(&column.name));
-            let (source, is_given) = match (field, uuid7, &column.default) {
-                _ if column.generated => (ValueSource::Constant(OwnedValue::Null), false),
-                (_, Some((_, form)), _) => (ValueSource::Uuid7(*form), true),
-                (Some((field, _)), None, _) => (ValueSource::Field(field), true),
+            sources.push(match (fields[index], uuid7, &column.default) {
+                _ if column.generated => ValueSource::Constant(OwnedValue::Null),
+                (_, Some((_, form)), _) => ValueSource::Uuid7(*form),
+                (Some((field, _)), None, _) => ValueSource::Field(field),
                 (None, None, _) if shape.rowid_column == Some(index) => {
-                    (ValueSource::Constant(OwnedValue::Null), false)
+                    ValueSource::Constant(OwnedValue::Null)
                 }
                 (None, None, Some(default)) => {
                     if *default == OwnedValue::Null && column.not_null {
                         missing.push(&column.name);
                     }
-                    (ValueSource::Constant(default.clone()), false)
+                    ValueSource::Constant(default.clone())
                 }
-                (None, None, None) => {
-                    if column.not_null && shape.through_sql.is_none() {
-                        missing.push(&column.name);
-                    }
-                    (ValueSource::Constant(OwnedValue::Null), false)
-                }
-            };
-            sources.push(source);
-            given.push(is_given);
+                // SQLite makes the value.
+                (None, None, None) => ValueSource::Constant(OwnedValue::Null),
+            });
         }
         if !unused.is_empty() || !missing.is_empty() || !generated.is_empty() {
             let error = mismatch(input_name, &shape.name, [&unused, &generated, &missing]);
@@ -171,7 +162,7 @@ impl ColumnMap {
                 name.written.clone_from(&it.written);
             }
         }
-        Ok(Self { names, sources, given })
+        Ok(Self { names, sources })
     }
 
     /// Sources of a table's columns; columns that this input lacks are NULL.
@@ -200,6 +191,45 @@ impl ColumnMap {
             })
             .collect()
     }
+}
+
+/// The columns of one of several inputs.
+pub struct InputColumns<'i> {
+    /// Name of the input.
+    pub name: &'i str,
+    /// For each column of the table the source of its values.
+    pub sources: &'i [ValueSource],
+}
+
+/// Refuses inputs of a declared table that differ in their columns, where it is open what the rows
+/// of those that lack a column get.
+pub fn refuse_open_columns(
+    options: &LoadOptions,
+    shape: &TableShape,
+    inputs: &[InputColumns<'_>],
+) -> Result<()> {
+    for (at, column) in shape.columns.iter().enumerate() {
+        let is_made = column.default.is_none() && !column.generated;
+        let why = if is_made {
+            "SQLite makes its DEFAULT for all rows or for none"
+        } else if options.upserts() {
+            "an upsert changes a column for all rows or for none"
+        } else {
+            continue;
+        };
+        let is_given = |it: &&InputColumns<'_>| it.sources[at].is_given();
+        // An input without any column has no row, or rows without a key, which change none.
+        let has_rows =
+            |it: &InputColumns<'_>| is_made || it.sources.iter().any(ValueSource::is_given);
+        let with = inputs.iter().find(is_given);
+        let without = inputs.iter().find(|it| !is_given(it) && has_rows(it));
+        let (Some(with), Some(without)) = (with, without) else { continue };
+        let reason =
+            format!("{} has no column {}, and {} has: {why}", without.name, column.name, with.name);
+        let advice = "load such files one after the other";
+        return Err(Error::misuse(reason).marked(Mark::Columns).to_do(advice));
+    }
+    Ok(())
 }
 
 /// Columns to which those of an input go.

@@ -1,0 +1,98 @@
+//! Columns of a declared table that an input lacks, or one of several inputs.
+
+use super::{Found, assert_all};
+
+const TWO_INPUTS: &[(&str, &[u8])] =
+    &[("short.csv", b"id\n1\n"), ("long.csv", b"id,v\n2,22\n"), ("none.ndjson", b"")];
+const TABLE: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, v INT DEFAULT 7)";
+const MADE: &str =
+    "CREATE TABLE t(id INTEGER PRIMARY KEY, u TEXT NOT NULL DEFAULT (hex(randomblob(4))))";
+const ALL_MADE: &str = "SELECT id, length(u) FROM t";
+
+const LACKED: &[Found] = &[
+    Found {
+        finding: "values of a column that the first input lacks, in a table that is there",
+        files: TWO_INPUTS,
+        databases: &[("append.db", TABLE), ("ignore.db", TABLE), ("replace.db", TABLE)],
+        run: "for mode in append ignore replace; do \
+              leafpress load $mode.db short.csv long.csv --table t --$mode || exit; done",
+        holds: &[
+            ("append.db", "SELECT * FROM t", "1,7;2,22"),
+            ("ignore.db", "SELECT * FROM t", "1,7;2,22"),
+            ("replace.db", "SELECT * FROM t", "1,7;2,22"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "values of a column that the first input lacks, in a table that SQLite fills",
+        files: TWO_INPUTS,
+        run: "leafpress load t.db short.csv long.csv --table t \
+              --create 'CREATE TABLE t(id INTEGER PRIMARY KEY, v INT DEFAULT 7 CHECK (v < 100))'",
+        holds: &[("t.db", "SELECT * FROM t", "1,7;2,22")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "an upsert whose inputs differ would put the DEFAULT over values",
+        files: TWO_INPUTS,
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v INT DEFAULT 7); INSERT INTO t VALUES (1, 11)",
+        )],
+        run: "leafpress load t.db long.csv short.csv --table t --upsert; echo $?; \
+              leafpress load t.db none.ndjson long.csv --table t --upsert",
+        says: &[
+            "short.csv has no column v, and long.csv has: an upsert changes",
+            "2\n",
+            "to do: load such files",
+        ],
+        holds: &[("t.db", "SELECT * FROM t", "1,11;2,22")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a DEFAULT that is another one in each row, NOT NULL, in a table that is there",
+        files: TWO_INPUTS,
+        databases: &[("append.db", MADE), ("upsert.db", MADE), ("replace.db", MADE)],
+        run: "for mode in append upsert replace; do \
+              leafpress load $mode.db short.csv --table t --$mode || exit; done",
+        holds: &[
+            ("append.db", ALL_MADE, "1,8"),
+            ("upsert.db", ALL_MADE, "1,8"),
+            ("replace.db", ALL_MADE, "1,8"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a DEFAULT that is another one in each row, in a new table",
+        files: &[("t.csv", b"id\n1\n2\n"), ("u.csv", b"id,u\n3,three\n")],
+        run: "leafpress load t.db t.csv --create 'CREATE TABLE t(id INTEGER PRIMARY KEY, u TEXT NOT NULL \
+              DEFAULT (hex(randomblob(4))), w DEFAULT (random()))' && \
+              leafpress load u.db t.csv u.csv --create 'CREATE TABLE t(id, u DEFAULT (random()))'",
+        status: 2,
+        says: &[
+            "SQL: the DEFAULT of column \"u\" is made for each row",
+            "t.csv has no column u, and u.csv has: SQLite makes its DEFAULT for all rows or for none",
+        ],
+        holds: &[(
+            "t.db",
+            "SELECT count(DISTINCT u), count(DISTINCT w), min(length(u)) FROM t",
+            "2,2,8",
+        )],
+        leaves_no: &["u.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a DEFAULT that the column does not take",
+        files: TWO_INPUTS,
+        run: "leafpress load t.db short.csv --table t \
+              --create \"CREATE TABLE t(id INTEGER PRIMARY KEY, v INT DEFAULT 'x') STRICT\"",
+        status: 3,
+        says: &["short.csv:2:1: cannot store TEXT value in INT column t.v"],
+        leaves_no: &["t.db"],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn columns_that_inputs_lack() {
+    assert_all(LACKED);
+}
