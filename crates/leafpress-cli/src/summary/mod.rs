@@ -76,7 +76,11 @@ fn load_facts(report: &Report, rejects: Option<&Path>) -> Vec<[String; 3]> {
         row("loaded", report.rows_loaded, String::new()),
     ];
     if report.rows_ignored > 0 {
-        facts.push(row("ignored", report.rows_ignored, "others have their keys".to_owned()));
+        facts.push(row(
+            "ignored",
+            report.rows_ignored,
+            "for their keys, or by rules of the table".to_owned(),
+        ));
     }
     facts.push(row("rejected", report.rows_rejected, rejected_to));
     let size = human::bytes(report.bytes_written);

@@ -108,6 +108,15 @@ fn a_row_that_a_trigger_refuses_leaves_nothing() {
 
 const PASSED_OVER: &[Found] = &[
     Found {
+        finding: "rows whose place later ones took, in a table that SQLite fills",
+        files: &[("t.csv", b"id,v\n1,4\n2,5\n1,6\n")],
+        run: "leafpress load t.db t.csv --on-conflict replace \
+              --create 'CREATE TABLE t(id INTEGER PRIMARY KEY, v INT CHECK (v > 0))'",
+        says: &["loaded     2 rows", "ignored    1 row"],
+        holds: &[("t.db", "SELECT * FROM t", "1,6;2,5")],
+        ..Found::NONE
+    },
+    Found {
         finding: "a BEFORE trigger that passes over the rows with a NULL in a NOT NULL column",
         files: &[("t.csv", b"id,v\n1,4\n2,\n3,6\n")],
         databases: &[(
@@ -116,6 +125,7 @@ const PASSED_OVER: &[Found] = &[
              BEFORE INSERT ON t WHEN new.v IS NULL BEGIN SELECT RAISE(IGNORE); END",
         )],
         run: "leafpress load t.db t.csv --append",
+        says: &["ignored    1 row", "the triggers of t passed over 1 row, as by RAISE(IGNORE)"],
         holds: &[("t.db", "SELECT * FROM t", "1,4;3,6")],
         ..Found::NONE
     },
@@ -129,8 +139,23 @@ const PASSED_OVER: &[Found] = &[
                   INSERT ON t WHEN new.v IS NULL BEGIN SELECT RAISE(IGNORE); END",
             ),
         ],
-        run: "leafpress load t.db t.csv --schema s.sql",
+        run: "leafpress load t.db t.csv --schema s.sql --on-error skip",
+        says: &["ignored    1 row"],
         holds: &[("t.db", "SELECT * FROM t", "1,4;3,6")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a NULL that SQLite passes over by the declaration, as there is a trigger",
+        files: &[("t.csv", b"id,v\n1,4\n2,\n3,6\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER NOT NULL ON CONFLICT IGNORE); \
+             INSERT INTO t VALUES (9, 9); CREATE TRIGGER b BEFORE INSERT ON t BEGIN SELECT 1; END",
+        )],
+        run: "for mode in append ignore upsert replace; do \
+              leafpress load t.db t.csv --$mode; echo $mode: $?; done",
+        says: &["t.csv:3:3: ", "append: 3", "ignore: 3", "upsert: 3", "replace: 3"],
+        holds: &[("t.db", "SELECT * FROM t", "9,9")],
         ..Found::NONE
     },
     Found {

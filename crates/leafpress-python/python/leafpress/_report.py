@@ -155,7 +155,8 @@ class Report(_Shown):
     reject_reasons: list[RejectReason]
     """Reasons for which rows were left out, with their numbers of rows."""
     rows_ignored: int
-    """Number of rows left out because another row has their key."""
+    """Number of rows left out because another row has their key, or because a trigger or an ON
+    CONFLICT of the table passes over them."""
     bytes_read: int
     """Size of the input in bytes."""
     bytes_written: int

@@ -615,8 +615,7 @@ impl Flow<'_> {
         let (shown, reject_reasons) = (rejects.take_shown(), rejects.take_reasons());
         rejects.keep();
         let Outcome { built, shape, order, rows_read } = outcome;
-        let dropped = built.dropped.rows().len() as u64 + built.ignored;
-        let rows_ignored = if is_rejected { 0 } else { dropped };
+        let dropped = if is_rejected { 0 } else { built.dropped.rows().len() as u64 };
         // Notes about the input come last: there may be thousands.
         let mut notes = published.notes;
         notes.extend(spelled_notes(self.feed));
@@ -629,7 +628,7 @@ impl Flow<'_> {
             rows_rejected,
             rejects: shown,
             reject_reasons,
-            rows_ignored: rows_ignored + published.rows_ignored,
+            rows_ignored: dropped + built.ignored + published.rows_ignored,
             bytes_read: self.feed.state().bytes_read,
             bytes_written: published.bytes.unwrap_or(built.size.bytes),
             pages: published.pages.unwrap_or(built.size.pages),

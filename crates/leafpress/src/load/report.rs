@@ -29,7 +29,8 @@ pub struct Report {
     pub rejects: Vec<BadRow>,
     /// Reasons for which rows were left out, with their numbers of rows.
     pub reject_reasons: Vec<RejectReason>,
-    /// Number of rows left out because another row has their key.
+    /// Number of rows left out because another row has their key, or because a trigger or an
+    /// ON CONFLICT of the table passes over them.
     pub rows_ignored: u64,
     /// Size of the input; of a compressed input, the compressed size.
     pub bytes_read: u64,

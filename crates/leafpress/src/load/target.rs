@@ -32,7 +32,7 @@ use crate::refusal::{not_readable, refuse_unless_path, why_not_writable};
 use crate::schema::declared::OrderColumn;
 use crate::schema::names::{column_named, names_there};
 use crate::schema::shape::{IndexShape, ShapeColumn, TableShape, staged_shape};
-use crate::schema::sql_words::sql_words;
+use crate::schema::sql_words::{declares_conflicts, sql_words};
 use crate::words::path_text;
 
 /// The destination of a load.
@@ -200,8 +200,9 @@ impl Target {
             // SQLite gives a row without a value there a number, also if NULL is refused.
             there.columns[rowid].not_null = false;
         }
-        if existing.has_before_trigger(table) {
-            // The trigger may pass over a row, before SQLite refuses its NULLs.
+        if existing.has_before_trigger(table) && !declares_conflicts(&sql_words(&there.sql)) {
+            // The trigger may pass over a row, before SQLite refuses its NULLs. By an ON CONFLICT,
+            // SQLite might not refuse them.
             there.columns.iter_mut().for_each(|column| column.not_null = false);
         }
         if matches!(mode, InsertMode::Ignore | InsertMode::Upsert) {

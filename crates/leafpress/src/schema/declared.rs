@@ -5,7 +5,7 @@
 use leafpress_format::Affinity;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::sql_words::{SqlWord, sql_words};
+use super::sql_words::{SqlWord, declares_conflicts, sql_words};
 use super::table::quote_identifier;
 
 /// Functions in a DEFAULT whose result depends on the row before.
@@ -125,8 +125,7 @@ impl DeclaredTable {
         declared.rowid_alias = declared.rowid_alias();
         let words = declaration(connection, &declared.name)?;
         let words = sql_words(&words);
-        declared.declares_conflicts =
-            words.windows(2).any(|it| it[0].is("ON") && it[1].is("CONFLICT"));
+        declared.declares_conflicts = declares_conflicts(&words);
         declared.is_order_declared = declared.declares_conflicts || tells_of_rows_before(&words);
         declared.has_deferred_keys =
             words.windows(2).any(|it| it[0].is("INITIALLY") && it[1].is("DEFERRED"));

@@ -88,6 +88,12 @@ pub fn is_before_trigger(sql: &str) -> bool {
     head.iter().any(|word| word.is("TRIGGER")) && !head.windows(2).any(runs_later)
 }
 
+/// Returns true if the declaration of a table has an ON CONFLICT, which decides about rows that break
+/// a rule.
+pub fn declares_conflicts(words: &[SqlWord<'_>]) -> bool {
+    words.windows(2).any(|pair| pair[0].is("ON") && pair[1].is("CONFLICT"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::SqlWord::{Bare, Quoted, Symbol};

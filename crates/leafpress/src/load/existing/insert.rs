@@ -30,6 +30,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::schema::declared::{DeclaredTable, rowid_name};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{is_fault_of_a_row, sqlite_says};
+use crate::words::counted;
 
 /// Limit of SQLite's cache where rows go in by the order of each B-tree. A larger one only keeps
 /// changed pages back until the commit: a million rows into ten million with 1 GiB took 10.5 s, with
@@ -330,10 +331,8 @@ impl<'i> Insert<'i> {
             _ => changed,
         };
         outcome.rows_updated = changed - outcome.rows_inserted;
-        // An upsert of nothing but keys has nothing to change.
-        if matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert) {
-            outcome.rows_ignored = self.staged.rows.saturating_sub(changed);
-        }
+        // An upsert of nothing but keys has nothing to change, and a trigger may pass over any row.
+        outcome.rows_ignored = self.staged.rows.saturating_sub(changed);
         Ok(())
     }
 
@@ -565,6 +564,14 @@ impl<'i> Insert<'i> {
                 if is_dry { "would run" } else { "ran" },
                 self.declared.triggers.join(", ")
             ));
+            let has_ignored = outcome.rows_ignored > 0;
+            if has_ignored && matches!(self.mode, InsertMode::Append | InsertMode::Replace) {
+                notes.push(format!(
+                    "the triggers of {table} {} {}, as by RAISE(IGNORE)",
+                    if is_dry { "would pass over" } else { "passed over" },
+                    counted(outcome.rows_ignored, "row", "rows")
+                ));
+            }
         }
         if self.declared.is_child || !self.declared.referring.is_empty() {
             let were = if is_dry { "would be" } else { "were" };

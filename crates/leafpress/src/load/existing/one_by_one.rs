@@ -109,10 +109,7 @@ pub(in crate::load) fn insert_one_by_one(
     let Inserted { changed, refused: refused_rows, passes } = rows.run(&counts, &mut outcome)?;
     steps.end("inserting");
     insert.analyze(&mut steps)?;
-    let rows_refused = refused_rows.len() as u64;
-    if mode != InsertMode::Append && mode != InsertMode::Replace {
-        outcome.rows_ignored = staged.rows.saturating_sub(changed + rows_refused);
-    }
+    outcome.rows_ignored = staged.rows.saturating_sub(changed + refused_rows.len() as u64);
     let in_passes = if passes > 1 { format!(" in {passes} passes") } else { String::new() };
     outcome.path = format!("SQL: row by row{in_passes}, as SQLite refused some, one transaction");
     outcome.notes = insert.notes(&outcome);

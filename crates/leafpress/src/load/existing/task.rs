@@ -40,7 +40,7 @@ pub(in crate::load) struct Settings {
 pub(in crate::load) struct Outcome {
     /// Number of rows that are in the table now and were not before.
     pub rows_inserted: u64,
-    /// Number of rows left out because their key was taken.
+    /// Number of rows left out because their key was taken, or because a trigger passed over them.
     pub rows_ignored: u64,
     /// Number of rows that took the place of a row with the same key.
     pub rows_updated: u64,

@@ -41,6 +41,8 @@ pub struct SqlTable {
     record: RecordColumns,
     refused: Vec<Refused>,
     ignored: u64,
+    /// Rows that went in. Later ones may have taken the place of some.
+    inserted: u64,
     /// Indexes to be made when all rows are there.
     after: Vec<String>,
     /// True if a refused row may have had effects: a trigger's RAISE(FAIL) undoes none.
@@ -86,6 +88,7 @@ impl SqlTable {
             record: RecordColumns::new(),
             refused: Vec::new(),
             ignored: 0,
+            inserted: 0,
             after: late.into_iter().map(|(_, sql)| sql).collect(),
             has_triggers,
             table: shape.name.clone(),
@@ -95,7 +98,8 @@ impl SqlTable {
     /// Inserts a row; collects it if SQLite refuses it.
     pub fn insert(&mut self, sequence: u64, rowid: i64, record: &[u8]) -> Result<()> {
         match self.insert_row(rowid, record) {
-            Ok(changed) => self.ignored += u64::from(changed == 0),
+            Ok(0) => self.ignored += 1,
+            Ok(_) => self.inserted += 1,
             Err(error) if is_fault_of_a_row(&error) => {
                 let reason = sqlite_says(&error);
                 if self.connection.is_autocommit() {
@@ -146,6 +150,7 @@ impl SqlTable {
             self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(failed)?;
         let count = format!("SELECT count(*) FROM {}", quote_identifier(&self.table));
         let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0)).map_err(failed)?;
+        let rows = rows as u64;
         self.connection.close().map_err(|(_, source)| failed(source))?;
         let bytes = std::fs::metadata(path).map_err(|source| Error::io("read", path, source))?;
         let (pages, bytes, sync) = (pages.into(), bytes.len(), Duration::ZERO);
@@ -153,10 +158,10 @@ impl SqlTable {
         Ok(Built {
             order: RowOrder::ThroughSql,
             size,
-            rows: rows as u64,
+            rows,
             refused: self.refused,
             dropped: Dropped::default(),
-            ignored: self.ignored,
+            ignored: self.ignored + self.inserted.saturating_sub(rows),
             spilled_bytes: 0,
             sort: started.elapsed(),
         })

@@ -22,7 +22,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, params};
 
 use super::shape::{EntryColumn, EntryShape, IndexShape, OwnedValue, ShapeColumn, TableShape};
-use super::sql_words::{SqlWord, sql_words};
+use super::sql_words::{SqlWord, declares_conflicts, sql_words};
 use super::table::quote_identifier;
 use crate::error::{Error, Result};
 
@@ -353,7 +353,7 @@ impl<'c> TableReader<'c> {
         if words.iter().any(|word| word.is("CHECK")) {
             return Ok(Some("the table has a CHECK".into()));
         }
-        if words.windows(2).any(|pair| pair[0].is("ON") && pair[1].is("CONFLICT")) {
+        if declares_conflicts(words) {
             return Ok(Some("a constraint of the table says ON CONFLICT".into()));
         }
         if !self.strict && words.windows(2).any(|pair| may_be_empty_type(pair[0], pair[1])) {
