@@ -81,6 +81,28 @@ const LACKED: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "rows of an input without the key that others have",
+        files: &[
+            ("none.ndjson", b"{\"v\":5}\n"),
+            ("some.ndjson", b"{\"id\":4,\"v\":6}\n"),
+            ("none.csv", b"v\n5\n"),
+            ("some.csv", b"id,v\n4,6\n"),
+        ],
+        run: "for form in csv ndjson; do for order in 'none some' 'some none'; do set -- $order; \
+              leafpress load by_hand.db $1.$form $2.$form --table t \
+              --create 'CREATE TABLE t(id INTEGER PRIMARY KEY, v)'; echo $?; done; done; \
+              leafpress load made.db none.ndjson some.ndjson --table t --pk id --on-error skip",
+        status: 1,
+        says: &[
+            "none.csv:2:1: column \"id\": the primary key is empty",
+            "none.ndjson:1:1: column \"id\": the primary key is empty",
+            "3\n3\n3\n3\n",
+        ],
+        holds: &[("made.db", "SELECT * FROM t", "6,4")],
+        leaves_no: &["by_hand.db"],
+        ..Found::NONE
+    },
+    Found {
         finding: "a DEFAULT that the column does not take",
         files: TWO_INPUTS,
         run: "leafpress load t.db short.csv --table t \

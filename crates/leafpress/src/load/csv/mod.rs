@@ -203,7 +203,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
             self.rules.clone(),
             input.sources.clone(),
             input.fields,
-            primary_key.filter(|key| matches!(input.sources[*key], ValueSource::Field(_))),
+            primary_key.filter(|key| self.state.plan.given[*key]),
             input.reading.dialect,
         )
         .null_markers(options.null_texts())

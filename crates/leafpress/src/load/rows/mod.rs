@@ -305,7 +305,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     fn rules_of(&self, input: usize) -> TypedRules {
         let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
         let sources = self.inputs[input].sources.clone();
-        let rowid = rowid.filter(|column| matches!(sources[*column], ValueSource::Field(_)));
+        let rowid = rowid.filter(|column| self.state.plan.given[*column]);
         TypedRules::new(self.state.names(), self.rules.clone(), sources, rowid)
             .demands(self.state.demands())
     }

@@ -8,6 +8,9 @@ use crate::schema::names::{ColumnName, column_named};
 use crate::schema::shape::{ShapeColumn, TableShape};
 use crate::schema::sql_words::is_before_trigger;
 
+/// Fault of a row without a value for its primary key.
+pub const KEY_IS_EMPTY: &str = "the primary key is empty";
+
 /// The demands on a table's columns.
 #[derive(Debug, Clone, Default)]
 pub struct Demands {

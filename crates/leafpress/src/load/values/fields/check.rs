@@ -9,6 +9,7 @@ use super::{FieldAt, FieldRule, RowRules, Scratch, ValueSource, shown};
 use crate::input::csv::field::field;
 use crate::input::csv::scan::RecordSpan;
 use crate::load::options::Ragged;
+use crate::load::values::demands::KEY_IS_EMPTY;
 use crate::schema::shape::OwnedValue;
 use crate::schema::{ColumnType, exact_integer};
 use crate::words::counted;
@@ -68,7 +69,7 @@ impl RowRules {
         let field = match &self.sources[column] {
             ValueSource::Field(field) => *field,
             ValueSource::Constant(OwnedValue::Integer(rowid)) => return Ok(Some(*rowid)),
-            _ => return Ok(None),
+            _ => return Err(self.misfit(span, column, KEY_IS_EMPTY)),
         };
         let Scratch { value, unescaped, number, .. } = scratch;
         let found = self.field_at(bytes, span, field, (value, unescaped));
@@ -76,7 +77,7 @@ impl RowRules {
             return Ok(Some(rowid));
         }
         if found.is_empty() || self.is_null_marker(found) {
-            return Err(self.misfit(span, column, "the primary key is empty"));
+            return Err(self.misfit(span, column, KEY_IS_EMPTY));
         }
         match Affinity::Integer.apply(Value::Text(found.bytes()), number) {
             Value::Integer(rowid) => Ok(Some(rowid)),
@@ -199,7 +200,7 @@ pub fn is_not_utf8(reason: &str) -> bool {
 
 fn null_refused(found: FieldAt<'_>, is_missing: bool, is_key: bool) -> String {
     if is_key {
-        return "the primary key is empty".to_owned();
+        return KEY_IS_EMPTY.to_owned();
     }
     let what = match found.is_empty() {
         true if is_missing => "the field is missing".to_owned(),

@@ -207,23 +207,27 @@ fn keys_are_made_by_the_row_s_number() {
 #[test]
 fn a_made_up_or_missing_rowid_is_null_in_the_record() {
     let rule = [FieldRule::Rowid, FieldRule::Text];
-    let rules = |source| {
+    let rules_by = |key, source| {
         let sources = vec![source, ValueSource::Field(0)];
         let names = vec!["id".to_owned(), "name".to_owned()];
-        RowRules::new(names, rule.to_vec(), sources, 2, Some(0), Dialect::default())
+        RowRules::new(names, rule.to_vec(), sources, 2, key, Dialect::default())
     };
+    let rules = |source| rules_by(Some(0), source);
     let rowid = |rules: &RowRules, line: &str| {
         let input = Input::new(line, rules.dialect);
         rules.rowid(&input.bytes, &input.span(), &mut Scratch::new()).map_err(|m| (m.at, m.reason))
     };
-    let none = rules(ValueSource::Constant(OwnedValue::Null))
-        .demands(Demands::refusing_null(&[true, false]));
+    let null = ValueSource::Constant(OwnedValue::Null);
+    let none = rules_by(None, null.clone());
     assert_eq!(rowid(&none, "a,7"), Ok(None));
     assert_eq!(written(&none, "a,7", 0), Ok(vec![Value::Null, text("a")]));
+    let lacked = rules(null);
     let last = rules(ValueSource::Field(1));
     assert_eq!(rowid(&last, "abc,7"), Ok(Some(7)));
     assert_eq!(rowid(&last, "abc, 7"), Ok(Some(7)));
     let at = |at: usize| HEADROOM_BYTES + at;
+    let reason = "column \"id\": the primary key is empty".to_owned();
+    assert_eq!(rowid(&lacked, "a,7"), Err((at(0), reason)));
     let reason = "column \"id\": 'x' is not an INTEGER".to_owned();
     assert_eq!(rowid(&last, "abc,x"), Err((at(4), reason)));
     let input = Input::new("abc,7", last.dialect);

@@ -21,7 +21,7 @@ use leafpress_format::{
 pub use self::evidence::TypedEvidence;
 pub use self::stripe::TypedStripe;
 
-use super::demands::Demands;
+use super::demands::{Demands, KEY_IS_EMPTY};
 use super::fields::{
     Converted, DateText, IS_NOT_NULL, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp,
     TimestampForm, hex, not_utf8, of_column, shown, truth,
@@ -329,7 +329,7 @@ impl TypedRules {
         match &self.sources[column] {
             ValueSource::Field(field) => self.rowid_of(column, batch.value(row, *field)).map(Some),
             ValueSource::Constant(OwnedValue::Integer(rowid)) => Ok(Some(*rowid)),
-            _ => Ok(None),
+            _ => Err(self.fault(column, KEY_IS_EMPTY)),
         }
     }
 
@@ -345,7 +345,7 @@ impl TypedRules {
     pub fn rowid_of(&self, column: usize, value: Value<'_>) -> Result<i64, String> {
         match value {
             Value::Integer(rowid) => Ok(rowid),
-            Value::Null => Err(self.fault(column, "the primary key is empty")),
+            Value::Null => Err(self.fault(column, KEY_IS_EMPTY)),
             value => match Affinity::Integer.apply(value, &mut NumberText::new()) {
                 Value::Integer(rowid) => Ok(rowid),
                 _ => Err(self.fault(column, &not_a(value, ColumnType::Integer.name()))),
@@ -416,7 +416,7 @@ impl TypedRules {
 
     fn null_refused(&self, column: usize, what: &str) -> String {
         if self.demands.is_key(column) {
-            return self.fault(column, "the primary key is empty");
+            return self.fault(column, KEY_IS_EMPTY);
         }
         self.fault(column, &format!("{IS_NOT_NULL}{what}"))
     }
