@@ -114,6 +114,39 @@ const LACKED: &[Found] = &[
     },
 ];
 
+const FLAGS: &[Found] = &[
+    Found {
+        finding: "flags that name a column that only some files of JSON have",
+        files: &[("1.ndjson", b"{\"a\":3}\n"), ("2.ndjson", b"{\"a\":4,\"b\":44}\n")],
+        run: "leafpress load t.db [12].ndjson --table dropped --drop b && \
+              leafpress load t.db [12].ndjson --table renamed --rename b=z && \
+              leafpress load t.db [12].ndjson --table selected --select b,a && \
+              leafpress load t.db [12].ndjson --table alone --select b",
+        holds: &[
+            ("t.db", "SELECT * FROM dropped", "3;4"),
+            ("t.db", "SELECT a, z FROM renamed", "3,NULL;4,44"),
+            ("t.db", "SELECT * FROM selected", "NULL,3;44,4"),
+            ("t.db", "SELECT * FROM alone", "NULL;44"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a column that no file has, and flags that leave none",
+        files: &[("1.ndjson", b"{\"a\":3}\n"), ("2.ndjson", b"{\"a\":4,\"b\":44}\n")],
+        run: "leafpress load t.db [12].ndjson --table t --drop c; \
+              leafpress load t.db [12].ndjson --table t --drop a,b",
+        status: 2,
+        says: &["there is no column 'c'", "no column is left to load"],
+        leaves_no: &["t.db"],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn flags_name_columns_of_any_input() {
+    assert_all(FLAGS);
+}
+
 #[test]
 fn columns_that_inputs_lack() {
     assert_all(LACKED);

@@ -16,7 +16,7 @@ use crate::input::detect_encoding::{advise, detect, is_auto};
 use crate::input::source::Source;
 use crate::load::monitor::Monitor;
 use crate::load::options::{IntoTable, LoadOptions};
-use crate::load::passes::columns::{ColumnMap, InputColumns};
+use crate::load::passes::columns::{ColumnMap, InputColumns, OwnColumns};
 use crate::load::values::fields::{RejectsForm, RowRules, ValueSource, shown};
 use crate::schema::names::ColumnName;
 use crate::schema::shape::TableShape;
@@ -86,9 +86,10 @@ impl Opening<'_> {
 
     /// The mapping of an input's columns to the table's.
     pub fn map(&self, input: &str, names: &[ColumnName]) -> Result<ColumnMap> {
+        let own = OwnColumns { names, others: &[] };
         match self.declared {
-            Some(shape) => ColumnMap::of_table(self.options, input, names, shape),
-            None => ColumnMap::of_input(self.options, names),
+            Some(shape) => ColumnMap::of_table(self.options, input, own, shape),
+            None => ColumnMap::of_input(self.options, own),
         }
     }
 

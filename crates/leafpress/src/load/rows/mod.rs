@@ -11,6 +11,7 @@ pub mod row;
 pub mod sqlite_source;
 mod work;
 
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use leafpress_format::Affinity;
@@ -23,7 +24,8 @@ use super::report::ColumnReport;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn};
 use crate::load::passes::columns::{
-    ColumnMap, InputColumns, TableColumns, inputs_differ, matched, refuse_open_columns,
+    ColumnMap, InputColumns, OwnColumns, TableColumns, inputs_differ, matched, no_column_is_left,
+    refuse_open_columns,
 };
 use crate::load::passes::feed::{Feed, FeedState, halted};
 use crate::load::passes::frame::{Halt, Work};
@@ -97,12 +99,23 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         Ok(feed)
     }
 
+    /// Columns of all inputs, if each of several may lack some.
+    fn optional_columns(&self) -> Vec<ColumnName> {
+        let mut written = HashSet::new();
+        let is_new = |it: &ColumnName| written.insert(it.written.clone());
+        let inputs =
+            self.inputs.iter().filter(|_| S::HAS_OPTIONAL_COLUMNS && self.inputs.len() > 1);
+        let columns = inputs.flat_map(|input| input.source.columns());
+        columns.map(|column| column.name.clone()).filter(is_new).collect()
+    }
+
     /// Finds the table's columns in the inputs.
     fn map_columns(&mut self) -> Result<()> {
         let mut first: Option<(String, Vec<ColumnName>, ColumnMap)> = None;
         let mut source_types: Vec<Option<String>> = Vec::new();
         let mut maps: Vec<Option<ColumnMap>> = Vec::new();
         self.state.notes.clear();
+        let others = self.optional_columns();
         for input in &self.inputs {
             self.state.notes.extend(input.source.notes());
             let columns = input.source.columns();
@@ -112,11 +125,10 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                 maps.push(None);
                 continue;
             }
+            let (name, these) = (input.source.name(), OwnColumns { names: &own, others: &others });
             let map = match &self.declared {
-                Some(shape) => {
-                    ColumnMap::of_table(self.state.options, input.source.name(), &own, shape)?
-                }
-                None => ColumnMap::of_input(self.state.options, &own)?,
+                Some(shape) => ColumnMap::of_table(self.state.options, name, these, shape)?,
+                None => ColumnMap::of_input(self.state.options, these)?,
             };
             maps.push(Some(map.clone()));
             let declared_sql = |source: &ValueSource| {
@@ -151,17 +163,40 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             self.look_for_columns()?;
             return self.map_columns();
         };
+        let columns = map.names.into_iter().zip(source_types).collect();
+        self.take_columns(columns, maps)
+    }
+
+    /// Takes the table's columns, each with its type in the sources, and the maps of the inputs.
+    fn take_columns(
+        &mut self,
+        mut columns: Vec<(ColumnName, Option<String>)>,
+        maps: Vec<Option<ColumnMap>>,
+    ) -> Result<()> {
+        if columns.is_empty() {
+            return Err(no_column_is_left());
+        }
+        if self.declared.is_none() {
+            // The first input may lack some of those that were selected.
+            let selects = &self.state.options.selects;
+            columns.sort_by_key(|(name, _)| {
+                let exact = selects.iter().position(|it| *it == name.written);
+                let equal = || selects.iter().position(|it| it.eq_ignore_ascii_case(&name.written));
+                exact.or_else(equal)
+            });
+        }
+        let (names, source_types): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
         for (input, own) in self.inputs.iter_mut().zip(maps) {
             input.sources = match own {
                 Some(own) if self.declared.is_some() => own.sources,
-                Some(own) => own.sources_for(&map.names)?,
-                None => vec![ValueSource::Constant(OwnedValue::Null); map.names.len()],
+                Some(own) => own.sources_for(&names)?,
+                None => vec![ValueSource::Constant(OwnedValue::Null); names.len()],
             };
         }
-        self.evidence = vec![TypedEvidence::default(); map.names.len()];
+        self.evidence = vec![TypedEvidence::default(); names.len()];
         self.source_types = source_types;
         let own: Vec<_> = self.inputs.iter().map(Input::columns).collect();
-        self.state.take_columns(map.names, &own);
+        self.state.take_columns(names, &own);
         if let Some(shape) = &self.declared {
             refuse_open_columns(self.state.options, shape, &own)?;
         }

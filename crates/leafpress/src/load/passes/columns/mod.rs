@@ -27,8 +27,16 @@ pub struct ColumnMap {
 /// A column of the input: the index of its field, and its name.
 type Wanted = (usize, ColumnName);
 
+/// The columns of an input, by the names that it has written.
+#[derive(Clone, Copy)]
+pub struct OwnColumns<'i> {
+    pub names: &'i [ColumnName],
+    /// Columns of all inputs, where this one may lack some.
+    pub others: &'i [ColumnName],
+}
+
 /// Selected columns of the input, under their new names, no two of which are equal in any case.
-fn wanted_columns(options: &LoadOptions, input: &[ColumnName]) -> Result<Vec<Wanted>> {
+fn wanted_columns(options: &LoadOptions, input: OwnColumns<'_>) -> Result<Vec<Wanted>> {
     let wanted = selected_columns(options, input)?;
     let mut names = HashSet::with_capacity(2 * wanted.len());
     let again = wanted.iter().find(|(_, it)| !names.insert(it.name.to_ascii_lowercase()));
@@ -42,23 +50,46 @@ fn wanted_columns(options: &LoadOptions, input: &[ColumnName]) -> Result<Vec<Wan
         .to_do("give one of them another name with ⟦rename OLD=NEW⟧, or leave one out with ⟦drop⟧"))
 }
 
-fn selected_columns(options: &LoadOptions, input: &[ColumnName]) -> Result<Vec<Wanted>> {
-    let find = |columns: &[Wanted], name: &str| {
+fn selected_columns(options: &LoadOptions, input: OwnColumns<'_>) -> Result<Vec<Wanted>> {
+    let mut columns: Vec<Wanted> = input.names.iter().cloned().enumerate().collect();
+    let mut others = input.others.to_vec();
+    // Place of a column; none if only other inputs have it.
+    let find = |columns: &[Wanted], name: &str, is_elsewhere: bool| {
         let names: Vec<ColumnName> = columns.iter().map(|(_, it)| it.clone()).collect();
         column_named(&names, name)
+            .map(Some)
+            .or_else(|error| if is_elsewhere { Ok(None) } else { Err(error) })
     };
-    let mut columns: Vec<Wanted> = input.iter().cloned().enumerate().collect();
     for (old, new) in &options.renames {
-        columns[column_named(input, old)?].1 = new.as_str().into();
+        let elsewhere = column_named(input.others, old).ok();
+        if let Some(at) = elsewhere {
+            others[at] = new.as_str().into();
+        }
+        let own: Vec<Wanted> = input.names.iter().cloned().enumerate().collect();
+        if let Some(at) = find(&own, old, elsewhere.is_some())? {
+            columns[at].1 = new.as_str().into();
+        }
     }
     for name in &options.drops {
-        let at = find(&columns, name)?;
-        columns.remove(at);
+        let elsewhere = column_named(&others, name).ok();
+        if let Some(at) = find(&columns, name, elsewhere.is_some())? {
+            columns.remove(at);
+        }
+        elsewhere.map(|at| others.remove(at));
     }
     if options.selects.is_empty() {
         return Ok(columns);
     }
-    options.selects.iter().map(|name| Ok(columns[find(&columns, name)?].clone())).collect()
+    let selected = options.selects.iter().map(|name| {
+        let at = find(&columns, name, column_named(&others, name).is_ok())?;
+        Ok(at.map(|at| columns[at].clone()))
+    });
+    selected.filter_map(Result::transpose).collect()
+}
+
+/// The error for flags that leave out all columns.
+pub fn no_column_is_left() -> Error {
+    Error::misuse("no column is left to load")
 }
 
 /// Refuses an input with more columns than a table of SQLite may have. This is an error of the
@@ -74,10 +105,10 @@ fn check_number(columns: usize) -> Result<()> {
 
 impl ColumnMap {
     /// Columns of a table that is made for the input.
-    pub fn of_input(options: &LoadOptions, input: &[ColumnName]) -> Result<Self> {
+    pub fn of_input(options: &LoadOptions, input: OwnColumns<'_>) -> Result<Self> {
         let wanted = wanted_columns(options, input)?;
-        if wanted.is_empty() {
-            return Err(Error::misuse("no column is left to load"));
+        if wanted.is_empty() && input.others.is_empty() {
+            return Err(no_column_is_left());
         }
         let (mut names, mut sources) = (Vec::new(), Vec::new());
         if let Some((name, form)) = &options.uuid7 {
@@ -100,7 +131,7 @@ impl ColumnMap {
     pub fn of_table(
         options: &LoadOptions,
         input_name: &str,
-        input: &[ColumnName],
+        input: OwnColumns<'_>,
         shape: &TableShape,
     ) -> Result<Self> {
         let wanted = wanted_columns(options, input)?;
