@@ -387,6 +387,13 @@ impl Loader {
         self
     }
 
+    /// Says that the rows change those of a table that they go into later, such as one of a cluster.
+    #[doc(hidden)]
+    pub fn later_upsert(mut self) -> Self {
+        self.options.later_upsert = true;
+        self
+    }
+
     /// Tells a listener of the writes to the file of a new database, but not of those that SQLite makes.
     #[doc(hidden)]
     pub fn tell_of_writes(mut self, listener: Option<Arc<dyn disk::Listener>>) -> Self {

@@ -75,6 +75,8 @@ pub struct LoadOptions {
     pub cancel: CancelToken,
     /// Name of the place that the rows are for, if the database is only a file on the way there.
     pub bound_for: Option<String>,
+    /// True if the rows change those of a table that they go into later.
+    pub later_upsert: bool,
     /// Listener to the writes of a new database.
     pub listener: Option<Arc<dyn Listener>>,
 }
@@ -119,6 +121,7 @@ impl LoadOptions {
             on_error: OnError::Stop,
             cancel: CancelToken::new(),
             bound_for: None,
+            later_upsert: false,
             listener: None,
         }
     }
@@ -152,7 +155,7 @@ impl LoadOptions {
         match self.into {
             Some(IntoTable::Upsert) => true,
             Some(IntoTable::Append) => self.on_conflict == OnConflict::Replace,
-            _ => false,
+            _ => self.later_upsert,
         }
     }
 

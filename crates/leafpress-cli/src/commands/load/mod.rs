@@ -43,6 +43,9 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
         let mut loader = loader(flags, database, &inputs, &token, &bar)?;
         if let Some(sql) = declaration {
             loader = loader.declaration(sql);
+            if flags.existing.upsert {
+                loader = loader.later_upsert();
+            }
         } else if let (None, Some((into, _))) = (url_of(&flags.database), flags.existing.way()) {
             // A call that names the key means the table, and no other by a slip.
             let makes_missing =

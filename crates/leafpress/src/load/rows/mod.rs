@@ -368,7 +368,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 
     /// Type of a column in the declaration that is made.
     fn declared_type(&self, column: usize) -> String {
-        if let (ValueSource::Uuid7(form), ()) = (&self.inputs[0].sources[column], ()) {
+        if let ValueSource::Uuid7(form) = &self.inputs[0].sources[column] {
             return form.declared_type().to_owned();
         }
         if let Some(declared) = &self.source_types[column]
