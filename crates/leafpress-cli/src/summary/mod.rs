@@ -76,11 +76,8 @@ fn load_facts(report: &Report, rejects: Option<&Path>) -> Vec<[String; 3]> {
         row("loaded", report.rows_loaded, String::new()),
     ];
     if report.rows_ignored > 0 {
-        facts.push(row(
-            "ignored",
-            report.rows_ignored,
-            "for their keys, or by rules of the table".to_owned(),
-        ));
+        let why = "others have their keys, or rules pass over them".to_owned();
+        facts.push(row("ignored", report.rows_ignored, why));
     }
     facts.push(row("rejected", report.rows_rejected, rejected_to));
     let size = human::bytes(report.bytes_written);
