@@ -114,10 +114,13 @@ const LACKED: &[Found] = &[
     },
 ];
 
+const ONE_LACKS_B: &[(&str, &[u8])] =
+    &[("1.ndjson", b"{\"a\":3}\n"), ("2.ndjson", b"{\"a\":4,\"b\":44}\n")];
+
 const FLAGS: &[Found] = &[
     Found {
         finding: "flags that name a column that only some files of JSON have",
-        files: &[("1.ndjson", b"{\"a\":3}\n"), ("2.ndjson", b"{\"a\":4,\"b\":44}\n")],
+        files: ONE_LACKS_B,
         run: "leafpress load t.db [12].ndjson --table dropped --drop b && \
               leafpress load t.db [12].ndjson --table renamed --rename b=z && \
               leafpress load t.db [12].ndjson --table selected --select b,a && \
@@ -132,7 +135,7 @@ const FLAGS: &[Found] = &[
     },
     Found {
         finding: "a column that no file has, and flags that leave none",
-        files: &[("1.ndjson", b"{\"a\":3}\n"), ("2.ndjson", b"{\"a\":4,\"b\":44}\n")],
+        files: ONE_LACKS_B,
         run: "leafpress load t.db [12].ndjson --table t --drop c; \
               leafpress load t.db [12].ndjson --table t --drop a,b",
         status: 2,

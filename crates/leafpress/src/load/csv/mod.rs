@@ -33,9 +33,7 @@ use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
 use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::source::Source;
-use crate::load::passes::columns::{
-    ColumnMap, TableColumns, inputs_differ, matched, refuse_open_columns,
-};
+use crate::load::passes::columns::{ColumnMap, TableColumns, inputs_differ, matched};
 use crate::load::passes::feed::{Feed, FeedState, halted};
 use crate::load::passes::frame::{Halt, Work};
 use crate::load::passes::locate::{Found, Locate, Wanted};
@@ -118,9 +116,8 @@ impl<'l, 's> CsvFeed<'l, 's> {
         state.notes = notes;
         let columns = map.names.len();
         let own: Vec<_> = inputs.iter().map(CsvInput::columns).collect();
-        state.take_columns(map.names, &own);
-        let fit = declared.map_or(Ok(()), |shape| refuse_open_columns(options, shape, &own));
-        fit.map_err(|error| with_columns_of(error, inputs.iter()))?;
+        let taken = state.take_columns(map.names, &own, declared);
+        taken.map_err(|error| with_columns_of(error, inputs.iter()))?;
         let mut feed = Self {
             state,
             page_bytes,

@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use super::columns::InputColumns;
+use super::columns::{InputColumns, refuse_open_columns};
 use super::frame::{Clock, Counted, Frame, Halt, Pieces, Work};
 use super::locate::{Found, Wanted};
 use super::plan::{Plan, expected_order, made_table};
@@ -131,10 +131,19 @@ impl<'l> FeedState<'l> {
     }
 
     /// Sets the table's columns, and which of them the rows of some input bring.
-    pub fn take_columns(&mut self, columns: Vec<ColumnName>, inputs: &[InputColumns<'_>]) {
+    ///
+    /// # Errors
+    /// As [`refuse_open_columns`], if the table is declared.
+    pub fn take_columns(
+        &mut self,
+        columns: Vec<ColumnName>,
+        inputs: &[InputColumns<'_>],
+        declared: Option<&TableShape>,
+    ) -> Result<()> {
         let is_given = |at: usize| inputs.iter().any(|it| it.sources[at].is_given());
         self.plan.given = (0..columns.len()).map(is_given).collect();
         self.columns = columns;
+        declared.map_or(Ok(()), |shape| refuse_open_columns(self.options, shape, inputs))
     }
 
     /// Index of a table's column, by its name there or in the input.

@@ -25,7 +25,6 @@ use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn};
 use crate::load::passes::columns::{
     ColumnMap, InputColumns, OwnColumns, TableColumns, inputs_differ, matched, no_column_is_left,
-    refuse_open_columns,
 };
 use crate::load::passes::feed::{Feed, FeedState, halted};
 use crate::load::passes::frame::{Halt, Work};
@@ -196,10 +195,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         self.evidence = vec![TypedEvidence::default(); names.len()];
         self.source_types = source_types;
         let own: Vec<_> = self.inputs.iter().map(Input::columns).collect();
-        self.state.take_columns(names, &own);
-        if let Some(shape) = &self.declared {
-            refuse_open_columns(self.state.options, shape, &own)?;
-        }
+        self.state.take_columns(names, &own, self.declared.as_ref())?;
         self.first_rules()
     }
 

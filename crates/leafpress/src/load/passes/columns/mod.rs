@@ -51,40 +51,31 @@ fn wanted_columns(options: &LoadOptions, input: OwnColumns<'_>) -> Result<Vec<Wa
 }
 
 fn selected_columns(options: &LoadOptions, input: OwnColumns<'_>) -> Result<Vec<Wanted>> {
-    let mut columns: Vec<Wanted> = input.names.iter().cloned().enumerate().collect();
-    let mut others = input.others.to_vec();
-    // Place of a column; none if only other inputs have it.
-    let find = |columns: &[Wanted], name: &str, is_elsewhere: bool| {
+    let key = |it: &ColumnName| it.written.to_ascii_lowercase();
+    let there: HashSet<String> = input.names.iter().map(key).collect();
+    let own = input.names.iter().enumerate().map(|(field, it)| (Some(field), it.clone()));
+    let lacked = input.others.iter().filter(|it| !there.contains(&key(it)));
+    let lacked = lacked.map(|it| (None, it.clone()));
+    // All columns that flags may name, with the field of those that this input has.
+    let mut columns: Vec<(Option<usize>, ColumnName)> = own.chain(lacked).collect();
+    let find = |columns: &[(Option<usize>, ColumnName)], name: &str| {
         let names: Vec<ColumnName> = columns.iter().map(|(_, it)| it.clone()).collect();
         column_named(&names, name)
-            .map(Some)
-            .or_else(|error| if is_elsewhere { Ok(None) } else { Err(error) })
     };
+    let written = columns.clone();
     for (old, new) in &options.renames {
-        let elsewhere = column_named(input.others, old).ok();
-        if let Some(at) = elsewhere {
-            others[at] = new.as_str().into();
-        }
-        let own: Vec<Wanted> = input.names.iter().cloned().enumerate().collect();
-        if let Some(at) = find(&own, old, elsewhere.is_some())? {
-            columns[at].1 = new.as_str().into();
-        }
+        columns[find(&written, old)?].1 = new.as_str().into();
     }
     for name in &options.drops {
-        let elsewhere = column_named(&others, name).ok();
-        if let Some(at) = find(&columns, name, elsewhere.is_some())? {
-            columns.remove(at);
-        }
-        elsewhere.map(|at| others.remove(at));
+        let at = find(&columns, name)?;
+        columns.remove(at);
     }
-    if options.selects.is_empty() {
-        return Ok(columns);
+    if !options.selects.is_empty() {
+        let selected =
+            options.selects.iter().map(|name| Ok(columns[find(&columns, name)?].clone()));
+        columns = selected.collect::<Result<_>>()?;
     }
-    let selected = options.selects.iter().map(|name| {
-        let at = find(&columns, name, column_named(&others, name).is_ok())?;
-        Ok(at.map(|at| columns[at].clone()))
-    });
-    selected.filter_map(Result::transpose).collect()
+    Ok(columns.into_iter().filter_map(|(field, name)| Some((field?, name))).collect())
 }
 
 /// The error for flags that leave out all columns.
@@ -234,7 +225,7 @@ pub struct InputColumns<'i> {
 
 /// Refuses inputs of a declared table that differ in their columns, where it is open what the rows
 /// of those that lack a column get.
-pub fn refuse_open_columns(
+pub(super) fn refuse_open_columns(
     options: &LoadOptions,
     shape: &TableShape,
     inputs: &[InputColumns<'_>],

@@ -225,6 +225,8 @@ fn a_made_up_or_missing_rowid_is_null_in_the_record() {
     let last = rules(ValueSource::Field(1));
     assert_eq!(rowid(&last, "abc,7"), Ok(Some(7)));
     assert_eq!(rowid(&last, "abc, 7"), Ok(Some(7)));
+    let demanded = rules(ValueSource::Field(1)).demands(Demands::refusing_null(&[true, false]));
+    assert_eq!(written(&demanded, "a,7", 0), Ok(vec![Value::Null, text("a")]));
     let at = |at: usize| HEADROOM_BYTES + at;
     let reason = "column \"id\": the primary key is empty".to_owned();
     assert_eq!(rowid(&lacked, "a,7"), Err((at(0), reason)));
