@@ -352,6 +352,9 @@ pub fn case(count: std::ops::Range<usize>, row_bytes: usize) -> impl Strategy<Va
                 write_rows(&header, 0, &csv, &mut input);
             }
             write_rows(&rows, row_bytes, &csv, &mut input);
+            if has_many_nuls(&input) {
+                csv = csv.encoding("utf-8");
+            }
             let has_key = !matches!(keys, Keys::None);
             let types = types.into_iter().map(|(index, given)| (index.index(column_count), given));
             let types = types.filter(|(index, _)| has_types && !(has_key && *index == 0));
@@ -372,6 +375,12 @@ pub fn case(count: std::ops::Range<usize>, row_bytes: usize) -> impl Strategy<Va
             }
         },
     )
+}
+
+/// Returns true if the loader may take an input for UTF-16 or for no text, unless its encoding is named.
+fn has_many_nuls(input: &[u8]) -> bool {
+    let first = &input[..input.len().min(1024)];
+    memchr::memchr_iter(0, first).count() * 4 > first.len()
 }
 
 /// Names from the header, from the caller, or invented.
