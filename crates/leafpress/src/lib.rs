@@ -146,9 +146,9 @@ pub use refusal::why_no_path;
 /// The version of rusqlite in the signatures of this crate, with its macros such as `params!`.
 pub use rusqlite;
 #[doc(hidden)]
-pub use schema::quote_identifier;
-#[doc(hidden)]
 pub use schema::sql_words::{SqlWord, sql_words};
+#[doc(hidden)]
+pub use schema::{quote_identifier, quoted_name};
 #[doc(hidden)]
 pub use words::path_as_text;
 pub use words::{bytes_text, path_text, printable};

@@ -74,7 +74,7 @@ fn shard(flags: &ShardFlags, inputs: &[PathBuf], token: &CancelToken) -> Result<
         let mut stage = loading::with_columns(stage, &flags.columns);
         stage =
             loading::with_input(stage, &flags.input).on_error(loading::on_error(&flags.bad_rows));
-        stage = with_keys(stage, flags);
+        stage = with_keys(stage.strict(flags.table.strict), flags);
         if let Some(name) = &flags.table.table {
             stage = stage.table(name);
         } else if inputs.iter().any(|input| is_stdin(input)) {
@@ -89,19 +89,17 @@ fn shard(flags: &ShardFlags, inputs: &[PathBuf], token: &CancelToken) -> Result<
 /// part would end the run. The stage can tell them where equal keys are in one part, which is so if
 /// rows are split by columns of the key.
 fn with_keys(mut stage: Loader, flags: &ShardFlags) -> Loader {
-    let keys: Vec<&String> = all_names(&flags.table.pk).collect();
+    let keys: Vec<String> = all_names(&flags.table.pk).cloned().collect();
     let is_key = |column: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(column));
+    let without_rowid = flags.table.without_rowid;
     let split_by = flags.by.columns();
     let one_part_each = !split_by.is_empty() && split_by.into_iter().all(is_key);
     let skips = flags.bad_rows.on_error == OnErrorFlag::Skip;
     let aborts = flags.table.on_conflict.is_none_or(|rule| rule == OnConflictFlag::Abort);
-    for key in keys {
-        stage = stage.later_key(key);
-        if skips && aborts && one_part_each {
-            stage = stage.primary_key(key);
-        }
+    if skips && aborts && one_part_each {
+        stage = keys.iter().fold(stage, Loader::primary_key).without_rowid(without_rowid);
     }
-    stage
+    stage.later_key(&keys, without_rowid)
 }
 
 /// The keys and indexes of each part.

@@ -371,13 +371,13 @@ impl Loader {
         self
     }
 
-    /// Adds a column of a key that the table gets later, such as each part of shards: it is NOT
-    /// NULL, and a row without it lacks its key.
+    /// Names the columns of a key that the table gets later, such as each part of shards: they are NOT
+    /// NULL, a row without one lacks its key, and their types are found as those of a key.
     #[doc(hidden)]
-    pub fn later_key(mut self, column: impl Into<String>) -> Self {
-        let column = column.into();
-        self.options.later_key.push(column.clone());
-        self.not_null(column)
+    pub fn later_key(mut self, columns: &[String], without_rowid: bool) -> Self {
+        self.options.later_key = columns.to_vec();
+        self.options.later_without_rowid = without_rowid;
+        columns.iter().fold(self, Self::not_null)
     }
 
     /// Names the place that the rows are for in errors, if the database is only a file on the way there.

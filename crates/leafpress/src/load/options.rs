@@ -49,6 +49,8 @@ pub struct LoadOptions {
     pub primary_key: Vec<String>,
     /// Columns of a key that the table gets later: no row may lack one.
     pub later_key: Vec<String>,
+    /// True if that table is WITHOUT ROWID.
+    pub later_without_rowid: bool,
     pub without_rowid: bool,
     pub not_null: Vec<String>,
     pub uuid7: Option<(String, Uuid7Form)>,
@@ -96,6 +98,7 @@ impl LoadOptions {
             strict: false,
             primary_key: Vec::new(),
             later_key: Vec::new(),
+            later_without_rowid: false,
             without_rowid: false,
             not_null: Vec::new(),
             uuid7: None,

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use leafpress_format::{Collation, SortOrder};
 
 use super::names::{ColumnName, column_named, find_column};
-use super::table::quote_identifier;
+use super::table::{quote_identifier, quoted_name};
 use crate::error::{Error, Result};
 
 /// A table that is to be declared.
@@ -236,19 +236,6 @@ fn parse_column<'t>(
 fn unknown_word(column: &str, word: &str) -> Error {
     Error::misuse(format!("'{word}' after column '{column}' means nothing here"))
         .to_do("say NOCASE, RTRIM or BINARY, then ASC or DESC, and put a comma between columns")
-}
-
-/// The name in double quotes at the start, and what follows it.
-fn quoted_name(text: &str) -> Option<(String, &str)> {
-    let content = text.strip_prefix('"')?;
-    let mut from = 0;
-    loop {
-        let end = from + content[from..].find('"')?;
-        if !content[end + 1..].starts_with('"') {
-            return Some((content[..end].replace("\"\"", "\""), &content[end + 1..]));
-        }
-        from = end + 2;
-    }
 }
 
 /// Parses the text after a column's name, up to the comma. Returns the column and the text

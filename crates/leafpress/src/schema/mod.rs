@@ -25,4 +25,4 @@ pub use exact::{
     HEADROOM_BYTES, RealRule, exact_integer, exact_integer_by, hinted_real, kept_real,
     kept_real_anywhere, marks, stored_real,
 };
-pub use table::{Column, ColumnType, quote_identifier};
+pub use table::{Column, ColumnType, is_plain_type, quote_identifier, quoted_name};

@@ -58,20 +58,54 @@ impl FromStr for ColumnType {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// Its declared type.
-    pub column_type: ColumnType,
+    /// Its declared type; empty for a column without a type.
+    pub declared_type: String,
 }
 
 impl Column {
     /// A column of that name and type.
     pub fn new(name: impl Into<String>, column_type: ColumnType) -> Self {
-        Self { name: name.into(), column_type }
+        Self::declared(name, column_type.name())
     }
+
+    /// A column with any declared type, such as `DECIMAL(10,2)`: words, and sizes in brackets; empty for none. Its
+    /// affinity says how values are stored (<https://sqlite.org/datatype3.html#determination_of_column_affinity>).
+    pub fn declared(name: impl Into<String>, declared_type: impl Into<String>) -> Self {
+        Self { name: name.into(), declared_type: declared_type.into() }
+    }
+}
+
+/// Returns true if a declared type can be written into a declaration as it is. A type may be any words; a column
+/// without a type is different from one with any type.
+pub fn is_plain_type(declared: &str) -> bool {
+    let (words, size) = match declared.split_once('(') {
+        Some((words, size)) => (words, size.strip_suffix(')')),
+        None => (declared, Some("")),
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ' ';
+    let is_size = |c: char| c.is_ascii_digit() || " ,.+-".contains(c);
+    words.chars().all(is_word)
+        && size.is_some_and(|size| size.chars().all(is_size))
+        && !words.to_ascii_uppercase().contains("GENERATED")
 }
 
 /// A name as it must stand in SQL.
 pub fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The name in double quotes with which a text begins, and the text behind it; `None` if there is none, or its
+/// closing quote is missing.
+pub fn quoted_name(text: &str) -> Option<(String, &str)> {
+    let content = text.strip_prefix('"')?;
+    let mut from = 0;
+    loop {
+        let end = from + content[from..].find('"')?;
+        if !content[end + 1..].starts_with('"') {
+            return Some((content[..end].replace("\"\"", "\""), &content[end + 1..]));
+        }
+        from = end + 2;
+    }
 }
 
 #[cfg(test)]
@@ -81,11 +115,30 @@ mod tests {
     #[test]
     fn names_are_quoted() {
         assert_eq!(quote_identifier("a \"b\""), "\"a \"\"b\"\"\"");
+        assert_eq!(quoted_name("\"a \"\"b\"\"\", c"), Some(("a \"b\"".to_owned(), ", c")));
+        for none in ["", "a", "\"a", "\"a\"\""] {
+            assert_eq!(quoted_name(none), None, "{none}");
+        }
     }
 
     #[test]
     fn types_by_name() {
         assert_eq!("Integer".parse(), Ok(ColumnType::Integer));
         assert!("varchar".parse::<ColumnType>().is_err_and(|e| e.contains("choose")));
+    }
+    #[test]
+    fn types_that_are_no_types_are_known() {
+        for (declared, is_plain) in [
+            ("VARCHAR(10)", true),
+            ("DECIMAL(10, 2)", true),
+            ("", true),
+            ("DOUBLE PRECISION", true),
+            ("x) AS (1", false),
+            ("INT GENERATED ALWAYS", false),
+            ("a\"b", false),
+            ("(", false),
+        ] {
+            assert_eq!(is_plain_type(declared), is_plain, "{declared}");
+        }
     }
 }

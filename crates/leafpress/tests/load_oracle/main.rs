@@ -25,4 +25,5 @@ mod number_forms;
 mod preset;
 mod reference;
 mod rows_oracle;
+mod sqlite_oracle;
 mod values_oracle;

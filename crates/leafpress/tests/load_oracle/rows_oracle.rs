@@ -10,7 +10,7 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 use tempfile::tempdir;
 
-use crate::expected::{assert_same_rows, type_name};
+use crate::expected::assert_same_rows;
 
 /// A value that owns what it holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,24 +69,40 @@ pub fn value() -> impl Strategy<Value = Owned> {
     ]
 }
 
-fn columns() -> impl Strategy<Value = Vec<Column>> {
-    let types = [ColumnType::Integer, ColumnType::Real, ColumnType::Text, ColumnType::Blob];
-    vec(prop::sample::select(types.to_vec()), 1..6).prop_map(|types| {
+/// Declared types: those of STRICT tables, and any.
+const STRICT_TYPES: [&str; 6] = ["INTEGER", "INT", "REAL", "TEXT", "BLOB", "ANY"];
+const TYPES: [&str; 10] = [
+    "INTEGER",
+    "REAL",
+    "TEXT",
+    "BLOB",
+    "",
+    "DECIMAL(10, 2)",
+    "varchar(20)",
+    "double precision",
+    "datetime",
+    "ANY",
+];
+
+fn columns(strict: bool) -> impl Strategy<Value = Vec<Column>> {
+    let types = if strict { &STRICT_TYPES[..] } else { &TYPES[..] };
+    vec(prop::sample::select(types), 1..6).prop_map(|types| {
         let columns = types.into_iter().enumerate();
-        columns.map(|(index, column_type)| Column::new(format!("c{index}"), column_type)).collect()
+        columns.map(|(index, it)| Column::declared(format!("c{index}"), it)).collect()
     })
 }
 
-fn table() -> impl Strategy<Value = (Vec<Column>, Vec<Vec<Owned>>)> {
-    columns().prop_flat_map(|columns| {
+fn table() -> impl Strategy<Value = (bool, Vec<Column>, Vec<Vec<Owned>>)> {
+    let with_columns = |strict| columns(strict).prop_map(move |columns| (strict, columns));
+    any::<bool>().prop_flat_map(with_columns).prop_flat_map(|(strict, columns)| {
         let row = vec(value(), columns.len());
-        (Just(columns), vec(row, 0..60))
+        (Just(strict), Just(columns), vec(row, 0..60))
     })
 }
 
 fn sqlite_table(columns: &[Column], strict: bool) -> Connection {
     let columns: Vec<String> =
-        columns.iter().map(|c| format!("{} {}", c.name, type_name(c.column_type))).collect();
+        columns.iter().map(|it| format!("{} {}", it.name, it.declared_type)).collect();
     let strict = if strict { " STRICT" } else { "" };
     let connection = Connection::open_in_memory().unwrap();
     let create = format!("CREATE TABLE t ({}){strict}; BEGIN", columns.join(","));
@@ -99,8 +115,7 @@ proptest! {
 
     #[test]
     fn any_value_in_any_column_is_stored_as_sqlite_does(
-        (columns, rows) in table(),
-        strict: bool,
+        (strict, columns, rows) in table(),
         page_bytes in (9..17_u32).prop_map(|exponent| 1 << exponent),
         parts in 1..5_usize,
     ) {
@@ -137,6 +152,18 @@ proptest! {
             assert_same_rows(&expected, &pressed, columns.len());
         }
     }
+}
+
+#[test]
+fn a_declared_type_that_is_none_is_refused() {
+    let folder = tempdir().unwrap();
+    for wrong in ["INT, x", "TEXT DEFAULT 'a'", "INT GENERATED ALWAYS AS (1", "a\"b"] {
+        let columns = [Column::declared("a", wrong)];
+        let loader = Loader::new(folder.path().join("a.db")).table("t");
+        let error = loader.load_rows(&columns, [(1_i64,)]).unwrap_err();
+        assert!(error.to_string().contains("is no declared type"), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -164,11 +164,9 @@ impl<'l, 's> CsvFeed<'l, 's> {
 
     /// The types that the first block suggests.
     fn take_sample(&mut self, table: &str) -> Result<()> {
-        let all = if self.state.options.all_text { FieldRule::Text } else { FieldRule::Empty };
-        self.rules = vec![all; self.state.columns.len()];
-        if let Some(key) = self.state.find_key()? {
-            self.rules[key] = FieldRule::Empty;
-        }
+        self.state.find_key()?;
+        let rule = |at| if self.state.is_text(at) { FieldRule::Text } else { FieldRule::Empty };
+        self.rules = (0..self.state.columns.len()).map(rule).collect();
         for (name, given) in &self.state.options.types {
             let at = self.state.column(name)?;
             self.rules[at] = (*given).into();
@@ -213,6 +211,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
 
     /// Turns the evidence into rules and a declaration.
     fn decide(&mut self) -> Result<()> {
+        let all_text = self.state.options.all_text;
         let columns = self.rules.iter_mut().zip(&self.real_rules).zip(&self.evidence);
         for ((rule, real_rule), evidence) in columns {
             if *rule == FieldRule::Empty {
@@ -223,6 +222,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 };
                 *rule = match column_type {
                     Some(ColumnType::Integer) => FieldRule::Integer,
+                    Some(ColumnType::Real) if all_text => FieldRule::Text,
                     Some(ColumnType::Real) if *real_rule == RealRule::Exact => FieldRule::ExactReal,
                     Some(ColumnType::Real) => FieldRule::Real,
                     Some(ColumnType::Text | ColumnType::Blob) => FieldRule::Text,
@@ -230,10 +230,12 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 };
             }
         }
-        if let Some(key) = self.state.key
-            && matches!(self.rules[key], FieldRule::Integer | FieldRule::Empty)
-        {
+        let may_be_rowid = |rule| matches!(rule, FieldRule::Integer | FieldRule::Empty);
+        if let Some(key) = self.state.key.filter(|&key| may_be_rowid(self.rules[key])) {
             self.rules[key] = FieldRule::Rowid;
+        }
+        if let Some(key) = self.state.later_key.filter(|&key| may_be_rowid(self.rules[key])) {
+            self.rules[key] = FieldRule::Integer;
         }
         let types = self.rules.iter().enumerate().map(|(at, rule)| {
             let is_uuid = matches!(self.inputs[0].sources[at], ValueSource::Uuid7(_));
@@ -252,7 +254,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         for (column, rule) in self.rules.iter_mut().enumerate() {
             let detected = match rule {
                 FieldRule::Integer | FieldRule::Real | FieldRule::ExactReal | FieldRule::Text => {
-                    !self.state.options.all_text || self.state.key == Some(column)
+                    !self.state.is_text(column)
                 }
                 FieldRule::Rowid => key_is_detected,
                 _ => false,

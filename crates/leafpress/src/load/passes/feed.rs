@@ -92,6 +92,8 @@ pub struct FeedState<'l> {
     pub columns: Vec<ColumnName>,
     /// The primary key, if it is one column that may become the rowid.
     pub key: Option<usize>,
+    /// The key that the table gets later, likewise.
+    pub later_key: Option<usize>,
     pub uuid7: Option<Uuid7Range>,
     /// True if the table is declared, and not made for the input.
     pub is_declared: bool,
@@ -120,6 +122,7 @@ impl<'l> FeedState<'l> {
             inputs,
             columns: Vec::new(),
             key: None,
+            later_key: None,
             uuid7: options.uuid7.as_ref().map(|_| Uuid7Range::now()),
             is_declared,
             plan: Plan { shape, given: Vec::new(), order: RowOrder::Ascending },
@@ -158,13 +161,28 @@ impl<'l> FeedState<'l> {
 
     /// Finds the primary key of a table that is made for the input, if it is one column that
     /// may become the rowid.
-    pub fn find_key(&mut self) -> Result<Option<usize>> {
-        if let ([key], false, false) =
-            (&self.options.primary_key[..], self.options.without_rowid, self.is_declared)
-        {
-            self.key = Some(self.column(key)?);
+    pub fn find_key(&mut self) -> Result<()> {
+        if self.is_declared {
+            return Ok(());
         }
-        Ok(self.key)
+        let LoadOptions { primary_key, without_rowid, .. } = self.options;
+        let LoadOptions { later_key, later_without_rowid, .. } = self.options;
+        self.key = self.lone_key(primary_key, *without_rowid)?;
+        self.later_key = self.lone_key(later_key, *later_without_rowid)?;
+        Ok(())
+    }
+
+    fn lone_key(&self, key: &[String], without_rowid: bool) -> Result<Option<usize>> {
+        match key {
+            [key] if !without_rowid => self.column(key).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns true for a column that is TEXT unless its type is given: with `all_text` each, but a key that
+    /// may become the rowid, whose values say whether it does.
+    pub fn is_text(&self, column: usize) -> bool {
+        self.options.all_text && ![self.key, self.later_key].contains(&Some(column))
     }
 
     /// Returns true if the caller gave the type of a column.

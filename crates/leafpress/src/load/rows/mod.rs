@@ -236,6 +236,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 
     /// The rules that are known before any value was read.
     fn first_rules(&mut self) -> Result<()> {
+        self.state.find_key()?;
         if let Some(shape) = &self.declared {
             let columns = shape.columns.iter().enumerate();
             self.rules = columns
@@ -252,11 +253,11 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             self.rules =
                 (0..self.state.columns.len()).map(|column| self.source_rule(column)).collect();
         }
-        if let Some(key) = self.state.find_key()?
-            && self.rules[key] == TypeRule::Affinity(Affinity::Integer)
-        {
+        for key in [self.state.key, self.state.later_key].into_iter().flatten() {
             // The rowid must be an integer, so its values are surveyed.
-            self.rules[key] = TypeRule::Empty;
+            if self.rules[key] == TypeRule::Affinity(Affinity::Integer) {
+                self.rules[key] = TypeRule::Empty;
+            }
         }
         for (name, given) in &self.state.options.types {
             let at = self.state.column(name)?;
@@ -281,8 +282,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 
     /// The rule that the sources give a column.
     fn source_rule(&self, column: usize) -> TypeRule {
-        if self.state.options.all_text && self.state.key != Some(column) {
-            return TypeRule::Affinity(Affinity::Text);
+        if self.state.is_text(column) {
+            return self.text_rule();
         }
         let mut rule = None;
         for input in &self.inputs {
@@ -294,7 +295,26 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                 _ => return TypeRule::Empty,
             }
         }
-        rule.unwrap_or(TypeRule::Empty)
+        self.or_text(rule.unwrap_or(TypeRule::Empty))
+    }
+
+    /// The rule of a column whose values are not all TEXT anyway: with `all_text`, a key, which is TEXT if it
+    /// cannot be the rowid.
+    fn or_text(&self, rule: TypeRule) -> TypeRule {
+        match rule {
+            TypeRule::Empty | TypeRule::Integer | TypeRule::Affinity(Affinity::Integer) => rule,
+            _ if self.state.options.all_text => self.text_rule(),
+            _ => rule,
+        }
+    }
+
+    /// The rule of a column that is TEXT because all are. A STRICT table takes no blob there.
+    fn text_rule(&self) -> TypeRule {
+        if self.state.options.strict {
+            TypeRule::Given(ColumnType::Text)
+        } else {
+            TypeRule::Affinity(Affinity::Text)
+        }
     }
 
     /// The rule that a source gives a column. The table of another database may hold any value in
@@ -346,13 +366,15 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         let strict = self.state.options.strict;
         for (column, evidence) in self.evidence.iter().enumerate() {
             if self.rules[column] == TypeRule::Empty {
-                self.rules[column] = evidence.verdict(strict).rule;
+                self.rules[column] = self.or_text(evidence.verdict(strict).rule);
             }
         }
-        if let Some(key) = self.state.key
-            && matches!(self.rules[key], TypeRule::Integer | TypeRule::Empty)
-        {
+        let may_be_rowid = |rule| matches!(rule, TypeRule::Integer | TypeRule::Empty);
+        if let Some(key) = self.state.key.filter(|&key| may_be_rowid(self.rules[key])) {
             self.rules[key] = TypeRule::Rowid;
+        }
+        if let Some(key) = self.state.later_key.filter(|&key| may_be_rowid(self.rules[key])) {
+            self.rules[key] = TypeRule::Integer;
         }
         if self.declared.is_some() {
             return Ok(());
@@ -367,14 +389,15 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         if let ValueSource::Uuid7(form) = &self.inputs[0].sources[column] {
             return form.declared_type().to_owned();
         }
+        let (rule, strict) = (self.rules[column], self.state.options.strict);
+        // The values may have asked for another type than that of the first source.
         if let Some(declared) = &self.source_types[column]
-            && self.rules[column] != TypeRule::Rowid
-            && !self.state.options.strict
-            && !self.state.is_type_given(column)
+            && rule == TypeRule::Affinity(Affinity::of_declared_type(declared))
+            && !strict
         {
             return declared.clone();
         }
-        self.rules[column].declared_type(self.state.options.strict).to_owned()
+        rule.declared_type(strict).to_owned()
     }
 
     fn open(&mut self, input: usize) -> Result<Opened<S>> {

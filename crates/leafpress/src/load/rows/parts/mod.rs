@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 
-use leafpress_format::{FormatError, PlacedLeaves};
+use leafpress_format::{Affinity, FormatError, PlacedLeaves};
 
 use self::pressing::Pressing;
 use super::fallible::Fault;
@@ -39,10 +39,10 @@ use crate::load::tree::{Build, Joined, RowOrder};
 use crate::load::values::demands::Demands;
 use crate::load::values::sources::ValueSource;
 use crate::load::values::typed::{TypeRule, TypedRules};
-use crate::schema::Column;
 use crate::schema::names::{ColumnName, listed};
 use crate::schema::shape::TableShape;
 use crate::schema::shape::staged_shape;
+use crate::schema::{Column, is_plain_type};
 use crate::sync::lock;
 
 /// Bits of a row's sequence for its ordinal in its part; the part's number is above them.
@@ -95,13 +95,8 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
             }
             Some(there) => rows_for(there, columns)?,
             None => {
-                let declarations = columns.iter();
-                let declarations: Vec<_> = declarations
-                    .map(|column| {
-                        (column.name.as_str().into(), column.column_type.name().to_owned())
-                    })
-                    .collect();
-                made_table(options, table, &declarations)?
+                let declarations = columns.iter().map(declaration);
+                made_table(options, table, &declarations.collect::<Result<Vec<_>>>()?)?
             }
         };
         let is_plain = shape.key.is_none() && shape.indexes.is_empty();
@@ -113,6 +108,18 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
         let parts = numbered(parts, needs_rowids, options.screens())?;
         Ok(Self { state, parts, fault, columns: columns.to_vec() })
     }
+}
+
+/// Name and type of a column, as they are written into a declaration.
+fn declaration(column: &Column) -> Result<(ColumnName, String)> {
+    let Column { name, declared_type } = column;
+    if !is_plain_type(declared_type) {
+        return Err(Error::misuse(format!(
+            "column {name:?}: {declared_type:?} is no declared type"
+        ))
+        .to_do("give words, and sizes in brackets, such as DECIMAL(10,2)"));
+    }
+    Ok((name.as_str().into(), declared_type.clone()))
 }
 
 /// Columns of the rows in an existing table, in the rows' order.
@@ -141,10 +148,14 @@ fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
 
 /// Rules for the columns: any value may stand in any column, unless the table is STRICT.
 fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
-    let rule = |(index, column): (usize, &Column)| match column.column_type {
-        _ if shape.rowid_column == Some(index) => TypeRule::Rowid,
-        column_type if shape.strict => TypeRule::Given(column_type),
-        column_type => TypeRule::Affinity(column_type.affinity()),
+    let rule = |(index, column): (usize, &Column)| {
+        if shape.rowid_column == Some(index) {
+            TypeRule::Rowid
+        } else if shape.strict {
+            TypeRule::for_column(&shape.columns[index], true, true)
+        } else {
+            TypeRule::Affinity(Affinity::of_declared_type(&column.declared_type))
+        }
     };
     let names = columns.iter().map(|column| column.name.clone()).collect();
     let rules = columns.iter().enumerate().map(rule).collect();
@@ -258,7 +269,7 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
     fn columns(&self) -> Vec<ColumnReport> {
         let column = |column: &Column| ColumnReport {
             name: column.name.clone(),
-            declared_type: column.column_type.name().to_owned(),
+            declared_type: column.declared_type.clone(),
             decided_by: None,
             changed_form: None,
         };

@@ -39,7 +39,7 @@ use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource,
 use crate::input::source::not_opened;
 use crate::paths::companion_of;
 use crate::refusal::{Refusal, refuse_unless_file};
-use crate::schema::quote_identifier;
+use crate::schema::{is_plain_type, quote_identifier};
 use crate::sqlite_error::{sqlite_says, wants_to_write};
 use crate::sync::lock;
 use crate::verify::{needs_recovery, uri};
@@ -305,6 +305,7 @@ fn begin(connection: &Connection) -> rusqlite::Result<()> {
 struct Table {
     name: String,
     kind: String,
+    is_strict: bool,
 }
 
 impl Table {
@@ -324,9 +325,11 @@ impl Table {
 }
 
 fn tables_of(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
-    let sql = "SELECT name, type FROM pragma_table_list WHERE schema = 'main' ORDER BY name";
+    let sql =
+        "SELECT name, type, strict FROM pragma_table_list WHERE schema = 'main' ORDER BY name";
     let mut statement = connection.prepare(sql)?;
-    let table = |row: &Row<'_>| Ok(Table { name: row.get(0)?, kind: row.get(1)? });
+    let table =
+        |row: &Row<'_>| Ok(Table { name: row.get(0)?, kind: row.get(1)?, is_strict: row.get(2)? });
     statement.query_map([], table)?.collect()
 }
 
@@ -367,27 +370,17 @@ fn columns_of(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<So
     let sql = "SELECT name, type FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
     let mut statement = connection.prepare(sql)?;
     let column = |row: &Row<'_>| {
-        let declared: String = row.get(1)?;
+        let mut declared: String = row.get(1)?;
+        // ANY keeps all values in a STRICT table, but is NUMERIC in others.
+        if (table.is_strict || table.is_view()) && declared.eq_ignore_ascii_case("ANY") {
+            declared.clear();
+        }
         let is_kept = is_plain_type(&declared) && !(table.is_view() && declared.is_empty());
         let declared_sql = is_kept.then_some(declared);
         let name = row.get::<_, String>(0)?.into();
         Ok(SourceColumn { name, declared: None, declared_sql })
     };
     statement.query_map([&table.name], column)?.collect()
-}
-
-/// Returns true if a declared type can be written into a declaration as it is. A type may be any
-/// words; a column without a type is different from one with any type.
-fn is_plain_type(declared: &str) -> bool {
-    let (words, size) = match declared.split_once('(') {
-        Some((words, size)) => (words, size.strip_suffix(')')),
-        None => (declared, Some("")),
-    };
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ' ';
-    let is_size = |c: char| c.is_ascii_digit() || " ,.+-".contains(c);
-    words.chars().all(is_word)
-        && size.is_some_and(|size| size.chars().all(is_size))
-        && !words.to_ascii_uppercase().contains("GENERATED")
 }
 
 /// Query for the rows in the table's own order. Without it SQLite could read an index with all

@@ -259,22 +259,6 @@ fn rows_are_shown_as_json() {
 }
 
 #[test]
-fn types_that_are_no_types_are_not_passed_on() {
-    for (declared, is_plain) in [
-        ("VARCHAR(10)", true),
-        ("DECIMAL(10, 2)", true),
-        ("", true),
-        ("DOUBLE PRECISION", true),
-        ("x) AS (1", false),
-        ("INT GENERATED ALWAYS", false),
-        ("a\"b", false),
-        ("(", false),
-    ] {
-        assert_eq!(is_plain_type(declared), is_plain, "{declared}");
-    }
-}
-
-#[test]
 fn a_table_is_named_after_two_colons() {
     let (_folder, path) = database("CREATE TABLE t(a);");
     let split = |text: &str| split_table(Path::new(text));
