@@ -14,6 +14,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use leafpress::{quote_identifier, quoted_name};
 use leafpress_format::Value;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
@@ -57,7 +58,7 @@ impl RouteBy {
 impl FromStr for RouteBy {
     type Err = String;
 
-    /// Reads `hash(A,B)`, `range(A)`, `rows` or `bytes`.
+    /// Reads `hash(A,B)`, `range(A)`, `rows` or `bytes`. A name with a comma or a bracket stands in double quotes.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!("'{text}' is not a way to split: choose hash(COL,…), range(COL), rows or bytes")
@@ -65,10 +66,7 @@ impl FromStr for RouteBy {
         let text = text.trim();
         if let Some((kind, rest)) = text.split_once('(') {
             let names = rest.strip_suffix(')').ok_or_else(wrong)?;
-            let names: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
-            if names.iter().any(String::is_empty) {
-                return Err("a column's name is missing between the brackets".to_owned());
-            }
+            let names = names_of(names)?;
             return match kind.trim().to_ascii_lowercase().as_str() {
                 "hash" => Ok(Self::Hash(names)),
                 "range" => match <[String; 1]>::try_from(names) {
@@ -86,11 +84,42 @@ impl FromStr for RouteBy {
     }
 }
 
+/// The names between the brackets.
+fn names_of(text: &str) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        let (quoted, behind) = quoted_name(text.trim_start()).unzip();
+        let behind = behind.unwrap_or(text);
+        let (word, after) = behind.split_once(',').unzip();
+        let word = word.unwrap_or(behind).trim();
+        names.push(match quoted {
+            Some(name) if word.is_empty() => name,
+            Some(_) => return Err(format!("a comma is missing before '{word}'")),
+            None if word.is_empty() => {
+                return Err("a column's name is missing between the brackets".to_owned());
+            }
+            None => word.to_owned(),
+        });
+        rest = after;
+    }
+    Ok(names)
+}
+
+/// A name as it is written between the brackets.
+fn written(name: &str) -> String {
+    let is_plain = name.trim() == name && !name.starts_with('"') && !name.contains([',', '(', ')']);
+    if is_plain { name.to_owned() } else { quote_identifier(name) }
+}
+
 impl fmt::Display for RouteBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hash(columns) => write!(f, "hash({})", columns.join(",")),
-            Self::Range(column) => write!(f, "range({column})"),
+            Self::Hash(columns) => {
+                let names: Vec<_> = columns.iter().map(|name| written(name)).collect();
+                write!(f, "hash({})", names.join(","))
+            }
+            Self::Range(column) => write!(f, "range({})", written(column)),
             Self::Rows => f.write_str("rows"),
             Self::Bytes => f.write_str("bytes"),
         }
@@ -254,11 +283,23 @@ mod tests {
 
     #[test]
     fn ways_to_split_are_read_and_written() {
-        for text in ["hash(id)", "hash(a,b c)", "range(ts)", "rows", "bytes"] {
+        for text in [
+            "hash(id)",
+            "hash(a,b c)",
+            "hash(\"a,b\",\"c \"\"(d)\"\"\",e)",
+            "range(ts)",
+            "range(\" a\")",
+            "rows",
+            "bytes",
+        ] {
             assert_eq!(text.parse::<RouteBy>().expect(text).to_string(), text);
         }
+        let two = ["a,b".to_owned(), "c".to_owned()].to_vec();
+        assert_eq!("hash( \"a,b\" , \"c\" )".parse(), Ok(RouteBy::Hash(two)));
         assert_eq!("HASH( id )".parse(), Ok(RouteBy::Hash(vec!["id".to_owned()])));
-        for text in ["", "hash", "hash()", "hash(a,)", "range(a,b)", "round(a)", "hash(a"] {
+        for text in
+            ["", "hash", "hash()", "hash(a,)", "range(a,b)", "round(a)", "hash(a", "hash(\"a\"b)"]
+        {
             assert!(text.parse::<RouteBy>().is_err(), "{text}");
         }
     }

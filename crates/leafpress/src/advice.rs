@@ -16,7 +16,7 @@
 use std::sync::{PoisonError, RwLock};
 
 /// Options that an advice may name, and their words in Rust.
-const OPTIONS: [(&str, &str); 50] = [
+const OPTIONS: [(&str, &str); 51] = [
     ("all_text", "all_text"),
     ("append", "into_table(IntoTable::Append)"),
     ("busy_limit", "busy_limit"),
@@ -56,6 +56,7 @@ const OPTIONS: [(&str, &str); 50] = [
     ("rejects", "OnError::Skip { rejects }"),
     ("rename", "rename"),
     ("replace", "into_table(IntoTable::Replace)"),
+    ("seed", "Sharder::seed"),
     ("select", "select"),
     ("skip_bad_rows", "on_error(OnError::Skip { .. })"),
     ("skip_lines", "CsvOptions::skip_lines"),
@@ -170,10 +171,14 @@ mod tests {
         }
     }
 
+    /// In this crate and in those beside it, whose advice is spelled here too.
     #[test]
     fn no_text_of_the_library_names_a_flag_of_the_command() {
         let mut lines = Vec::new();
-        lines_of_code(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut lines);
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder of crates");
+        for name in ["leafpress", "leafpress-shards", "leafpress-rqlite"] {
+            lines_of_code(&crates.join(name).join("src"), &mut lines);
+        }
         assert!(lines.len() > 10_000, "only {} lines were found", lines.len());
         let mut named = Vec::new();
         for (file, line) in lines {

@@ -3,7 +3,7 @@
 //! Must never: be asked for an option that it does not have; a test compares it with the library.
 
 /// Options of the library, and their flags.
-const FLAGS: [(&str, &str); 50] = [
+const FLAGS: [(&str, &str); 51] = [
     ("all_text", "--all-text"),
     ("append", "--append"),
     ("busy_limit", "--busy-timeout"),
@@ -43,6 +43,7 @@ const FLAGS: [(&str, &str); 50] = [
     ("rejects", "--rejects"),
     ("rename", "--rename"),
     ("replace", "--replace"),
+    ("seed", "--seed"),
     ("select", "--select"),
     ("skip_bad_rows", "--on-error skip --rejects FILE"),
     ("skip_lines", "--skip-lines"),

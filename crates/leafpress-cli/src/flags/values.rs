@@ -76,18 +76,10 @@ fn first_name(text: &str) -> Result<(String, Option<&str>), String> {
 /// The name in double quotes with which a text begins, and what stands behind it; `None` if the
 /// text begins without quotes.
 fn quoted_name(text: &str) -> Result<Option<(String, &str)>, String> {
-    let Some(content) = text.strip_prefix('"') else { return Ok(None) };
-    let mut from = 0;
-    while let Some(at) = content[from..].find('"') {
-        let end = from + at;
-        let after = &content[end + 1..];
-        if after.starts_with('"') {
-            from = end + 2;
-            continue;
-        }
-        return Ok(Some((content[..end].replace("\"\"", "\""), after)));
+    match leafpress::quoted_name(text) {
+        None if text.starts_with('"') => Err(format!("a closing quote is missing: {text}")),
+        found => Ok(found),
     }
-    Err(format!("a closing quote is missing: {text}"))
 }
 
 /// `OLD=NEW`, split at the last equals sign; a name that holds one may stand in double quotes.

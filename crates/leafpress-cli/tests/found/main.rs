@@ -21,6 +21,7 @@ mod queue;
 mod refusals;
 mod report;
 mod triggers;
+mod types;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -338,17 +338,8 @@ struct Source {
 
 impl Source {
     fn new(path: &Path, report: &Report, by: &RouteBy) -> Result<Self> {
-        let column = |name: &str, declared: &str| {
-            let column_type = declared.parse().map_err(|_| {
-                Error::from(ErrorKind::Unsupported(format!(
-                    "column {name:?} has the type {declared:?}, and shards have INTEGER, REAL, TEXT or BLOB"
-                )))
-                .to_do("give it a type: --type COL=TYPE")
-            })?;
-            Ok(Column::new(name, column_type))
-        };
-        let found = report.columns.iter().map(|it| column(&it.name, &it.declared_type));
-        let columns = found.collect::<Result<Vec<_>>>()?;
+        let found = report.columns.iter().map(|it| Column::declared(&it.name, &it.declared_type));
+        let columns: Vec<Column> = found.collect();
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let keys = by.columns().into_iter().map(|name| column_named(&names, name));
         let keys = keys.collect::<Result<Vec<_>>>()?;
@@ -366,7 +357,8 @@ impl Source {
     ) -> Result<()> {
         let failed = |source| Error::sqlite("read the staged rows", source);
         let names: Vec<_> = columns.iter().map(|column| quote_identifier(&column.name)).collect();
-        let sql = format!("SELECT {} FROM {} ORDER BY rowid", names.join(", "), self.table);
+        // Without an index, rows come in the order of the table. A column could be named rowid.
+        let sql = format!("SELECT {} FROM {} NOT INDEXED", names.join(", "), self.table);
         let mut statement = self.connection.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         let mut index = 0;
