@@ -121,14 +121,12 @@ fn a_wrong_byte_loses_no_row() {
     let mut found = Vec::new();
     for (kind, bytes) in files() {
         for place in 0..bytes.len() {
-            for byte in [0, 1] {
-                let mut bytes = bytes.clone();
-                bytes[place] = byte;
-                if let Ok(rows) = rows_of(bytes, kind)
-                    && rows != 50
-                {
-                    found.push((kind, place, byte, rows));
-                }
+            let mut bytes = bytes.clone();
+            bytes[place] = u8::from(bytes[place] == 0);
+            if let Ok(rows) = rows_of(bytes, kind)
+                && rows != 50
+            {
+                found.push((kind, place, rows));
             }
         }
     }
