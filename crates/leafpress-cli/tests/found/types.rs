@@ -58,6 +58,19 @@ const OF_SOURCES: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a type in quotes became a primary key, and row numbers took the place of its values",
+        databases: &[(
+            "s.db",
+            "CREATE TABLE s(k \"INTEGER PRIMARY KEY\", v \"NOT NULL\"); INSERT INTO s VALUES ('a', NULL), ('b', 2)",
+        )],
+        run: "leafpress load t.db s.db --table t",
+        holds: &[
+            ("t.db", "SELECT k, v FROM t", "'a',NULL;'b',2"),
+            ("t.db", TYPES, "'k TEXT|v INTEGER'"),
+        ],
+        ..Found::NONE
+    },
+    Found {
         finding: "ANY of a STRICT table became NUMERIC, and its texts numbers",
         databases: &[("s.db", "CREATE TABLE s(v ANY) STRICT; INSERT INTO s VALUES ('5'), (5.0)")],
         run: "leafpress load t.db s.db --table t",

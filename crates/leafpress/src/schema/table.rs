@@ -75,18 +75,36 @@ impl Column {
     }
 }
 
-/// Returns true if a declared type can be written into a declaration as it is. A type may be any words; a column
-/// without a type is different from one with any type.
+/// Words with which a constraint of a column begins (<https://sqlite.org/syntax/column-constraint.html>). In quotes
+/// they can be a type.
+const CONSTRAINTS: [&str; 11] = [
+    "AS",
+    "CHECK",
+    "COLLATE",
+    "CONSTRAINT",
+    "DEFAULT",
+    "GENERATED",
+    "NOT",
+    "NULL",
+    "PRIMARY",
+    "REFERENCES",
+    "UNIQUE",
+];
+
+/// Returns true if a declared type can be written into a declaration as it is. A type may be any words but those of
+/// constraints; a column without a type is different from one with any type.
 pub fn is_plain_type(declared: &str) -> bool {
     let (words, size) = match declared.split_once('(') {
         Some((words, size)) => (words, size.strip_suffix(')')),
         None => (declared, Some("")),
     };
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ' ';
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ' ';
+    let begins_constraint =
+        |word: &str| CONSTRAINTS.iter().any(|known| word.eq_ignore_ascii_case(known));
     let is_size = |c: char| c.is_ascii_digit() || " ,.+-".contains(c);
-    words.chars().all(is_word)
+    words.chars().all(is_of_word)
         && size.is_some_and(|size| size.chars().all(is_size))
-        && !words.to_ascii_uppercase().contains("GENERATED")
+        && !words.split(' ').any(begins_constraint)
 }
 
 /// A name as it must stand in SQL.
@@ -135,6 +153,9 @@ mod tests {
             ("DOUBLE PRECISION", true),
             ("x) AS (1", false),
             ("INT GENERATED ALWAYS", false),
+            ("integer primary key", false),
+            ("NOT NULL", false),
+            ("NOTHING NULLS", true),
             ("a\"b", false),
             ("(", false),
         ] {
