@@ -222,6 +222,46 @@ class InOneProcess:
         return [plan.build(part, scattered) for part in range(plan.parts)]
 
 
+class Wide(InOneProcess):
+    """Two tasks with whole numbers, some of which need more than 64 bits; a third with NULLs, a fourth without rows."""
+
+    tasks = 4
+
+    def schema(self) -> Any:
+        import pyarrow
+
+        large = pyarrow.decimal128(30, 0)
+        columns = {"id": pyarrow.int64(), "fits": pyarrow.uint64(), "u": pyarrow.uint64(), "d": large}
+        return pyarrow.schema(columns)
+
+    def scatter(self, plan: _engines.Plan) -> list[_engines.Scattered]:
+        import pyarrow
+
+        tasks = [
+            [(0, 1, 2, 3), (1, 2**63 - 1, 5, 6), (2, None, None, None)],
+            [(3, 7, 2**64 - 1, 8), (4, 9, 10, -(10**25))],
+            [(5, None, None, None)],
+            [],
+        ]
+        named = [[dict(zip(self.schema().names, row)) for row in rows] for rows in tasks]
+        return [plan.scatter(pyarrow.Table.from_pylist(rows, self.schema())) for rows in named]
+
+
+@pytest.mark.parametrize("by", ["hash(id)", "rows"])
+def test_all_parts_have_the_types_that_the_rows_of_all_tasks_ask_for(by: str, tmp_path: Path) -> None:
+    report = _engines.write(Wide(), tmp_path / "out", by, 7, {"table": "t"})
+    types = parts_of(report, "SELECT group_concat(type) FROM pragma_table_info('t')")
+    assert types == [[("INTEGER,INTEGER,TEXT,TEXT",)]] * 7
+    assert sorted(row for rows in parts_of(report, "SELECT * FROM t") for row in rows) == [
+        (0, 1, "2", "3"),
+        (1, 2**63 - 1, "5", "6"),
+        (2, None, None, None),
+        (3, 7, "18446744073709551615", "8"),
+        (4, 9, "10", "-10000000000000000000000000"),
+        (5, None, None, None),
+    ]
+
+
 class LosesScratch(InOneProcess):
     """Takes the folder of the scattered rows away."""
 

@@ -7,8 +7,10 @@ use arrow_ipc::reader::FileReader;
 use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
 use leafpress_shards::{ScratchReader, Shards};
 use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
 
-use super::scatter::{BATCHES, Batch};
+use super::scatter::{BATCHES, Batch, WIDE};
+use super::types;
 
 /// Rows of one part in one file.
 #[derive(Debug, Clone, FromPyObject)]
@@ -25,34 +27,51 @@ pub struct Span {
 pub struct Gathered {
     scratch: Shards,
     spans: VecDeque<Span>,
+    /// Columns as the tasks gave them.
+    given: SchemaRef,
+    /// Columns of the rows that come out.
     schema: SchemaRef,
+    wide: Vec<usize>,
     open: Option<OpenSpan>,
 }
 
 struct OpenSpan {
     reader: FileReader<ScratchReader>,
     batches: VecDeque<(usize, Batch)>,
+    wide: Vec<usize>,
     skip: u64,
     take: u64,
 }
 
 impl Gathered {
-    /// Opens the files, to know the type of each column: a task that has only met NULLs may not.
+    /// Opens the files, to know the type of each column: a task that has only met NULLs may not, nor one that has
+    /// met only integers which fit 64 bits.
     ///
     /// # Errors
     /// A file cannot be read, or the tasks gave different columns.
     pub fn new(scratch: &Shards, spans: Vec<Span>) -> Result<Self, ArrowError> {
-        let mut schema: Option<SchemaRef> = None;
+        let mut given: Option<SchemaRef> = None;
+        let mut wide = Vec::new();
         for span in &spans {
-            let found = OpenSpan::new(scratch, span)?.reader.schema();
-            schema = Some(match schema {
-                Some(before) => joined(&before, &found)?,
-                None => found,
+            let OpenSpan { reader, wide: found, .. } = OpenSpan::new(scratch, span)?;
+            wide.extend(found);
+            given = Some(match given {
+                Some(before) => joined(&before, &reader.schema())?,
+                None => reader.schema(),
             });
         }
-        let schema = schema.ok_or_else(|| damaged("no file of scattered rows is named"))?;
+        let given = given.ok_or_else(|| damaged("no file of scattered rows is named"))?;
+        let settle = |(place, field): (usize, &FieldRef)| {
+            if !types::may_be_wide(field.data_type()) {
+                return FieldRef::clone(field);
+            }
+            let settled = types::settled_type(wide.contains(&place));
+            FieldRef::new(field.as_ref().clone().with_data_type(settled))
+        };
+        let fields = given.fields().iter().enumerate().map(settle).collect::<Vec<_>>();
+        let schema = SchemaRef::new(Schema::new(fields));
         let spans = spans.into_iter().filter(|span| span.take > 0).collect();
-        Ok(Self { scratch: scratch.clone(), spans, schema, open: None })
+        Ok(Self { scratch: scratch.clone(), spans, given, schema, wide, open: None })
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
@@ -63,10 +82,25 @@ impl Gathered {
                 continue;
             };
             match open.read()? {
-                Some(batch) => return typed(&batch, &self.schema).map(Some),
+                Some(batch) => return self.typed(&batch).map(Some),
                 None => self.open = None,
             }
         }
+    }
+
+    /// The batch with the types of all files.
+    fn typed(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let column = |(place, (array, field)): (usize, (&ArrayRef, &FieldRef))| match array
+            .data_type()
+        {
+            DataType::Null => Ok(new_null_array(self.schema.field(place).data_type(), array.len())),
+            _ if types::may_be_wide(field.data_type()) => {
+                types::settled(array, self.wide.contains(&place))
+            }
+            _ => Ok(ArrayRef::clone(array)),
+        };
+        let columns = batch.columns().iter().zip(self.given.fields()).enumerate().map(column);
+        RecordBatch::try_new(SchemaRef::clone(&self.schema), columns.collect::<Result<_, _>>()?)
     }
 }
 
@@ -75,11 +109,11 @@ impl OpenSpan {
         let file = ScratchReader::open(scratch, &span.path)
             .map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
         let reader = FileReader::try_new(file, None)?;
-        let list = reader.custom_metadata().get(BATCHES).map_or("", String::as_str);
-        let list: Vec<Batch> = serde_json::from_str(list)
-            .map_err(|error| damaged(&format!("its list of batches is damaged: {error}")))?;
+        let list: Vec<Batch> = listed(&reader, BATCHES)?;
+        let wide = listed(&reader, WIDE)?;
         let batches = list.into_iter().enumerate().filter(|(_, batch)| batch.part == span.part);
-        Ok(Self { reader, batches: batches.collect(), skip: span.skip, take: span.take })
+        let batches = batches.collect();
+        Ok(Self { reader, batches, wide, skip: span.skip, take: span.take })
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
@@ -151,14 +185,14 @@ fn columns_text(schema: &Schema) -> String {
     schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
 }
 
-/// The batch with the types of all files.
-fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let column = |(array, field): (&ArrayRef, &FieldRef)| match array.data_type() {
-        DataType::Null => new_null_array(field.data_type(), array.len()),
-        _ => ArrayRef::clone(array),
-    };
-    let columns = batch.columns().iter().zip(schema.fields()).map(column).collect();
-    RecordBatch::try_new(SchemaRef::clone(schema), columns)
+/// A list in the footer.
+fn listed<T: DeserializeOwned>(
+    reader: &FileReader<ScratchReader>,
+    name: &str,
+) -> Result<Vec<T>, ArrowError> {
+    let list = reader.custom_metadata().get(name).map_or("", String::as_str);
+    serde_json::from_str(list)
+        .map_err(|error| damaged(&format!("its list {name} is damaged: {error}")))
 }
 
 fn damaged(reason: &str) -> ArrowError {

@@ -7,6 +7,7 @@
 //! | module | is |
 //! |---|---|
 //! | `keys` | values of the routing columns |
+//! | `types` | types that depend on the values of all tasks |
 //! | `scatter` | a task's rows, by part, into one file |
 //! | `gather` | the rows of a part, out of these files |
 //! | `reader` | a reader of the parts |
@@ -17,6 +18,7 @@ mod gather;
 mod keys;
 mod reader;
 mod scatter;
+mod types;
 
 use std::path::PathBuf;
 

@@ -1,6 +1,7 @@
 //! Scattered rows: a file of Arrow IPC, each batch with rows of one part.
 //!
-//! The footer says under `leafpress.batches` which part each batch is of, and how many rows it has.
+//! The footer says under `leafpress.batches` which part each batch is of, and how many rows it has, and under
+//! `leafpress.wide` which columns have integers of more than 64 bits: such a column is TEXT, in all parts.
 
 use std::io::BufWriter;
 use std::path::Path;
@@ -15,11 +16,13 @@ use leafpress::{Error, Result, path_text};
 use leafpress_shards::Routing;
 use serde::{Deserialize, Serialize};
 
-use super::keys;
+use super::{keys, types};
 use crate::arrow::Exported;
 
 /// Key of the list of batches in the footer.
 pub const BATCHES: &str = "leafpress.batches";
+/// Key of the places of columns with integers of more than 64 bits.
+pub const WIDE: &str = "leafpress.wide";
 /// Rows that are looked at in one go: a column of them is read once for each part, and stays in the
 /// cache of the core meanwhile.
 const SLICE_ROWS: usize = 64 << 10;
@@ -80,6 +83,9 @@ struct Scatter<'r> {
     rows: Vec<Vec<(usize, usize)>>,
     counts: Vec<u64>,
     written: Vec<Batch>,
+    /// Columns that may yet turn out to be wide, and those that did.
+    may_be_wide: Vec<usize>,
+    wide: Vec<usize>,
 }
 
 impl<'r> Scatter<'r> {
@@ -94,7 +100,11 @@ impl<'r> Scatter<'r> {
             .map_err(|source| Error::io("make", path, source))?;
         let writer = FileWriter::try_new(BufWriter::with_capacity(BUFFER_BYTES, file), &schema)
             .map_err(|error| failed(path, error))?;
+        let fields = schema.fields().iter().enumerate();
+        let may_be_wide = fields.filter(|(_, field)| types::may_be_wide(field.data_type()));
         Ok(Self {
+            may_be_wide: may_be_wide.map(|(place, _)| place).collect(),
+            wide: Vec::new(),
             path,
             routing,
             places,
@@ -112,6 +122,7 @@ impl<'r> Scatter<'r> {
         let schema = SchemaRef::clone(&self.schema);
         let batch = RecordBatch::try_new(schema, batch.columns().to_vec())
             .map_err(|error| failed(self.path, error))?;
+        self.look_for_wide(&batch)?;
         if self.places.is_empty() {
             self.counts[0] += batch.num_rows() as u64;
             return self.write(0, &batch);
@@ -122,6 +133,16 @@ impl<'r> Scatter<'r> {
             let slice = batch.slice(begin, SLICE_ROWS.min(rows - begin));
             self.kept_bytes += bytes_of_row * slice.num_rows();
             self.add_slice(slice)?;
+        }
+        Ok(())
+    }
+
+    fn look_for_wide(&mut self, batch: &RecordBatch) -> Result<()> {
+        for at in (0..self.may_be_wide.len()).rev() {
+            let is_wide = types::is_wide(batch.column(self.may_be_wide[at]));
+            if is_wide.map_err(|error| failed(self.path, error))? {
+                self.wide.push(self.may_be_wide.swap_remove(at));
+            }
         }
         Ok(())
     }
@@ -167,6 +188,7 @@ impl<'r> Scatter<'r> {
         self.write_kept()?;
         let list = crate::json::as_json(&self.written)?;
         self.writer.write_metadata(BATCHES, list);
+        self.writer.write_metadata(WIDE, crate::json::as_json(&self.wide)?);
         self.writer.finish().map_err(|error| failed(self.path, error))?;
         Ok(self.counts)
     }
