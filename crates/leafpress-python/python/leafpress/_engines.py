@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Union
 
 from . import _leafpress
-from ._errors import DatabaseError, Error, InternalError, misuse
+from ._errors import DatabaseError, Error, misuse
 from ._load import Layout, Names, OnConflict, _names, _size
 from ._sources import Path
 
@@ -264,9 +264,7 @@ def write(
             scattered = engine.scatter(plan) or [_no_rows(plan, engine.schema())]
             telling.begin("pressing", made)
             built = engine.build(plan, scattered)
-        if any(part.schema != built[0].schema for part in built):
-            raise InternalError("the parts of a run have different columns")
-        run.publish(routing, built[0].schema, [part.record for part in built])
+        run.publish(routing, [part.schema for part in built], [part.record for part in built])
     except BaseException:
         run.abandon()
         raise

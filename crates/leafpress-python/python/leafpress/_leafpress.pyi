@@ -258,8 +258,8 @@ class NativeRun:
     @property
     def name(self) -> str:
         """Name of the run."""
-    def publish(self, routing: str, schema: str, records: list[str]) -> None:
-        """Publishes the parts. Records, schema and routing are JSON, as `shards_build` and
+    def publish(self, routing: str, schemas: list[str], records: list[str]) -> None:
+        """Publishes the parts. Records, schemas and routing are JSON, as `shards_build` and
         `shards_routing` give them."""
     def keep_alive(self) -> None:
         """Leaves a sign of life, for `gc`."""

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, new_null_array};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
+use leafpress::load::may_be_wide;
 use leafpress_shards::{ScratchReader, Shards};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
@@ -27,18 +28,13 @@ pub struct Span {
 pub struct Gathered {
     scratch: Shards,
     spans: VecDeque<Span>,
-    /// Columns as the tasks gave them.
-    given: SchemaRef,
-    /// Columns of the rows that come out.
     schema: SchemaRef,
-    wide: Vec<usize>,
     open: Option<OpenSpan>,
 }
 
 struct OpenSpan {
     reader: FileReader<ScratchReader>,
     batches: VecDeque<(usize, Batch)>,
-    wide: Vec<usize>,
     skip: u64,
     take: u64,
 }
@@ -53,25 +49,17 @@ impl Gathered {
         let mut given: Option<SchemaRef> = None;
         let mut wide = Vec::new();
         for span in &spans {
-            let OpenSpan { reader, wide: found, .. } = OpenSpan::new(scratch, span)?;
-            wide.extend(found);
+            let OpenSpan { reader, .. } = OpenSpan::new(scratch, span)?;
+            wide.extend(listed::<usize>(&reader, WIDE)?);
             given = Some(match given {
                 Some(before) => joined(&before, &reader.schema())?,
                 None => reader.schema(),
             });
         }
         let given = given.ok_or_else(|| damaged("no file of scattered rows is named"))?;
-        let settle = |(place, field): (usize, &FieldRef)| {
-            if !types::may_be_wide(field.data_type()) {
-                return FieldRef::clone(field);
-            }
-            let settled = types::settled_type(wide.contains(&place));
-            FieldRef::new(field.as_ref().clone().with_data_type(settled))
-        };
-        let fields = given.fields().iter().enumerate().map(settle).collect::<Vec<_>>();
-        let schema = SchemaRef::new(Schema::new(fields));
+        let schema = settled(&given, &wide);
         let spans = spans.into_iter().filter(|span| span.take > 0).collect();
-        Ok(Self { scratch: scratch.clone(), spans, given, schema, wide, open: None })
+        Ok(Self { scratch: scratch.clone(), spans, schema, open: None })
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
@@ -82,25 +70,10 @@ impl Gathered {
                 continue;
             };
             match open.read()? {
-                Some(batch) => return self.typed(&batch).map(Some),
+                Some(batch) => return typed(&batch, &self.schema).map(Some),
                 None => self.open = None,
             }
         }
-    }
-
-    /// The batch with the types of all files.
-    fn typed(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        let column = |(place, (array, field)): (usize, (&ArrayRef, &FieldRef))| match array
-            .data_type()
-        {
-            DataType::Null => Ok(new_null_array(self.schema.field(place).data_type(), array.len())),
-            _ if types::may_be_wide(field.data_type()) => {
-                types::settled(array, self.wide.contains(&place))
-            }
-            _ => Ok(ArrayRef::clone(array)),
-        };
-        let columns = batch.columns().iter().zip(self.given.fields()).enumerate().map(column);
-        RecordBatch::try_new(SchemaRef::clone(&self.schema), columns.collect::<Result<_, _>>()?)
     }
 }
 
@@ -110,10 +83,8 @@ impl OpenSpan {
             .map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
         let reader = FileReader::try_new(file, None)?;
         let list: Vec<Batch> = listed(&reader, BATCHES)?;
-        let wide = listed(&reader, WIDE)?;
         let batches = list.into_iter().enumerate().filter(|(_, batch)| batch.part == span.part);
-        let batches = batches.collect();
-        Ok(Self { reader, batches, wide, skip: span.skip, take: span.take })
+        Ok(Self { reader, batches: batches.collect(), skip: span.skip, take: span.take })
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
@@ -183,6 +154,30 @@ fn joined(one: &SchemaRef, other: &SchemaRef) -> Result<SchemaRef, ArrowError> {
 fn columns_text(schema: &Schema) -> String {
     let column = |field: &FieldRef| format!("{} {}", field.name(), field.data_type());
     schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
+}
+
+/// The columns of all parts: those that may be wide have the type that the rows of all tasks ask for.
+fn settled(given: &SchemaRef, wide: &[usize]) -> SchemaRef {
+    let settle = |(place, field): (usize, &FieldRef)| {
+        if !may_be_wide(field.data_type()) {
+            return FieldRef::clone(field);
+        }
+        let settled = types::settled_type(wide.contains(&place));
+        FieldRef::new(field.as_ref().clone().with_data_type(settled))
+    };
+    let fields = given.fields().iter().enumerate().map(settle);
+    SchemaRef::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The batch with the types of all files.
+fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let column = |(array, field): (&ArrayRef, &FieldRef)| match array.data_type() {
+        found if found == field.data_type() => Ok(ArrayRef::clone(array)),
+        DataType::Null => Ok(new_null_array(field.data_type(), array.len())),
+        _ => types::settled(array, field.data_type()),
+    };
+    let columns = batch.columns().iter().zip(schema.fields()).map(column);
+    RecordBatch::try_new(SchemaRef::clone(schema), columns.collect::<Result<_, _>>()?)
 }
 
 /// A list in the footer.

@@ -23,7 +23,7 @@ mod types;
 use std::path::PathBuf;
 
 use leafpress::load::{Batched, Loader, OnConflict};
-use leafpress::{Error, Result, path_text};
+use leafpress::{Error, ErrorKind, Result, path_text};
 use leafpress_shards::{
     Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Sample, Schema, Scratch,
     Shards, bounds_of,
@@ -85,15 +85,20 @@ impl NativeRun {
         &self.publication.run
     }
 
-    /// Publishes the parts. Records, schema and routing are JSON, as `shards_build` and `shards_routing` give them.
+    /// Publishes the parts. Records, schemas and routing are JSON, as `shards_build` and `shards_routing` give them.
     fn publish(
         &self,
         py: Python<'_>,
         routing: &str,
-        schema: &str,
+        schemas: Vec<String>,
         records: Vec<String>,
     ) -> PyResult<()> {
         py.detach(|| {
+            let schema = schemas.first().map_or("", String::as_str);
+            if schemas.iter().any(|other| other != schema) {
+                let reason = "the parts of a run have different columns".to_owned();
+                return Err(ErrorKind::Bug(reason).into());
+            }
             let records = records.iter().map(|record| read::<PartRecord>(record));
             let records = records.collect::<Result<Vec<_>>>()?;
             let run = self.publication.run.clone();

@@ -10,6 +10,7 @@ use arrow_array::{RecordBatch, RecordBatchReader as _};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use arrow_select::interleave::interleave_record_batch;
+use leafpress::load::may_be_wide;
 use leafpress::vfs::locks::FileHandle;
 use leafpress::vfs::rights::Rights;
 use leafpress::{Error, Result, path_text};
@@ -84,7 +85,7 @@ struct Scatter<'r> {
     counts: Vec<u64>,
     written: Vec<Batch>,
     /// Columns that may yet turn out to be wide, and those that did.
-    may_be_wide: Vec<usize>,
+    unsettled: Vec<usize>,
     wide: Vec<usize>,
 }
 
@@ -101,10 +102,9 @@ impl<'r> Scatter<'r> {
         let writer = FileWriter::try_new(BufWriter::with_capacity(BUFFER_BYTES, file), &schema)
             .map_err(|error| failed(path, error))?;
         let fields = schema.fields().iter().enumerate();
-        let may_be_wide = fields.filter(|(_, field)| types::may_be_wide(field.data_type()));
+        let unsettled = fields.filter(|(_, field)| may_be_wide(field.data_type()));
+        let unsettled = unsettled.map(|(place, _)| place).collect();
         Ok(Self {
-            may_be_wide: may_be_wide.map(|(place, _)| place).collect(),
-            wide: Vec::new(),
             path,
             routing,
             places,
@@ -115,6 +115,8 @@ impl<'r> Scatter<'r> {
             rows: vec![Vec::new(); parts],
             counts: vec![0; parts],
             written: Vec::new(),
+            unsettled,
+            wide: Vec::new(),
         })
     }
 
@@ -138,10 +140,10 @@ impl<'r> Scatter<'r> {
     }
 
     fn look_for_wide(&mut self, batch: &RecordBatch) -> Result<()> {
-        for at in (0..self.may_be_wide.len()).rev() {
-            let is_wide = types::is_wide(batch.column(self.may_be_wide[at]));
+        for at in (0..self.unsettled.len()).rev() {
+            let is_wide = types::is_wide(batch.column(self.unsettled[at]));
             if is_wide.map_err(|error| failed(self.path, error))? {
-                self.wide.push(self.may_be_wide.swap_remove(at));
+                self.wide.push(self.unsettled.swap_remove(at));
             }
         }
         Ok(())

@@ -7,20 +7,6 @@ use arrow_array::{Array as _, ArrayRef, Int64Array, StringArray};
 use arrow_schema::{ArrowError, DataType};
 use leafpress::load::{ArrowColumn, Value};
 
-/// Number of decimal digits that always fit 64 bits.
-const DIGITS_OF_64_BITS: u8 = 18;
-
-/// Returns true for types of whole numbers that may need more than 64 bits.
-pub fn may_be_wide(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::UInt64 => true,
-        DataType::Decimal128(digits, 0) | DataType::Decimal256(digits, 0) => {
-            *digits > DIGITS_OF_64_BITS
-        }
-        _ => false,
-    }
-}
-
 /// Returns true if a value of a column that may be wide does not fit 64 bits.
 ///
 /// # Errors
@@ -35,26 +21,29 @@ pub fn settled_type(is_wide: bool) -> DataType {
     if is_wide { DataType::Utf8 } else { DataType::Int64 }
 }
 
-/// The values of a column that may be wide, in the type that was settled.
+/// The values of a column that may be wide, in the [type that was settled](settled_type).
 ///
 /// # Errors
-/// The array is damaged.
-pub fn settled(array: &ArrayRef, is_wide: bool) -> Result<ArrayRef, ArrowError> {
+/// The array is damaged, or its type is another one.
+pub fn settled(array: &ArrayRef, settled_type: &DataType) -> Result<ArrayRef, ArrowError> {
     let column = column_of(array)?;
     let rows = 0..array.len();
-    if is_wide {
-        let text = |row| match column.value(row) {
-            Value::Integer(integer) => Some(integer.to_string()),
-            Value::Text(digits) => Some(String::from_utf8_lossy(digits).into_owned()),
-            _ => None,
+    let other = || ArrowError::CastError(format!("{} to {settled_type}", array.data_type()));
+    if *settled_type == DataType::Int64 {
+        let integer = |row| match column.value(row) {
+            Value::Null => Ok(None),
+            Value::Integer(integer) => Ok(Some(integer)),
+            _ => Err(other()),
         };
-        return Ok(Arc::new(rows.map(text).collect::<StringArray>()));
+        return Ok(Arc::new(rows.map(integer).collect::<Result<Int64Array, _>>()?));
     }
-    let integer = |row| match column.value(row) {
-        Value::Integer(integer) => Some(integer),
-        _ => None,
+    let text = |row| match column.value(row) {
+        Value::Null => Ok(None),
+        Value::Integer(integer) => Ok(Some(integer.to_string())),
+        Value::Text(digits) => Ok(Some(String::from_utf8_lossy(digits).into_owned())),
+        _ => Err(other()),
     };
-    Ok(Arc::new(rows.map(integer).collect::<Int64Array>()))
+    Ok(Arc::new(rows.map(text).collect::<Result<StringArray, _>>()?))
 }
 
 fn column_of(array: &ArrayRef) -> Result<ArrowColumn, ArrowError> {

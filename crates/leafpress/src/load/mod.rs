@@ -71,13 +71,13 @@ pub use self::preset::{Layout, Preset};
 pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReason, Report, Stage};
 pub use self::rows::row::{Field, Row, TypedRecord};
 #[cfg(feature = "arrow")]
-#[doc(hidden)]
-pub use crate::input::arrow::ArrowColumn;
-#[cfg(feature = "arrow")]
 pub use crate::input::arrow::Batched;
 #[cfg(feature = "arrow")]
 #[doc(hidden)]
 pub use crate::input::arrow::values_of as values_of_batch;
+#[cfg(feature = "arrow")]
+#[doc(hidden)]
+pub use crate::input::arrow::{ArrowColumn, may_be_wide};
 pub use crate::input::values::{ValueBatch, ValueRows};
 #[doc(hidden)]
 pub use crate::new_file::{disk, make_new};

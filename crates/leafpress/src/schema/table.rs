@@ -144,6 +144,7 @@ mod tests {
         assert_eq!("Integer".parse(), Ok(ColumnType::Integer));
         assert!("varchar".parse::<ColumnType>().is_err_and(|e| e.contains("choose")));
     }
+
     #[test]
     fn types_that_are_no_types_are_known() {
         for (declared, is_plain) in [

@@ -39,6 +39,7 @@ use arrow_schema::SchemaRef;
 pub use self::batch::{ArrowBatch, values_of};
 pub use self::column::Column as ArrowColumn;
 pub use self::pieces::Batched;
+pub use self::types::may_be_wide;
 
 use self::copy::Copy;
 use self::ipc::{IpcFile, Stream};

@@ -80,6 +80,11 @@ pub(super) fn declared_type(data_type: &DataType) -> Option<SourceType> {
     }
 }
 
+/// Returns true for types of whole numbers that may need more than 64 bits: then they are TEXT.
+pub fn may_be_wide(data_type: &DataType) -> bool {
+    declared_type(data_type).is_none() && !has_any(data_type, &DataType::is_null)
+}
+
 /// Returns true if `wanted` is true of the type or of one within it.
 pub(super) fn has_any(data_type: &DataType, wanted: &impl Fn(&DataType) -> bool) -> bool {
     wanted(data_type)

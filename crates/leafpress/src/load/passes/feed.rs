@@ -165,10 +165,9 @@ impl<'l> FeedState<'l> {
         if self.is_declared {
             return Ok(());
         }
-        let LoadOptions { primary_key, without_rowid, .. } = self.options;
-        let LoadOptions { later_key, later_without_rowid, .. } = self.options;
-        self.key = self.lone_key(primary_key, *without_rowid)?;
-        self.later_key = self.lone_key(later_key, *later_without_rowid)?;
+        let options = self.options;
+        self.key = self.lone_key(&options.primary_key, options.without_rowid)?;
+        self.later_key = self.lone_key(&options.later_key, options.later_without_rowid)?;
         Ok(())
     }
 
