@@ -130,9 +130,12 @@ impl<'t, 'r> TypedRecord<'t, 'r> {
     }
 }
 
-#[inline]
+/// Texts of this many bytes are looked at in place: most are ASCII.
+const SHORT_TEXT_BYTES: usize = 32;
+
+#[inline(always)]
 fn is_utf8(text: &[u8]) -> bool {
-    simdutf8::basic::from_utf8(text).is_ok()
+    (text.len() <= SHORT_TEXT_BYTES && text.is_ascii()) || simdutf8::basic::from_utf8(text).is_ok()
 }
 
 /// The seal of [`Field`].
