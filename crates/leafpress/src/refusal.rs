@@ -111,18 +111,24 @@ impl Refusal<'_> {
 
     /// The error of a database that can be read, but not written.
     pub fn read_only(&self, says: &str) -> Error {
-        let why = self.file.and_then(|file| {
-            let file = real_path(file);
-            newer_to_write(&file)
-                .or_else(|| why_not_writable(&file))
+        let file = self.file.map(real_path);
+        if let Some(why) = file.as_deref().and_then(newer_to_write) {
+            return self.not_writable(&why).to_do("write to it by a newer version of SQLite");
+        }
+        let why = file.and_then(|file| {
+            why_not_writable(&file)
                 .or_else(|| companions(&file).find_map(|it| why_not_writable(&it)))
                 .or_else(|| why_no_journal(&folder_of(&file)))
         });
-        let reason = format!("cannot be written: {}", why.unwrap_or_else(|| says.to_owned()));
-        Error::from(ErrorKind::ReadOnly { path: self.named.to_owned(), reason }).to_do(
+        self.not_writable(why.as_deref().unwrap_or(says)).to_do(
             "give yourself leave to write to the file and its folder, or use a copy in a folder \
              that you may write to",
         )
+    }
+
+    fn not_writable(&self, why: &str) -> Error {
+        let reason = format!("cannot be written: {why}");
+        ErrorKind::ReadOnly { path: self.named.to_owned(), reason }.into()
     }
 
     /// An error for a reason that has no kind of its own.

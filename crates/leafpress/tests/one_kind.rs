@@ -244,8 +244,9 @@ fn a_format_of_a_newer_sqlite_is_told_as_such() {
     let write = Place::new("DELETE");
     write.overwrite(18, &[3]);
     write.expect("write version", &write.path(), &WRITING, "read_only");
-    let said = WRITING[0].1(&write.path(), write.profile).expect_err("refused").to_string();
-    assert!(said.contains("its write version is 3"), "{said}");
+    let error = WRITING[0].1(&write.path(), write.profile).expect_err("refused");
+    assert!(error.to_string().contains("its write version is 3"), "{error}");
+    assert_eq!(error.advice(), Some("write to it by a newer version of SQLite"));
 }
 
 #[test]
