@@ -77,6 +77,30 @@ const OF_SOURCES: &[Found] = &[
         holds: &[("t.db", "SELECT v FROM t", "'5';5.0"), ("t.db", TYPES, "'v '")],
         ..Found::NONE
     },
+    Found {
+        finding: "--strict from a STRICT table found types anew: a number in an ANY column became a text",
+        databases: &[(
+            "s.db",
+            "CREATE TABLE s(k INT, v ANY, e REAL, c INT AS (1)) STRICT; \
+             INSERT INTO s(k, v) VALUES (NULL, 5), (NULL, 'x')",
+        )],
+        run: "leafpress load t.db s.db --table t --strict",
+        holds: &[
+            ("t.db", "SELECT k, v, e FROM t", "NULL,5,NULL;NULL,'x',NULL"),
+            ("t.db", TYPES, "'k INTEGER|v ANY|e REAL|c INTEGER'"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "--strict from another table with a column without a type, whose numbers became texts too",
+        databases: &[("s.db", "CREATE TABLE s(v, w INT); INSERT INTO s VALUES (5, 'y'), ('x', 1)")],
+        run: "leafpress load t.db s.db --table t --strict",
+        holds: &[
+            ("t.db", "SELECT v, w FROM t", "5,'y';'x','1'"),
+            ("t.db", TYPES, "'v ANY|w TEXT'"),
+        ],
+        ..Found::NONE
+    },
 ];
 
 const OF_KEYS: &[Found] = &[

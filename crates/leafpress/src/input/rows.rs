@@ -34,7 +34,6 @@ pub struct SourceColumn {
 }
 
 /// The type that a source promises for all values of a column.
-#[cfg_attr(not(feature = "arrow"), expect(dead_code, reason = "only Arrow knows its types"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceType {
     /// 64-bit integers.

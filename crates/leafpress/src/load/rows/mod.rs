@@ -318,10 +318,11 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     }
 
     /// The rule that a source gives a column. The table of another database may hold any value in
-    /// any column, and the new column gets its declaration: so the values are stored as they are.
+    /// any column, and the new column gets its declaration: so the values are stored as they are. In a
+    /// STRICT table only a column without a type holds any value; it is ANY there.
     fn rule_of(&self, column: &SourceColumn) -> Option<TypeRule> {
         match &column.declared_sql {
-            Some(sql) if !self.state.options.strict => {
+            Some(sql) if !self.state.options.strict || sql.is_empty() => {
                 Some(TypeRule::Affinity(Affinity::of_declared_type(sql)))
             }
             _ => column.declared.map(TypeRule::for_source),

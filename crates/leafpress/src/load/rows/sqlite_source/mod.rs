@@ -35,7 +35,7 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::as_json::{separated, write_text, write_value};
 use crate::input::kind::{Kind, kind_of};
-use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn};
+use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn, SourceType};
 use crate::input::source::not_opened;
 use crate::paths::companion_of;
 use crate::refusal::{Refusal, refuse_unless_file};
@@ -367,7 +367,7 @@ fn chosen<'t>(file: &str, tables: &'t [Table], wanted: Option<&str>) -> Result<&
 
 fn columns_of(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<SourceColumn>> {
     // Hidden 1: hidden columns of virtual tables; 2 and 3: generated columns.
-    let sql = "SELECT name, type FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
+    let sql = "SELECT name, type, hidden FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
     let mut statement = connection.prepare(sql)?;
     let column = |row: &Row<'_>| {
         let mut declared: String = row.get(1)?;
@@ -375,12 +375,26 @@ fn columns_of(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<So
         if (table.is_strict || table.is_view()) && declared.eq_ignore_ascii_case("ANY") {
             declared.clear();
         }
+        // SQLite does not check the values of generated columns.
+        let is_checked = table.is_strict && row.get::<_, i64>(2)? == 0;
+        let promised = if is_checked { promised_type(&declared) } else { None };
         let is_kept = is_plain_type(&declared) && !(table.is_view() && declared.is_empty());
         let declared_sql = is_kept.then_some(declared);
         let name = row.get::<_, String>(0)?.into();
-        Ok(SourceColumn { name, declared: None, declared_sql })
+        Ok(SourceColumn { name, declared: promised, declared_sql })
     };
     statement.query_map([&table.name], column)?.collect()
+}
+
+/// The type that a STRICT table gives all values of a column; `None` for ANY.
+fn promised_type(declared: &str) -> Option<SourceType> {
+    match declared.to_ascii_uppercase().as_str() {
+        "INT" | "INTEGER" => Some(SourceType::Integer),
+        "REAL" => Some(SourceType::Real),
+        "TEXT" => Some(SourceType::Text),
+        "BLOB" => Some(SourceType::Blob),
+        _ => None,
+    }
 }
 
 /// Query for the rows in the table's own order. Without it SQLite could read an index with all
