@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use jiff::{SpanRelativeTo, Timestamp};
-use leafpress::queue::{Rate, Token, UniqueFor};
+use leafpress::queue::{Rate, Token, UniqueFor, Worker};
 
 /// A value, or none at all. (A bare `Option` means "not given" to clap.)
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -103,6 +103,13 @@ pub fn parse_number(text: &str) -> Result<u32, String> {
         }
         _ => Err("name a number from 1 up".to_owned()),
     }
+}
+
+/// A number of jobs that a worker runs at once.
+pub fn parse_concurrency(text: &str) -> Result<usize, String> {
+    let most = Worker::CONCURRENCY_MAX;
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("name a number from 1 to {most}, or leave the flag out"))
 }
 
 /// A priority.
@@ -209,6 +216,14 @@ mod tests {
             assert!(parse_duration(bad).is_err(), "{bad:?}");
         }
         assert!(parse_lease("0s").is_err());
+    }
+
+    #[test]
+    fn a_worker_runs_some_jobs_at_once_and_not_too_many() {
+        assert_eq!(["1", "4096"].map(parse_concurrency), [Ok(1), Ok(4096)]);
+        for bad in ["0", "4097", "-1", "many", ""] {
+            assert!(parse_concurrency(bad).is_err_and(|it| it.contains("1 to 4096")), "{bad:?}");
+        }
     }
 
     #[test]

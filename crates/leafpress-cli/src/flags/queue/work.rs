@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueHint};
 
-use super::super::parse_threads;
-use super::values::{parse_duration, parse_exit_code, parse_lease};
+use super::values::{parse_concurrency, parse_duration, parse_exit_code, parse_lease};
 use super::{QueueCommonFlags, QueuePlaceFlags};
 
 /// Run a program for every job
@@ -51,7 +50,7 @@ pub struct QueueWorkFlags {
     pub shell: Option<std::ffi::OsString>,
 
     /// Number of programs that run at once
-    #[arg(long, short = 'j', value_name = "N", default_value = "1", value_parser = parse_threads)]
+    #[arg(long, short = 'j', value_name = "N", default_value = "1", value_parser = parse_concurrency)]
     pub concurrency: usize,
 
     /// Time after which others get the jobs if this worker vanishes [default: the queue's lease]

@@ -40,10 +40,6 @@ use super::Queue;
 use super::elsewhere::QueueElsewhere;
 use crate::error::{Error, Result};
 
-/// Limit of handlers: more than any machine has cores for are a slip of the keyboard, and each is a
-/// thread.
-const HANDLERS_MAX: usize = 4_096;
-
 /// Longest lease: times of leases are added to the time of now, which has an end.
 const LEASE_MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
 
@@ -103,6 +99,9 @@ pub struct WorkReport {
 }
 
 impl Worker {
+    /// Most handlers that run at once. Each is a thread, and more than this are a slip of the keyboard.
+    pub const CONCURRENCY_MAX: usize = 4_096;
+
     /// A worker of this queue: one handler, the queue's lease, until it is stopped.
     pub fn new(queue: &Queue) -> Self {
         Self::of(Source::Local(queue.clone()))
@@ -126,7 +125,8 @@ impl Worker {
         }
     }
 
-    /// Handlers that run at once (1), each on a thread of its own.
+    /// Handlers that run at once (1), each on a thread of its own; at most
+    /// [`CONCURRENCY_MAX`](Self::CONCURRENCY_MAX).
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.concurrency = handlers;
         self
@@ -182,9 +182,9 @@ impl Worker {
         H: Fn(&JobContext) -> Outcome + Send + Sync,
     {
         let started = Instant::now();
-        if self.concurrency == 0 || self.concurrency > HANDLERS_MAX {
-            let wrong =
-                format!("a worker has 1 to {HANDLERS_MAX} handlers, not {}", self.concurrency);
+        if !(1..=Self::CONCURRENCY_MAX).contains(&self.concurrency) {
+            let (most, asked) = (Self::CONCURRENCY_MAX, self.concurrency);
+            let wrong = format!("a worker has 1 to {most} handlers, not {asked}");
             return Err(Error::misuse(wrong).on_disk("nothing was changed"));
         }
         let lease = match self.lease {

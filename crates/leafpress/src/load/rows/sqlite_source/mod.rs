@@ -35,7 +35,9 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::as_json::{separated, write_text, write_value};
 use crate::input::kind::{Kind, kind_of};
-use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn, SourceType};
+use crate::input::rows::{
+    DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn, SourceType,
+};
 use crate::input::source::not_opened;
 use crate::paths::companion_of;
 use crate::refusal::{Refusal, refuse_unless_file};
@@ -367,7 +369,8 @@ fn chosen<'t>(file: &str, tables: &'t [Table], wanted: Option<&str>) -> Result<&
 
 fn columns_of(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<SourceColumn>> {
     // Hidden 1: hidden columns of virtual tables; 2 and 3: generated columns.
-    let sql = "SELECT name, type, hidden FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
+    let sql =
+        "SELECT name, type, hidden FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
     let mut statement = connection.prepare(sql)?;
     let column = |row: &Row<'_>| {
         let mut declared: String = row.get(1)?;
