@@ -181,10 +181,16 @@ impl Shards {
     }
 
     fn read_current(&self, bytes: &[u8]) -> Result<Current> {
-        serde_json::from_slice(bytes).map_err(|error| {
+        let damaged = |why: String| {
             let path = path_text(self.store.shown(CURRENT));
-            Error::input(path, format!("it names no run: {error}"))
-        })
+            Error::input(path, format!("it names no run: {why}"))
+        };
+        let current: Current =
+            serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+        if !is_name(&current.run) {
+            return Err(damaged(format!("{:?} is not the name of a run", current.run)));
+        }
+        Ok(current)
     }
 
     fn manifest_of(&self, run: &str) -> Result<(Manifest, Vec<u8>)> {

@@ -521,8 +521,11 @@ fn damage_is_found_and_named() {
     let text = fs::read_to_string(&manifest).expect("a manifest");
     fs::write(&manifest, text.replace("\"seed\": 0", "\"seed\": 1")).expect("a change");
     assert!(Shards::open(shards.root()).expect_err("it differs").to_string().contains("checksum"));
-    fs::write(shards.root().join("_CURRENT"), "{").expect("damage");
-    assert!(Shards::open(shards.root()).is_err());
+    for text in ["{", r#"{"run": "../there", "manifest": "m", "sha256": "s"}"#] {
+        fs::write(shards.root().join("_CURRENT"), text).expect("damage");
+        let error = Shards::open(shards.root()).expect_err("it names no run");
+        assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
+    }
 }
 
 /// What a reader finds for each key is what SQLite finds in the whole table.
