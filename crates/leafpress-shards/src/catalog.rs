@@ -7,7 +7,7 @@
 //!
 //! Must never: say anything else than the JSON, which is what readers check.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -17,7 +17,9 @@ use leafpress::{Error, Result, path_text};
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use crate::connect;
 use crate::manifest::Manifest;
+use crate::store::Local;
 
 /// Name of the file, beside the manifest.
 pub const CATALOG: &str = "manifest.db";
@@ -61,6 +63,48 @@ pub fn write(path: &Path, manifest: &Manifest) -> Result<()> {
     let loader = Loader::new(path).table("manifest").primary_key("name").without_rowid(true);
     loader.load_rows(&columns, members)?;
     Ok(())
+}
+
+/// What the database at `path` says otherwise than the manifest, in words; `None` if it says the same. It may
+/// say more of the manifest, as one of a later version does.
+///
+/// # Errors
+/// The manifest's own database, a temporary one, cannot be made.
+pub fn difference(path: &Path, manifest: &Manifest) -> Result<Option<String>> {
+    let own = Local::temporary(Some(CATALOG))?;
+    write(own.path(), manifest)?;
+    let (own, found) = (Rows::of(own.path())?, Rows::of(path));
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return Ok(Some(error.to_string())),
+    };
+    let is_same = own.parts == found.parts && own.members.is_subset(&found.members);
+    Ok((!is_same).then(|| "it says something else than the manifest".to_owned()))
+}
+
+/// The rows of both tables, each as one text of SQL literals.
+struct Rows {
+    parts: Vec<String>,
+    members: BTreeSet<String>,
+}
+
+impl Rows {
+    fn of(path: &Path) -> Result<Self> {
+        let connection = connect::read_only(path)?;
+        let names: Vec<String> =
+            part_columns().iter().map(|column| format!("quote({})", column.name)).collect();
+        let read = |sql: &str| {
+            let mut statement = connection.prepare(sql)?;
+            statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+        };
+        let failed = |source| Error::sqlite("read the manifest's database", source);
+        let parts = format!("SELECT {} FROM part ORDER BY part", names.join(" || ',' || "));
+        let members = "SELECT quote(name) || quote(value) FROM manifest";
+        Ok(Self {
+            parts: read(&parts).map_err(failed)?,
+            members: read(members).map_err(failed)?.into_iter().collect(),
+        })
+    }
 }
 
 fn as_json(path: &Path, value: &impl Serialize) -> Result<String> {

@@ -421,8 +421,8 @@ impl Shards {
         Ok(manifest)
     }
 
-    /// Checks the current run: size, checksum, rows and `integrity_check` of each part. Parts in a store
-    /// are fetched for that, one after the other.
+    /// Checks the current run: size, checksum, rows and `integrity_check` of each part, and that `manifest.db`
+    /// says the same as the manifest. Files in a store are fetched for that, one after the other.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`Cancelled`](ErrorKind::Cancelled) once `stop` returns true; those of a
@@ -446,6 +446,7 @@ impl Shards {
             };
             problems.extend(found.into_iter().map(|text| format!("part {}: {text}", part.part)));
         }
+        problems.extend(self.problem_of_catalog(&manifest, &stop)?);
         Ok(Verdict {
             run: manifest.run,
             sound: problems.is_empty(),
@@ -454,6 +455,16 @@ impl Shards {
             bytes: manifest.parts.iter().map(|part| part.bytes).sum(),
             problems,
         })
+    }
+
+    fn problem_of_catalog(&self, manifest: &Manifest, stop: &Stop<'_>) -> Result<Option<String>> {
+        let path = path_in(&manifest.run, CATALOG)?;
+        if !self.store.is_there(&path)? {
+            return Ok(Some(format!("{path} is missing")));
+        }
+        let file = self.local(&path, stop)?;
+        let difference = catalog::difference(file.path(), manifest)?;
+        Ok(difference.map(|difference| format!("{path}: {difference}")))
     }
 
     /// The file of a path, or a temporary copy.

@@ -528,6 +528,44 @@ fn damage_is_found_and_named() {
     }
 }
 
+#[test]
+fn a_database_of_the_manifest_that_says_something_else_is_a_problem() {
+    let folder = TempDir::new().expect("a folder");
+    shard(folder.path(), "id,t\n1,a\n2,b\n", "range(id)", 2).expect("a run");
+    let shards = Shards::open(folder.path().join("out")).expect("shards");
+    let problems = || shards.verify(|| false).expect("a verdict").problems;
+    assert!(problems().is_empty());
+    let catalog =
+        shards.root().join("runs").join(shards.manifest().expect("one").run).join("manifest.db");
+    let change =
+        |sql: &str| Connection::open(&catalog).and_then(|it| it.execute_batch(sql)).expect(sql);
+    for (sql, undone) in [
+        (
+            "UPDATE part SET rows = rows + 1 WHERE part = 1",
+            "UPDATE part SET rows = rows - 1 WHERE part = 1",
+        ),
+        (
+            "UPDATE part SET smallest = NULL WHERE part = 0",
+            "UPDATE part SET smallest = '1' WHERE part = 0",
+        ),
+        (
+            "UPDATE manifest SET name = 'seen' WHERE name = 'rows'",
+            "UPDATE manifest SET name = 'rows' WHERE name = 'seen'",
+        ),
+    ] {
+        change(sql);
+        assert!(problems().join("").contains("manifest.db: it says something else"), "{sql}");
+        change(undone);
+        assert!(problems().is_empty(), "{undone}: {:?}", problems());
+    }
+    change("INSERT INTO manifest VALUES ('of a later version', '1')");
+    assert!(problems().is_empty());
+    fs::write(&catalog, "no database").expect("damage");
+    assert!(problems().join("").contains("manifest.db: "));
+    fs::remove_file(&catalog).expect("it is gone");
+    assert!(problems().join("").contains("manifest.db is missing"));
+}
+
 /// What a reader finds for each key is what SQLite finds in the whole table.
 #[test]
 fn a_reader_finds_the_rows_of_each_key() {

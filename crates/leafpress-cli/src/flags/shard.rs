@@ -154,6 +154,8 @@ pub enum ShardsAction {
     /// List the runs; a star marks the one that readers take
     List(ShardsFolderFlags),
     /// Check each part of the current run: size, checksum, rows, integrity_check
+    ///
+    /// Also checks that the database of the manifest says the same as the manifest.
     Verify(ShardsFolderFlags),
     /// Make the run before the current one current again, or the one that is named
     Rollback {

@@ -93,8 +93,9 @@ class Shards:
         return list(run_json(["shards", "list", "--json", "--", self._folder])["runs"])
 
     def verify(self) -> dict[str, Any]:
-        """Checks size, checksum, rows and `integrity_check` of each part of the current run. The
-        result has `sound` (bool) and the problems."""
+        """Checks size, checksum, rows and `integrity_check` of each part of the current run, and
+        that `manifest.db` says the same as the manifest. The result has `sound` (bool) and the
+        problems."""
         return run_json(["shards", "verify", "--json", "--", self._folder])
 
     def rollback(self, run: str | None = None) -> dict[str, Any]:
