@@ -5,7 +5,7 @@ use super::{Found, assert_all};
 /// An input whose second row has no key.
 const EMPTY_KEY: &[(&str, &[u8])] = &[("t.csv", b"a,b\n1,1\n,2\n")];
 const EMPTY_KEY_SAYS: &[&str] = &["t.csv:3:1: column \"a\": the primary key is empty"];
-const NO_TABLE: &[&str] = &["t.db"];
+pub(super) const NO_TABLE: &[&str] = &["t.db"];
 
 /// Loads of an empty key.
 const B3: &[Found] = &[
@@ -119,7 +119,7 @@ const B3: &[Found] = &[
     },
 ];
 
-const KEYED: &[(&str, &str)] = &[(
+pub(super) const KEYED: &[(&str, &str)] = &[(
     "t.db",
     "CREATE TABLE t(id INTEGER PRIMARY KEY, n INT CHECK(n > 0)); INSERT INTO t VALUES (1, 1)",
 )];
@@ -580,72 +580,6 @@ const B13_TO_B22: &[Found] = &[
 /// A table that others refer to.
 const PARENT: &str = "CREATE TABLE p(k INTEGER PRIMARY KEY); INSERT INTO p VALUES (1)";
 
-/// Names, folders and files that cannot be meant.
-const B27_TO_B38: &[Found] = &[
-    Found {
-        finding: "B27",
-        files: &[("t.csv", b"k\n1\n")],
-        run: "leafpress load t.db t.csv --table ''",
-        status: 2,
-        says: &["a table needs a name"],
-        leaves_no: NO_TABLE,
-        ..Found::NONE
-    },
-    Found {
-        finding: "B27 in SQL",
-        files: &[("t.csv", b"k\n1\n")],
-        run: "leafpress load t.db t.csv --create 'create table \"\"(k)'",
-        status: 2,
-        says: &["a table needs a name"],
-        leaves_no: NO_TABLE,
-        ..Found::NONE
-    },
-    Found {
-        finding: "B27 of an index",
-        databases: KEYED,
-        run: "leafpress index t.db t n --name ''",
-        status: 2,
-        says: &["an index needs a name"],
-        ..Found::NONE
-    },
-    Found {
-        finding: "B31 with bad rows only",
-        files: &[("t.csv", b"id,n\nx,1\n")],
-        databases: KEYED,
-        run: "leafpress load t.db t.csv --replace --on-error skip",
-        status: 1,
-        says: &["note: t is empty now"],
-        holds: &[("t.db", "SELECT * FROM t", "")],
-        ..Found::NONE
-    },
-    Found {
-        finding: "B37",
-        files: &[("t.csv", b"k\n1\n")],
-        run: "leafpress load t.db t.csv --tmpdir nodir",
-        status: 2,
-        says: &["the folder for temporary files is not there: nodir"],
-        leaves_no: NO_TABLE,
-        ..Found::NONE
-    },
-    Found {
-        finding: "B37 of an index",
-        databases: KEYED,
-        run: "leafpress index t.db t n --tmpdir nodir",
-        status: 2,
-        says: &["the folder for temporary files is not there: nodir"],
-        ..Found::NONE
-    },
-    Found {
-        finding: "B38",
-        files: &[("t.csv", b"k\n1\n")],
-        run: "leafpress load t.db t.csv --on-error skip --rejects -",
-        status: 2,
-        says: &["--rejects - names no file"],
-        leaves_no: &["t.db", "-", "-.log"],
-        ..Found::NONE
-    },
-];
-
 /// A declaration that replaces rows, and a trigger that ignores words which are there.
 const REPLACING: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY ON CONFLICT REPLACE, v);
     CREATE TABLE words(v PRIMARY KEY);
@@ -798,11 +732,6 @@ fn dry_runs() {
 #[test]
 fn what_is_said_of_refused_rows() {
     assert_all(B13_TO_B22);
-}
-
-#[test]
-fn names_folders_and_files_that_cannot_be_meant() {
-    assert_all(B27_TO_B38);
 }
 
 #[test]

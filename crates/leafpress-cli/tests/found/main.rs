@@ -14,6 +14,7 @@ mod csv_advice;
 mod encodings;
 mod existing;
 mod keys;
+mod names;
 mod numbers;
 mod order;
 mod private;

@@ -151,6 +151,10 @@ pub struct QueueScheduleAddFlags {
     pub name: String,
 
     /// Times of the jobs: minute, hour, day of the month, month, day of the week
+    ///
+    /// As in crontab: `30 2 * * MON-FRI`, `*/15 9-17 * * *`, `0 6 L * *` (the last day of each
+    /// month), or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Six fields have seconds in
+    /// front. If both day fields are given, either is enough; `+MON` wants both.
     #[arg(value_name = "CRON")]
     pub cron: String,
 
