@@ -4,7 +4,7 @@
 //! Must never: wait once all calls are to end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::interrupt::Interrupts;
@@ -26,6 +26,8 @@ pub(super) struct BusyClock {
     interrupts: Arc<Interrupts>,
     /// The line that the writer stands in.
     sharing: Option<Arc<Sharing>>,
+    /// True between a transaction that was rolled back and the next one of the same turn.
+    keeps_turn: AtomicBool,
 }
 
 impl BusyClock {
@@ -34,7 +36,14 @@ impl BusyClock {
         interrupts: Arc<Interrupts>,
         sharing: Option<Arc<Sharing>>,
     ) -> Self {
-        Self { limit, epoch: Instant::now(), began_ns: AtomicU64::new(0), interrupts, sharing }
+        Self {
+            limit,
+            epoch: Instant::now(),
+            began_ns: AtomicU64::new(0),
+            interrupts,
+            sharing,
+            keeps_turn: AtomicBool::new(false),
+        }
     }
 
     /// The writers that share the database, if this is one of them.
@@ -42,11 +51,26 @@ impl BusyClock {
         self.sharing.as_ref()
     }
 
-    /// Begins a wait, and waits for those that came before.
+    /// Begins a wait, and waits for those that came before, unless the turn is ours still.
     pub(super) fn line_up(&self) {
         self.restart();
-        if let Some(sharing) = &self.sharing {
+        if !self.keeps_turn.swap(false, Ordering::Relaxed)
+            && let Some(sharing) = &self.sharing
+        {
             sharing.line_up(|| self.goes_on());
+        }
+    }
+
+    /// Keeps the turn after a transaction that was rolled back, for the next one.
+    pub(super) fn keep_turn(&self) {
+        self.keeps_turn.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives back a turn that was kept, if no transaction has begun since.
+    pub(super) fn give_turn_back(&self) {
+        if self.keeps_turn.swap(false, Ordering::Relaxed) {
+            self.ending();
+            self.ended();
         }
     }
 

@@ -252,17 +252,29 @@ impl LocalTarget {
         }
     }
 
-    /// Ends the open transaction, if there is one. If that fails, SQLite has ended it.
+    /// Ends the open transaction, if there is one.
     fn roll_back(&self) {
+        self.busy.ending();
+        self.undo();
+        self.busy.ended();
+    }
+
+    /// Ends the open transaction, and keeps the turn of this process: what is carried out again
+    /// finds the rows that it has found before, as far as all writers stand in the line.
+    fn roll_back_to_go_on(&self) {
+        self.undo();
+        self.busy.keep_turn();
+    }
+
+    /// Undoes the open transaction, if there is one. If that fails, SQLite has ended it.
+    fn undo(&self) {
         self.plans.borrow_mut().rolled_back();
         self.tell(TransactionHooks::not_committed);
-        self.busy.ending();
         if !self.connection.is_autocommit()
             && let Err(error) = self.own("ROLLBACK /* leafpress */")
         {
             tracing::debug!(%error, "ROLLBACK after a failure failed too");
         }
-        self.busy.ended();
     }
 
     fn count_replay(&self, calls: usize) {
@@ -274,6 +286,7 @@ impl LocalTarget {
         self.refuse_beside_another_copy()?;
         self.busy.line_up();
         self.own(BEGIN).map_err(|source| {
+            self.busy.ending();
             self.busy.ended();
             self.not_begun(source)
         })?;
@@ -348,13 +361,13 @@ impl LocalTarget {
                 Ran::Failed(error) => Err(self.naming_the_disk(error)),
                 Ran::Lost(error) => {
                     drop(last);
-                    self.roll_back();
+                    self.roll_back_to_go_on();
                     group.answer(index, Err(self.naming_the_disk(error)));
                     return Some(RangeEnd::LostAt(index));
                 }
                 Ran::Again(known) => {
                     drop(last);
-                    self.roll_back();
+                    self.roll_back_to_go_on();
                     self.count_replay(index - range.start);
                     if let Some(error) = known {
                         group.answer(index, Err(self.naming_the_disk(error)));
@@ -479,6 +492,7 @@ impl CommitTarget for LocalTarget {
                 }
             }
         }
+        self.busy.give_turn_back();
         if self.has_moved {
             self.moved(place::MOVED);
             return Err(place::MOVED.to_owned());

@@ -60,7 +60,7 @@ impl Sharing {
         }
     }
 
-    /// Sleeps until a transaction of a member ends, for `limit` at most: the lock is held.
+    /// Sleeps until a transaction of a member ends; for `limit` at most, if no member has one open.
     pub(crate) fn wait_at_lock(&self, limit: Duration) {
         let own_word = &self.page.slot_wake_words()[self.membership.slot()];
         let seen = wake_word::read(own_word);
@@ -68,7 +68,9 @@ impl Sharing {
             Self::count(&self.counts.waits_in_line);
             self.take_ticket();
         }
-        wake_word::sleep(own_word, seen, limit);
+        // Its end wakes us; a look before could only meet the moment between two of its attempts.
+        let is_held = self.holder().is_some_and(|slot| slot != self.membership.slot());
+        wake_word::sleep(own_word, seen, if is_held { LOOK_EVERY } else { limit });
     }
 
     /// Says that our transaction has begun.

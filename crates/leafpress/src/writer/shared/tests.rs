@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::log_tests::eventually;
 use super::{NotJoined, NotSynced, Sharing, SharingStats};
+use crate::writer::busy::BusyClock;
 
 /// A wait takes a second, and more only on a machine with much else to do.
 const HANG: Duration = Duration::from_secs(60);
@@ -88,6 +89,26 @@ fn each_member_in_the_line_gets_its_turn() {
     let mut turns: Vec<_> = hear.try_iter().collect();
     turns.sort_unstable();
     assert_eq!(turns, [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_turn_is_kept_over_a_rollback_until_it_is_given_back() {
+    let (_folder, [ours, other]) = members();
+    let slot = ours.membership.slot();
+    let clock = BusyClock::new(HANG, Arc::default(), Some(Arc::clone(&ours)));
+    clock.line_up();
+    clock.begun();
+    other.wait_at_lock(Duration::ZERO);
+    clock.keep_turn();
+    // The other one waits, and has a ticket that ours would have to wait for.
+    clock.line_up();
+    assert_eq!((ours.holder(), ours.stats().waits_in_line), (Some(slot), 0));
+    clock.begun();
+    clock.give_turn_back();
+    assert_eq!(ours.holder(), Some(slot), "a transaction that has begun has the turn");
+    clock.keep_turn();
+    clock.give_turn_back();
+    assert_eq!((ours.holder(), ticket(&other) != 0), (None, true));
 }
 
 #[test]
