@@ -203,6 +203,7 @@ pub fn print_usage_json(error: &clap::Error) {
         "message": message,
         "on_disk": NOTHING_CHANGED,
         "to_do": to_do.join("; "),
+        "is_retryable": false,
     });
     print_json_with(json!({}), error);
 }
@@ -226,6 +227,7 @@ fn error_json(error: &Error) -> Value {
         "message": error.kind().to_string(),
         "on_disk": error.state_on_disk(),
         "to_do": error.advice(),
+        "is_retryable": error.is_retryable(),
     });
     if let Some(statement) = error.failed_statement() {
         object["statement"] = json!(statement);

@@ -89,6 +89,7 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     parts.set_item("code", error.sqlite_code())?;
     parts.set_item("on_disk", error.state_on_disk())?;
     parts.set_item("to_do", error.advice())?;
+    parts.set_item("is_retryable", error.is_retryable())?;
     if let Some(row) = error.bad_row() {
         parts.set_item("file", &row.file)?;
         parts.set_item("line", row.line)?;

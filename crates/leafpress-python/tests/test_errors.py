@@ -142,7 +142,10 @@ def test_a_busy_database_says_so(tmp_path):
             with pytest.raises(sqlite3.OperationalError) as caught:
                 writer.execute("INSERT INTO t VALUES (1)")
         assert caught.value.kind == "busy" and caught.value.sqlite_errorname == "SQLITE_BUSY"
-        assert caught.value.to_do
+        assert caught.value.to_do and caught.value.is_retryable
+        with pytest.raises(lp.Error) as caught:
+            writer.execute("INSERT INTO missing VALUES (1)")
+        assert caught.value.is_retryable is False
         writer.execute("INSERT INTO t VALUES (1)")
 
 

@@ -427,7 +427,7 @@ def test_a_transaction_is_carried_out_again(writer, path, is_same):
     if is_same:
         assert outcome == [None] and rows_in(path) == [(1, "x"), (5, "there")]
     else:
-        assert "run the transaction again" in str(outcome[0])
+        assert "run the transaction again" in str(outcome[0]) and outcome[0].is_retryable
         assert rows_in(path) == [(5, "there")]
 
 

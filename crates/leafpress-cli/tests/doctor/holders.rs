@@ -30,6 +30,7 @@ fn a_command_that_finds_the_database_locked_names_the_holder() {
     let object = run(folder.path(), &arguments).expect_status(3).json();
     let held_by = object["error"]["held_by"].as_str().unwrap();
     assert!(held_by.starts_with(&format!("process {} (", id())), "{held_by}");
+    assert_eq!(object["error"]["is_retryable"], true);
 }
 
 #[test]

@@ -69,11 +69,11 @@ const JSON: &[Found] = &[
               leafpress queue push j.db q --ndjson --batch 1 --json",
         status: 1,
         says: &[
-            r#"{"acked":1,"error":{"kind":"no_such_claim""#,
+            r#"{"acked":1,"error":{"is_retryable":false,"kind":"no_such_claim""#,
             r#""message":"j.db: job 9 is not there","name":"9""#,
             r#""not_done":[9],"removed":[2]}"#,
             r#""not_done":[9],"retried":[]}"#,
-            r#"{"error":{"column":7,"file":"<stdin>","kind":"bad_row""#,
+            r#"{"error":{"column":7,"file":"<stdin>","is_retryable":false,"kind":"bad_row""#,
             r#""jobs":[{"id":3,"is_new":true}],"pushed":1}"#,
         ],
         ..Found::NONE

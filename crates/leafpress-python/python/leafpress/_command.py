@@ -80,8 +80,10 @@ def _error(told: dict[str, Any]) -> Exception:
     for heading, name in (("on disk", "on_disk"), ("now", "held_by"), ("to do", "to_do")):
         if told.get(name):
             text += f"\n{heading}: {told[name]}"
-    attributes = {name: told.get(name) for name in ("on_disk", "to_do", "file", "line", "column")}
-    return make(text, str(told["kind"]), **attributes)
+    names = ("on_disk", "to_do", "file", "line", "column")
+    attributes: dict[str, Any] = {name: told.get(name) for name in names}
+    is_retryable = bool(told.get("is_retryable"))
+    return make(text, str(told["kind"]), is_retryable=is_retryable, **attributes)
 
 
 def flags(**options: object) -> list[str]:

@@ -29,6 +29,9 @@ class Error(Exception):
     """Extended result code of SQLite, if SQLite has refused the operation."""
     sqlite_errorname: str | None = None
     """Name of that code."""
+    is_retryable: bool = False
+    """True if the same call may succeed later, and nothing of it was done: the database was busy, the
+    queue full, the time up, or a transaction undone by another call."""
 
 
 class DatabaseError(Error, sqlite3.DatabaseError):
@@ -128,6 +131,7 @@ def make(
     file: str | None = None,
     line: int | None = None,
     column: int | None = None,
+    is_retryable: bool = False,
 ) -> Error:
     """The exception for an error of the native module."""
     made = _BY_KIND.get(kind)
@@ -138,6 +142,7 @@ def make(
     error.on_disk = on_disk
     error.to_do = to_do
     error.file, error.line, error.column = file, line, column
+    error.is_retryable = is_retryable
     error.sqlite_errorcode = code
     error.sqlite_errorname = None if code is None else _code_name(code)
     return error

@@ -593,6 +593,7 @@ fn seen_otherwise() -> Error {
     )
     .on_disk("nothing of the transaction")
     .to_do("run the transaction again")
+    .retryable()
 }
 
 fn carry_out(transaction: &Transaction<'_>, step: &Step) -> Result<Outcome> {

@@ -59,6 +59,8 @@ pub(crate) enum Mark {
     Columns,
     /// Another program has made what was to be made: the same work would now go another way.
     MadeMeanwhile,
+    /// Others came in between: the same call may succeed now.
+    Retryable,
 }
 
 impl Error {
@@ -364,6 +366,13 @@ impl Error {
     pub(crate) fn of_row(mut self, row: BadRow) -> Self {
         self.0.row = Some(Box::new(row));
         self
+    }
+
+    /// Says that nothing was done, and that the same call may succeed now.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn retryable(self) -> Self {
+        self.marked(Mark::Retryable)
     }
 
     /// Adds a fact that Leafpress acts upon.

@@ -92,7 +92,10 @@ impl Error {
         match self.kind() {
             ErrorKind::QueueFull { .. } | ErrorKind::TimedOut { .. } => true,
             ErrorKind::OutcomeUnknown { .. } => false,
-            _ => self.is_busy() || self.has_mark(Mark::MadeMeanwhile),
+            _ => {
+                let is_marked = |mark| self.has_mark(mark);
+                self.is_busy() || is_marked(Mark::MadeMeanwhile) || is_marked(Mark::Retryable)
+            }
         }
     }
 
