@@ -137,7 +137,9 @@ impl Group {
     /// Drops the ratios that were not asked for, and the rungs that only they
     /// need; `false` if nothing is left.
     pub(crate) fn keep_only(&mut self, only: &[String]) -> bool {
-        self.ratios.retain(|ratio| only.contains(&ratio.name));
+        let mut ratios = std::mem::take(&mut self.ratios);
+        ratios.retain(|it| only.contains(&it.name) || only.contains(&self.shown(&it.name)));
+        self.ratios = ratios;
         let needed = |index: usize| {
             self.ratios.iter().any(|ratio| ratio.ours == index || ratio.rivals.contains(&index))
         };

@@ -53,7 +53,10 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
     if experiments.contains(&Experiment::Load) {
         names.push(BILLION.to_owned());
     }
-    if let Some(unknown) = options.only.iter().find(|name| !names.contains(name)) {
+    // A ratio of one of several sizes may be named as in the report.
+    let shown: Vec<String> = groups.iter().flat_map(Group::ratio_names).collect();
+    let is_known = |name: &&String| names.contains(name) || shown.contains(name);
+    if let Some(unknown) = options.only.iter().find(|name| !is_known(name)) {
         let mut seen = std::collections::BTreeSet::new();
         names.retain(|name| seen.insert(name.clone()));
         return Err(Error::Usage(format!(
@@ -109,6 +112,9 @@ mod tests {
         assert_eq!((ratio.name.as_str(), ratio.ours), ("rows_iterator_vs_sql", 1));
         assert_eq!(ratio.rivals, [0]);
         assert_eq!(groups[0].ratios.len(), 1);
+        let shown = groups[1].ratio_names().remove(0);
+        let one = only(&[&shown]).expect("it is in the report");
+        assert_eq!(one.iter().flat_map(Group::ratio_names).collect::<Vec<_>>(), [shown]);
         let billion = only(&[BILLION]).expect("it is known");
         assert_eq!(billion.len(), 1);
         assert_eq!(loads(&billion[0]), [Load::UsersLeafpress]);
