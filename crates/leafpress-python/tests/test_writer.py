@@ -440,6 +440,8 @@ def test_a_reader_sees_one_state(writer):
         assert writer.stats()["oldest_reader"]["name"].startswith("test_writer.py:")
         with pytest.raises(lp.OperationalError, match="readonly|not authorized"):
             reader.execute("DELETE FROM t")
+        with pytest.raises(lp.OperationalError, match="write with execute"):
+            writer.query("DELETE FROM t")
     with pytest.raises(lp.ProgrammingError, match="closed"):
         reader.execute("SELECT 1")
     assert writer.stats()["oldest_reader"] is None

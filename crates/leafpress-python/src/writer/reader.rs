@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use leafpress::rusqlite::ffi;
 use leafpress::vfs::sync::lock;
 use leafpress::writer::{Executed, Reader};
 use pyo3::prelude::*;
@@ -110,7 +111,7 @@ impl NativeReader {
         if let Some(signal) = take_signal() {
             return Err(signal);
         }
-        let (columns, rows) = read.raise(py)?;
+        let (columns, rows) = read.map_err(write_elsewhere).raise(py)?;
         rows::result(py, columns, rows, Executed::new(0, 0))
     }
 
@@ -118,4 +119,12 @@ impl NativeReader {
     fn close(&self, py: Python<'_>) {
         py.detach(|| drop(lock(&self.reader).take()));
     }
+}
+
+/// Adds to the error of a statement that writes which method writes.
+fn write_elsewhere(error: leafpress::Error) -> leafpress::Error {
+    if error.sqlite_code() == Some(ffi::SQLITE_READONLY) {
+        return error.to_do("queries and readers only read: write with execute");
+    }
+    error
 }

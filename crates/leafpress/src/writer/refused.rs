@@ -27,6 +27,10 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
         return Error::misuse(format!("byte {at} of the SQL is NUL, where SQLite would end it"))
             .to_do("bind the text as a parameter, or leave the character out");
     }
+    if matches!(source, rusqlite::Error::MultipleStatement) {
+        return Error::misuse("the text holds several statements, and this call carries out one")
+            .to_do("give each to a call of its own, or all of them to execute_batch");
+    }
     if is_no_statement(&source) {
         return Error::misuse("the text holds no statement, but only blanks or comments")
             .to_do("leave the call out, or use execute_batch, for which a text may be empty");

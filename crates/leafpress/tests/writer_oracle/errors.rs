@@ -209,6 +209,22 @@ fn a_text_without_a_statement_is_told_so() {
 }
 
 #[test]
+fn a_text_of_several_statements_is_told_so() {
+    let (writer, _folder) = open();
+    let sql = "CREATE TABLE one(a); CREATE TABLE two(a)";
+    let batch = Batch::new().statement(sql, ()).expect("no values");
+    let errors = [
+        writer.execute(sql, ()).expect_err("there are two"),
+        writer.execute_batch(batch).expect_err("there are two"),
+        writer.transaction(move |tx| tx.execute(sql, ())).expect_err("there are two"),
+    ];
+    for error in errors {
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+        assert!(error.to_string().contains("to execute_batch"), "{error}");
+    }
+}
+
+#[test]
 fn an_error_names_the_holder_of_the_lock_however_short_the_wait_was() {
     for limit_ms in [0, 20] {
         let folder = tempfile::tempdir().expect("a folder");

@@ -385,7 +385,7 @@ fn a_closure_that_fails_runs_once_and_then_closures_have_savepoints() {
 fn two_statements_are_not_taken_for_one() {
     let opened = open(Profile::Relaxed);
     let error = opened.writer.execute(format!("{ONE}; {TWO}"), ()).expect_err("two statements");
-    assert!(error.to_string().contains("ultiple statements"), "{error}");
+    assert!(error.to_string().contains("several statements"), "{error}");
     assert_eq!(ids(&opened, "SELECT count(*) FROM a"), [0]);
 }
 
