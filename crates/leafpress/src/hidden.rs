@@ -4,9 +4,11 @@
 //! Leftovers of a process that was killed are removed by the next one, which knows them by
 //! their names and by their locks, which no process holds any more.
 //!
-//! Must never: take another name for one of these. Such a file is not ours to remove.
+//! Must never: take another name for one of these, as such a file is not ours to remove; or give a
+//! name twice, as a thread may be about to remove what had it before.
 
 use std::ffi::{OsStr, OsString};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The names of one kind, beside one database.
 #[derive(Debug)]
@@ -24,10 +26,12 @@ impl HiddenNames {
         Self { prefix, suffix }
     }
 
-    /// The name of this process's `attempt`.
-    pub fn name(&self, attempt: u32) -> OsString {
+    /// The next name of this process.
+    pub fn next(&self) -> OsString {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut name = self.prefix.clone();
-        name.push(format!("{}-{attempt}{}", std::process::id(), self.suffix));
+        name.push(format!("{}-{number}{}", std::process::id(), self.suffix));
         name
     }
 
@@ -49,7 +53,8 @@ mod tests {
     #[test]
     fn only_two_numbers_make_a_name() {
         let names = HiddenNames::new("a.db".as_ref(), ".leafpress-", ".tmp");
-        assert!(names.is_one(&names.name(7)));
+        let (one, other) = (names.next(), names.next());
+        assert!(names.is_one(&one) && names.is_one(&other) && one != other);
         for other in [
             ".a.db.leafpress-foo.tmp",
             ".a.db.leafpress-1.tmp",
@@ -73,6 +78,7 @@ mod tests {
 
         let names = |bytes: &[u8]| HiddenNames::new(OsStr::from_bytes(bytes), ".leafpress-io-", "");
         let (one, other) = (names(b"d\xe9.db"), names(b"d\xe8.db"));
-        assert!(one.is_one(&one.name(0)) && !other.is_one(&one.name(0)));
+        let name = one.next();
+        assert!(one.is_one(&name) && !other.is_one(&name));
     }
 }

@@ -201,8 +201,8 @@ impl Scratch {
                  --copy-to DIR, or change the database itself with --in-place",
             )
         };
-        for attempt in 0..NAMES_TRIED_MAX {
-            let folder = parent.join(names.name(attempt));
+        for _ in 0..NAMES_TRIED_MAX {
+            let folder = parent.join(names.next());
             match make_private_folder(&folder, original) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -213,14 +213,11 @@ impl Scratch {
             let lock = scratch.folder.join(LOCK_NAME);
             let lock = FileHandle::create(lock, Rights::private(original)).map_err(refused)?;
             // Where the file system has no locks, leftovers are never removed either.
-            match lock.try_lock() {
-                Err(TryLockError::WouldBlock) => {
-                    // Another process has just taken the folder for a leftover, and removes it.
-                    std::mem::forget(scratch);
-                    continue;
-                }
-                _ if scratch.folder.join(LOCK_NAME).exists() => {}
-                _ => continue,
+            let is_taken = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
+            if is_taken || !lock.is_at(&scratch.folder.join(LOCK_NAME)) {
+                // Another process took the folder for a leftover, and removes it or has done so.
+                std::mem::forget(scratch);
+                continue;
             }
             scratch.lock = Some(lock);
             return Ok(scratch);
@@ -249,8 +246,10 @@ fn remove_leftovers(parent: &Path, names: &HiddenNames) {
         if !names.is_one(&entry.file_name()) {
             continue;
         }
-        let lock = FileHandle::open_as(entry.path().join(LOCK_NAME), Open::ReadWrite);
-        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
+        let name = entry.path().join(LOCK_NAME);
+        let lock = FileHandle::open_as(&name, Open::ReadWrite);
+        // The name may be that of a new folder by now.
+        if lock.is_ok_and(|lock| lock.try_lock().is_ok() && lock.is_at(&name)) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

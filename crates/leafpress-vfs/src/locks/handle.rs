@@ -14,6 +14,8 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+#[cfg(unix)]
+use crate::file_identity::FileIdentity;
 use crate::fork::Process;
 use crate::rights::Rights;
 
@@ -79,6 +81,23 @@ impl FileHandle {
         self.file.try_lock()?;
         self.locked_in.get_or_init(Process::current);
         Ok(())
+    }
+
+    /// Returns true if the path names this file, and not one that has taken its place. A link is another
+    /// file.
+    #[cfg(unix)]
+    #[doc(hidden)]
+    pub fn is_at(&self, path: &Path) -> bool {
+        let there = path.symlink_metadata().ok().map(|facts| FileIdentity::from(&facts));
+        there.is_some()
+            && there == self.file.metadata().ok().map(|facts| FileIdentity::from(&facts))
+    }
+
+    /// Returns true if there is a file at the path, as nothing tells files apart here.
+    #[cfg(not(unix))]
+    #[doc(hidden)]
+    pub fn is_at(&self, path: &Path) -> bool {
+        path.exists()
     }
 
     /// Opens a file to be read.

@@ -63,6 +63,11 @@ impl DiskFile {
         self.file.try_lock()
     }
 
+    /// Returns true if the path names this file.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        self.file.is_at(path)
+    }
+
     /// The plain file, for what a power cut cannot undo, as reserving space.
     pub(crate) fn file(&self) -> &File {
         &self.file

@@ -36,6 +36,8 @@ const FOLDER_FOR_A_TRY: &str =
 /// *new* database for that database's own and apply it.
 const COMPANIONS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
+const NAMES_TRIED_MAX: u32 = 1000;
+
 /// A new database, under its temporary name.
 #[derive(Debug)]
 pub struct Destination {
@@ -80,14 +82,13 @@ impl Destination {
         let folder = folder_of(path);
         let names = HiddenNames::new(name, ".leafpress-", ".tmp");
         remove_leftovers(&folder, &names);
-        for attempt in 0.. {
-            let temporary = folder.join(names.name(attempt));
+        for _ in 0..NAMES_TRIED_MAX {
+            let temporary = folder.join(names.next());
             match claim(&temporary, rights) {
                 Ok(Some(file)) => {
                     return Ok(Self { path: path.to_owned(), temporary, file, published: false });
                 }
-                Ok(None) if attempt < 1000 => {}
-                Ok(None) => break,
+                Ok(None) => {}
                 Err(source) => {
                     return Err(not_created(path, &folder, source)
                         .on_disk(NOTHING_WRITTEN)
@@ -282,11 +283,12 @@ fn claim(temporary: &Path, rights: Rights) -> io::Result<Option<DiskFile>> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Between the two calls another load may have removed it as a leftover. Where the file system
-    // has no locks, leftovers are never removed.
+    // Between the two calls another load may have removed it as a leftover, and a process of the same
+    // number in another container may have made another one. Where the file system has no locks,
+    // leftovers are never removed.
     match file.try_lock() {
         Err(fs::TryLockError::WouldBlock) => Ok(None),
-        _ if temporary.exists() => Ok(Some(file)),
+        _ if file.is_at(temporary) => Ok(Some(file)),
         _ => Ok(None),
     }
 }
@@ -297,11 +299,18 @@ fn remove_leftovers(folder: &Path, names: &HiddenNames) {
     for entry in entries.flatten() {
         if names.is_one(&entry.file_name())
             && let Ok(file) = FileHandle::open_as(entry.path(), Open::ReadWrite)
-            && file.try_lock().is_ok()
         {
-            tracing::info!(file = %path_text(entry.path()), "removed a leftover");
-            remove_with_companions(&entry.path());
+            remove_if_left(&entry.path(), &file);
         }
+    }
+}
+
+/// Removes the opened temporary file if its maker is dead. If its maker has just removed it, the name
+/// may be that of another file now, which stays.
+fn remove_if_left(temporary: &Path, file: &FileHandle) {
+    if file.try_lock().is_ok() && file.is_at(temporary) {
+        tracing::info!(file = %path_text(temporary), "removed a leftover");
+        remove_with_companions(temporary);
     }
 }
 
@@ -383,6 +392,27 @@ mod tests {
         assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
         assert!(error.is_retryable() && error.has_mark(Mark::MadeMeanwhile));
         assert!(path.exists());
+    }
+
+    #[test]
+    fn a_new_file_with_the_name_of_a_leftover_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join(".a.db.leafpress-1-0.tmp");
+        let make = || claim(&name, Rights::new_database()).unwrap().unwrap();
+        let first = make();
+        let opened = FileHandle::open_as(&name, Open::ReadWrite).unwrap();
+        remove_if_left(&name, &opened);
+        assert!(name.exists(), "its maker lives");
+        // Its maker ends, and another one takes the name, after the look and before the removal.
+        disk::remove(&name).unwrap();
+        drop(first);
+        let second = make();
+        remove_if_left(&name, &opened);
+        assert!(second.is_at(&name));
+        drop((second, opened));
+        let opened = FileHandle::open_as(&name, Open::ReadWrite).unwrap();
+        remove_if_left(&name, &opened);
+        assert!(!name.exists(), "no maker lives");
     }
 
     #[test]

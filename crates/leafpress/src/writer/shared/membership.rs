@@ -26,7 +26,6 @@ use super::NotJoined;
 use super::page::{MAGIC, Page, SLOTS};
 use crate::fork::Process;
 use crate::paths::companion_of;
-use crate::vfs::FileIdentity;
 use crate::vfs::locks::{FileHandle, LockFile, Open};
 use crate::vfs::rights::Rights;
 use crate::vfs::shared_page::{PAGE_BYTES, SharedPage};
@@ -147,7 +146,7 @@ impl Drop for Membership {
         self.release(MEMBERS);
         // Alone: no member is left, and none can join until the lock is dropped.
         if self.locks.try_exclusive(MEMBERS).unwrap_or(false)
-            && is_at(self.locks.file(), &self.path)
+            && self.locks.file().is_at(&self.path)
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::debug!(%error, path = %path_text(&self.path), "the file stays");
@@ -187,12 +186,12 @@ fn attempt(database: &Path, path: &Path) -> io::Result<Attempt> {
     let locks = LockFile::new(file);
     let is_alone = locks.try_exclusive(MEMBERS)?;
     if is_alone {
-        if !is_at(locks.file(), path) {
+        if !locks.file().is_at(path) {
             return Ok(Attempt::Again);
         }
         clear(locks.file())?;
     }
-    if !locks.try_shared(MEMBERS)? || !is_at(locks.file(), path) || !is_cleared(locks.file())? {
+    if !locks.try_shared(MEMBERS)? || !locks.file().is_at(path) || !is_cleared(locks.file())? {
         return Ok(Attempt::Again);
     }
     // A process that had the file alone may have been killed before it had cleared it.
@@ -238,12 +237,6 @@ fn is_cleared(file: &FileHandle) -> io::Result<bool> {
     }
     file.read_exact_at(&mut magic, 0)?;
     Ok(magic != [0; 8])
-}
-
-/// Returns true if the path names this file.
-fn is_at(file: &FileHandle, path: &Path) -> bool {
-    let there = fs::symlink_metadata(path).ok().map(|facts| FileIdentity::from(&facts));
-    there.is_some() && there == file.metadata().ok().map(|facts| FileIdentity::from(&facts))
 }
 
 #[cfg(test)]
