@@ -26,7 +26,7 @@ use super::preset::Layout;
 use crate::error::{Error, Result};
 use crate::load::passes::plan::{Plan, declared_table, made_table};
 use crate::load::tree::RowOrder;
-use crate::new_file::{Destination, followed, refuse_if_taken, refuse_without_folder};
+use crate::new_file::{Destination, followed, refuse_if_made, refuse_without_folder};
 use crate::paths::folder_of;
 use crate::refusal::{not_readable, refuse_unless_path, why_not_writable};
 use crate::schema::declared::OrderColumn;
@@ -120,7 +120,7 @@ impl Target {
                 }
                 _ => {
                     let path = followed(&options.database);
-                    refuse_if_taken(&path)?;
+                    refuse_if_made(&path)?;
                     refuse_without_folder(&path)?;
                     let place = Place::New;
                     Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })

@@ -53,13 +53,13 @@ impl Destination {
     /// A link to a file that is not there is followed: that file is made.
     pub fn create(path: &Path) -> Result<Self> {
         let path = followed(path);
-        refuse_if_there(&path, made_meanwhile)?;
+        refuse_if_made(&path)?;
         Self::make(&path, Rights::new_database(), FOLDER_TO_WRITE)
     }
 
     /// As [`create`](Self::create), for a file with these rights; `path` must not exist.
     fn create_with(path: &Path, rights: Rights) -> Result<Self> {
-        refuse_if_taken(path)?;
+        refuse_if_there(path, taken)?;
         Self::make(path, rights, FOLDER_TO_WRITE)
     }
 
@@ -118,7 +118,7 @@ impl Destination {
 
     /// Renames the synced file, over nothing, and syncs the folder.
     pub fn publish(mut self) -> Result<()> {
-        refuse_if_there(&self.path, made_meanwhile)?;
+        refuse_if_made(&self.path)?;
         disk::rename_over_nothing(&self.temporary, &self.path).map_err(|source| {
             if source.kind() == io::ErrorKind::AlreadyExists {
                 made_meanwhile(&self.path)
@@ -206,12 +206,13 @@ pub fn followed(path: &Path) -> PathBuf {
     path
 }
 
-/// Refuses a destination that exists, and one with the journal of a former database beside it.
-pub fn refuse_if_taken(path: &Path) -> Result<()> {
-    refuse_if_there(path, taken)
+/// Refuses a destination that another program has made, as it was not there a moment ago, and one with
+/// the journal of a former database beside it.
+pub fn refuse_if_made(path: &Path) -> Result<()> {
+    refuse_if_there(path, made_meanwhile)
 }
 
-/// As [`refuse_if_taken`], with this error if it exists.
+/// As [`refuse_if_made`], with this error if it exists.
 fn refuse_if_there(path: &Path, there: fn(&Path) -> Error) -> Result<()> {
     if path.symlink_metadata().is_ok() {
         return Err(there(path));
@@ -219,6 +220,9 @@ fn refuse_if_there(path: &Path, there: fn(&Path) -> Error) -> Result<()> {
     for suffix in COMPANIONS {
         let companion = companion_of(path, suffix);
         if companion.symlink_metadata().is_ok() {
+            if path.symlink_metadata().is_ok() {
+                return Err(there(path));
+            }
             let holds_no_data = suffix == "-shm";
             let reason = if holds_no_data {
                 "it is left of a database that was here before".to_owned()
