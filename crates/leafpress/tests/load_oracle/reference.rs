@@ -87,11 +87,15 @@ impl Reading {
     }
 
     /// Tells whether carriage returns may end its lines: it has one alone, and no record ends before
-    /// the end.
-    pub fn may_end_lines_by_returns(&self) -> bool {
-        let is_alone =
-            |at: &usize| self.bytes[*at] == b'\r' && self.bytes.get(at + 1) != Some(&b'\n');
-        self.records.len() < 2 && (0..self.bytes.len()).any(|at| is_alone(&at))
+    /// the end, or may do so, as a quote behind the return would open there if it ended a line.
+    pub fn may_end_lines_by_returns(&self, quote: Option<u8>) -> bool {
+        let mut alone = memchr::memchr_iter(b'\r', &self.bytes)
+            .map(|at| self.bytes.get(at + 1).copied())
+            .filter(|next| *next != Some(b'\n'))
+            .peekable();
+        let has_one = alone.peek().is_some();
+        let opens = alone.any(|next| next.is_some() && next == quote);
+        has_one && (self.records.len() < 2 || opens)
     }
 
     /// Line and column of an offset, from 1.
