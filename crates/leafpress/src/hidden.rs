@@ -8,7 +8,14 @@
 //! name twice, as a thread may be about to remove what had it before.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::TryLockError;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::vfs::locks::FileHandle;
+
+/// Names that a maker tries: others may be taken.
+const ATTEMPTS_MAX: u32 = 1000;
 
 /// The names of one kind, beside one database.
 #[derive(Debug)]
@@ -26,8 +33,13 @@ impl HiddenNames {
         Self { prefix, suffix }
     }
 
+    /// Names of this process for a maker to try, one after the other.
+    pub fn attempts(&self) -> impl Iterator<Item = OsString> {
+        (0..ATTEMPTS_MAX).map(|_| self.next())
+    }
+
     /// The next name of this process.
-    pub fn next(&self) -> OsString {
+    fn next(&self) -> OsString {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut name = self.prefix.clone();
@@ -44,6 +56,20 @@ impl HiddenNames {
         let mut parts = numbers.splitn(2, |byte| *byte == b'-');
         parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
     }
+}
+
+/// Locks a file that was just made at `path`, which shows that its maker lives. Returns false if
+/// another process has taken it for a leftover before that, and the name is not its own any more: a
+/// process of the same number in another container may have it. Where the file system has no locks,
+/// leftovers are never removed.
+pub fn claims(file: &FileHandle, path: &Path) -> bool {
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && file.is_at(path)
+}
+
+/// Returns true if the maker of the file that was opened at `path` is dead. If its maker has just
+/// removed it, the name may be that of another file now, which is none.
+pub fn is_left(file: &FileHandle, path: &Path) -> bool {
+    file.try_lock().is_ok() && file.is_at(path)
 }
 
 #[cfg(test)]

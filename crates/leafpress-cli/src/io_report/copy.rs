@@ -16,12 +16,12 @@
 //! Must never: remove a folder that another process has locked.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, TryLockError};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use leafpress::hidden::HiddenNames;
+use leafpress::hidden::{HiddenNames, claims, is_left};
 use leafpress::verify::Candidate;
 use leafpress::vfs::locks::{self, FileHandle, Open};
 use leafpress::vfs::rights::{Rights, make_private_folder};
@@ -40,7 +40,6 @@ const ROOM_TO_GROW_BYTES: u64 = 16 << 20;
 /// Longest wait for a program that writes the original.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
-const NAMES_TRIED_MAX: u32 = 1000;
 const LOCK_NAME: &str = "lock";
 
 /// A copy, which is removed when this is dropped.
@@ -201,8 +200,8 @@ impl Scratch {
                  --copy-to DIR, or change the database itself with --in-place",
             )
         };
-        for _ in 0..NAMES_TRIED_MAX {
-            let folder = parent.join(names.next());
+        for hidden in names.attempts() {
+            let folder = parent.join(hidden);
             match make_private_folder(&folder, original) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -210,11 +209,9 @@ impl Scratch {
             }
             // From here on a failure removes it.
             let mut scratch = Self { folder, lock: None };
-            let lock = scratch.folder.join(LOCK_NAME);
-            let lock = FileHandle::create(lock, Rights::private(original)).map_err(refused)?;
-            // Where the file system has no locks, leftovers are never removed either.
-            let is_taken = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-            if is_taken || !lock.is_at(&scratch.folder.join(LOCK_NAME)) {
+            let path = scratch.folder.join(LOCK_NAME);
+            let lock = FileHandle::create(&path, Rights::private(original)).map_err(refused)?;
+            if !claims(&lock, &path) {
                 // Another process took the folder for a leftover, and removes it or has done so.
                 std::mem::forget(scratch);
                 continue;
@@ -248,8 +245,7 @@ fn remove_leftovers(parent: &Path, names: &HiddenNames) {
         }
         let name = entry.path().join(LOCK_NAME);
         let lock = FileHandle::open_as(&name, Open::ReadWrite);
-        // The name may be that of a new folder by now.
-        if lock.is_ok_and(|lock| lock.try_lock().is_ok() && lock.is_at(&name)) {
+        if lock.is_ok_and(|lock| is_left(&lock, &name)) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -8,7 +8,7 @@
 //! Must never: do anything else than the plain call when there is no watcher, no listener and no
 //! simulated disk, or report a step that failed.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,14 +58,9 @@ impl DiskFile {
         Self { file, path, listener: self.listener.clone() }
     }
 
-    /// Locks the file until the last of its handles is dropped.
-    pub(crate) fn try_lock(&self) -> Result<(), TryLockError> {
-        self.file.try_lock()
-    }
-
-    /// Returns true if the path names this file.
-    pub(crate) fn is_at(&self, path: &Path) -> bool {
-        self.file.is_at(path)
+    /// The opened file, for its lock, which is held until the last of its handles is dropped.
+    pub(crate) fn handle(&self) -> &FileHandle {
+        &self.file
     }
 
     /// The plain file, for what a power cut cannot undo, as reserving space.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use self::disk::{DiskFile, Listener};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hidden::HiddenNames;
+use crate::hidden::{HiddenNames, claims, is_left};
 use crate::paths::{companion_of, folder_of};
 use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
@@ -35,8 +35,6 @@ const FOLDER_FOR_A_TRY: &str =
 /// Endings of the files that SQLite keeps beside a database. SQLite would take such a file beside a
 /// *new* database for that database's own and apply it.
 const COMPANIONS: [&str; 3] = ["-journal", "-wal", "-shm"];
-
-const NAMES_TRIED_MAX: u32 = 1000;
 
 /// A new database, under its temporary name.
 #[derive(Debug)]
@@ -82,8 +80,8 @@ impl Destination {
         let folder = folder_of(path);
         let names = HiddenNames::new(name, ".leafpress-", ".tmp");
         remove_leftovers(&folder, &names);
-        for _ in 0..NAMES_TRIED_MAX {
-            let temporary = folder.join(names.next());
+        for hidden in names.attempts() {
+            let temporary = folder.join(hidden);
             match claim(&temporary, rights) {
                 Ok(Some(file)) => {
                     return Ok(Self { path: path.to_owned(), temporary, file, published: false });
@@ -287,14 +285,7 @@ fn claim(temporary: &Path, rights: Rights) -> io::Result<Option<DiskFile>> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Between the two calls another load may have removed it as a leftover, and a process of the same
-    // number in another container may have made another one. Where the file system has no locks,
-    // leftovers are never removed.
-    match file.try_lock() {
-        Err(fs::TryLockError::WouldBlock) => Ok(None),
-        _ if file.is_at(temporary) => Ok(Some(file)),
-        _ => Ok(None),
-    }
+    Ok(claims(file.handle(), temporary).then_some(file))
 }
 
 /// Removes temporary files whose maker is dead. Files that cannot be removed do no harm and stay.
@@ -309,10 +300,9 @@ fn remove_leftovers(folder: &Path, names: &HiddenNames) {
     }
 }
 
-/// Removes the opened temporary file if its maker is dead. If its maker has just removed it, the name
-/// may be that of another file now, which stays.
+/// Removes the opened temporary file if its maker is dead.
 fn remove_if_left(temporary: &Path, file: &FileHandle) {
-    if file.try_lock().is_ok() && file.is_at(temporary) {
+    if is_left(file, temporary) {
         tracing::info!(file = %path_text(temporary), "removed a leftover");
         remove_with_companions(temporary);
     }
@@ -412,7 +402,7 @@ mod tests {
         drop(first);
         let second = make();
         remove_if_left(&name, &opened);
-        assert!(second.is_at(&name));
+        assert!(second.handle().is_at(&name));
         drop((second, opened));
         let opened = FileHandle::open_as(&name, Open::ReadWrite).unwrap();
         remove_if_left(&name, &opened);
