@@ -198,14 +198,8 @@ pub fn print_usage_json(error: &clap::Error) {
     let mut to_do: Vec<&str> =
         text.lines().filter_map(|line| line.trim_start().strip_prefix("tip: ")).collect();
     to_do.push(SEE_HELP);
-    let error = json!({
-        "kind": "misuse",
-        "message": message,
-        "on_disk": NOTHING_CHANGED,
-        "to_do": to_do.join("; "),
-        "is_retryable": false,
-    });
-    print_json_with(json!({}), error);
+    let error = Error::misuse(message).on_disk(NOTHING_CHANGED).to_do(to_do.join("; "));
+    print_json_with(json!({}), error_json(&error));
 }
 
 /// Prints the object of what was done, with the error beside it if there is one.

@@ -80,10 +80,9 @@ def _error(told: dict[str, Any]) -> Exception:
     for heading, name in (("on disk", "on_disk"), ("now", "held_by"), ("to do", "to_do")):
         if told.get(name):
             text += f"\n{heading}: {told[name]}"
-    names = ("on_disk", "to_do", "file", "line", "column")
-    attributes: dict[str, Any] = {name: told.get(name) for name in names}
-    is_retryable = bool(told.get("is_retryable"))
-    return make(text, str(told["kind"]), is_retryable=is_retryable, **attributes)
+    names = ("on_disk", "to_do", "is_retryable", "file", "line", "column")
+    attributes: dict[str, Any] = {name: told[name] for name in names if name in told}
+    return make(text, str(told["kind"]), **attributes)
 
 
 def flags(**options: object) -> list[str]:
