@@ -32,19 +32,21 @@ use std::ffi::OsString;
 
 pub use leafpress_bench::rung::start_by;
 
+pub use crate::flags::as_flag;
+
 use crate::exit::Status;
 use crate::flags::{Command, Flags};
 
 /// Runs the command to its end, and gives its exit status, 0 to 3. The first argument is the
-/// name of the program.
+/// name of the program. Advice names options of the library by `spelling`.
 ///
 /// For a process of its own: results go to its stdout and messages to its stderr, and signals that
 /// end it get handlers. A second ctrl-C ends the process at once.
-pub fn run(arguments: &[OsString]) -> u8 {
+pub fn run(arguments: &[OsString], spelling: leafpress::Spelling) -> u8 {
     // Before the first connection, also of the rivals that a benchmark plays. What is refused
     // leaves SQLite as it is.
     let _ = leafpress::vfs::locks::install();
-    leafpress::spell_options(flags::as_flag);
+    leafpress::spell_options(spelling);
     interrupt::survive_file_size_limit();
     let status = match Flags::read(arguments) {
         Ok(flags) => run_command(&flags.command, arguments),

@@ -7,5 +7,5 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    leafpress_cli::run(&arguments).into()
+    leafpress_cli::run(&arguments, leafpress_cli::as_flag).into()
 }

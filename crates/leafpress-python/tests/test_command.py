@@ -173,6 +173,8 @@ def test_verify_and_index(tmp_path: Path) -> None:
     assert isinstance(caught.value, sqlite3.IntegrityError)
     assert caught.value.kind == "constraint"
     assert caught.value.on_disk and caught.value.on_disk in str(caught.value)
+    with pytest.raises(lp.OperationalError, match="choose another name with name$"):
+        lp.index(database, "person", "id", name="of name")
 
 
 def test_a_database_that_is_none_is_an_error(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ from ._sources import Path as PathLike
 # Exit statuses of a command that has printed its result.
 _DONE, _DONE_WITH_PROBLEMS = 0, 1
 
+# The command, as `python -m leafpress` is it, but with advice for callers of a function.
+_PROGRAM = "import sys; from leafpress.__main__ import main; sys.exit(main(as_keywords=True))"
+
 
 def run_json(words: Sequence[PathLike]) -> dict[str, Any]:
     """Runs a command whose words ask for JSON on stdout; the object.
@@ -27,7 +30,7 @@ def run_json(words: Sequence[PathLike]) -> dict[str, Any]:
     Raises the exception for the error that the command tells, or OSError if it cannot be started.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "leafpress", *words],
+        [sys.executable, "-c", _PROGRAM, *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -9,7 +9,7 @@ from ._result import Executed, Result
 
 __version__: str
 
-def main(arguments: list[str], again: list[str]) -> int: ...
+def main(arguments: list[str], again: list[str], as_keywords: bool) -> int: ...
 def load(
     database: str,
     kind: str,

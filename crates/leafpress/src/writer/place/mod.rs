@@ -189,8 +189,8 @@ impl Place {
     fn with_files_left_behind(&mut self, reason: String) -> String {
         match self.open_here.as_ref().and_then(OpenHere::leave_behind) {
             Some(left) => format!(
-                "{reason}; {left} beside it belongs to the old database: move it away before \
-                 anything opens the new one, or SQLite writes the old pages into it"
+                "{reason}; files of the old database are beside it ({left}): move them away \
+                 before anything opens the new one, or SQLite writes the old pages into it"
             ),
             None => reason,
         }
