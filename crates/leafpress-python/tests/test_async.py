@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import anyio
@@ -306,6 +307,24 @@ def test_an_opening_that_fails_is_told_to_each_call(run, path):
 
     run(main())
     assert rows_in(path.with_name("no") / "app.db") == []
+
+
+def test_tasks_that_wait_for_a_reader_leave_threads_to_those_that_have_one(run, path):
+    async def main():
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        async with lp.AsyncWriter(path, readers=2, reader_wait=3 * LIMIT_S) as writer:
+
+            async def read():
+                async with writer.reader() as reader:
+                    await reader.execute("SELECT * FROM t")
+                    await asyncio.sleep(0.01)
+                    return await reader.execute("SELECT count(*) FROM t")
+
+            queries = [writer.query("SELECT count(*) FROM t") for _ in range(12)]
+            found = await asyncio.gather(*(read() for _ in range(12)), *queries)
+            assert [rows.fetchall() for rows in found] == [[(0,)]] * 24
+
+    run(main())
 
 
 def test_a_reader_sees_one_state(run, path):

@@ -14,6 +14,7 @@ import threading
 import weakref
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -198,11 +199,34 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     return await get_running_loop().run_in_executor(None, function, *arguments)
 
 
-async def _read(read: Callable[..., Result], *arguments: Any) -> Result:
-    """The result of a read, in a thread. If this is cancelled, the read is stopped."""
+_takers: weakref.WeakKeyDictionary[AbstractEventLoop, ThreadPoolExecutor] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _takers_of(loop: AbstractEventLoop) -> ThreadPoolExecutor:
+    """Threads for what takes a reader, and waits for one if all are taken.
+
+    In the event loop's own pool, those that wait could have all threads, and the tasks that have the
+    readers none to give them back.
+    """
+    with _sides_lock:
+        return _takers.setdefault(loop, ThreadPoolExecutor(thread_name_prefix="leafpress-read"))
+
+
+async def _taking_reader(function: Callable[..., T], *arguments: Any) -> T:
+    """The result of a function that takes a reader, from a thread."""
+    loop = get_running_loop()
+    return await loop.run_in_executor(_takers_of(loop), function, *arguments)
+
+
+async def _read(
+    run: Callable[..., Awaitable[Result]], read: Callable[..., Result], *arguments: Any
+) -> Result:
+    """The result of a read, `run` in a thread. If this is cancelled, the read is stopped."""
     stop = StopRead()
     try:
-        return await in_thread(read, *arguments, stop)
+        return await run(read, *arguments, stop)
     except asyncio.CancelledError:
         stop.now()
         raise
@@ -293,7 +317,7 @@ class AsyncWriter:
         rows = listed(rows)
         if columns is None and needs_columns(rows):
             native = await self._lazy.opened()
-            columns = await in_thread(columns_of, native, table)
+            columns = await _taking_reader(columns_of, native, table)
         names, values = columns_and_rows(rows, columns)
         if large := large_columns(names, values):
             refuse_large(large, await self.query(DECLARED, (table,)))
@@ -313,9 +337,9 @@ class AsyncWriter:
         return AsyncTransaction(self, call_limit)
 
     async def query(self, sql: str, parameters: Parameters = None) -> Result:
-        """The rows of a query, in a thread of the event loop's pool. As `Writer.query`."""
+        """The rows of a query, in a thread. As `Writer.query`."""
         native = await self._lazy.opened()
-        return await _read(query, native, sql, parameters, "query")
+        return await _read(_taking_reader, query, native, sql, parameters, "query")
 
     def reader(self) -> AsyncReader:
         """A read-only connection that sees one state of the database, as an asynchronous context
@@ -468,7 +492,7 @@ class AsyncReader:
 
     async def __aenter__(self) -> Self:
         native = await self._writer._lazy.opened()
-        self._native = await in_thread(begun_reader, native, self._name)
+        self._native = await _taking_reader(begun_reader, native, self._name)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -482,7 +506,7 @@ class AsyncReader:
         """The rows of a query, in a thread of the event loop's pool. As `Reader.execute`."""
         if self._native is None:
             raise misuse("the reader is not open", "use it in an `async with` block")
-        return await _read(self._native.query, sql, parameters)
+        return await _read(in_thread, self._native.query, sql, parameters)
 
 
 def _give(native: N, _: Loop, call: Call[Any]) -> None:

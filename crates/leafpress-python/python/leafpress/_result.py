@@ -14,7 +14,12 @@ class Executed(NamedTuple):
     rowcount: int
     """Rows that it inserted, changed or deleted, without those of triggers."""
     lastrowid: int
-    """Rowid of the last INSERT, which is this statement's if it was one."""
+    """Rowid of this statement's last row, if it is an INSERT that has added one.
+
+    Else, also for an upsert that has changed a row and for INSERT OR IGNORE of a row that is there,
+    it is that of an earlier INSERT, which may be another caller's. RETURNING in a `transaction`
+    gives the row in all cases.
+    """
 
 
 class Result:
@@ -30,7 +35,7 @@ class Result:
     rowcount: int
     """Rows that the statement inserted, changed or deleted."""
     lastrowid: int
-    """Rowid of the last INSERT."""
+    """Rowid of the last row that an INSERT has added, as in `Executed`."""
 
     def __init__(self, columns: list[str], rows: list[Row], rowcount: int, lastrowid: int) -> None:
         self.columns = columns
