@@ -44,6 +44,47 @@ fn a_key_may_have_a_type() {
     assert!(outcome.stderr.contains("q.csv:3:1"), "{}", outcome.stderr);
 }
 
+/// A code is no integer: as a rowid, 007 would be 7, and another row's key.
+#[test]
+fn a_code_among_the_keys_makes_texts_of_them_wherever_it_stands() {
+    let codes = "id,v\n007,c\n2.0,d\n+5,e\n";
+    let many: String = (10..400_000).map(|id| format!("{id},x\n")).collect();
+    let lines = "{\"id\":1}\n{\"id\":7}\n";
+    let folder = folder_with(&[
+        ("numbers.csv", "id,v\n1,a\n7,b\n"),
+        ("codes.csv", codes),
+        ("late.csv", &format!("id,v\n{many}007,c\n2.0,d\n+5,e\n")),
+        ("lines.ndjson", lines),
+        ("words.ndjson", "{\"id\":\"007\"}\n{\"id\":\"+5\"}\n{\"id\":\"2.0\"}\n"),
+    ]);
+    let inputs =
+        ["numbers.csv codes.csv", "codes.csv numbers.csv", "late.csv", "lines.ndjson words.ndjson"];
+    for (at, input) in inputs.into_iter().enumerate() {
+        let database = format!("{at}.db");
+        load(&folder, &format!("{database} {input} --table t --pk id")).expect_status(0);
+        assert!(declared(&folder, &database, "t").contains("\"id\" TEXT"), "{input}");
+        let sql = "SELECT id FROM t WHERE id IN ('007', '2.0', '+5') ORDER BY id";
+        assert_eq!(rows(&folder, &database, sql), ["'+5'", "'007'", "'2.0'"], "{input}");
+    }
+}
+
+#[test]
+fn a_key_that_is_the_rowid_takes_no_other_type_and_no_null() {
+    let folder = folder_with(&[
+        ("d.csv", "at,v\n2026-01-31,a\n1970-01-01,b\n"),
+        ("d.ndjson", "{\"at\":\"2026-01-31\"}\n{\"at\":\"1970-01-01\"}\n"),
+        ("b.csv", "at\nyes\nno\n"),
+        ("n.csv", "id,v\n0,a\n1,b\n"),
+    ]);
+    for input in
+        ["d.csv --type at=unixepoch", "d.ndjson --type at=unixepoch", "b.csv --type at=boolean"]
+    {
+        refused(&folder, &format!("a.db {input} --pk at"), 2, "the key 'at' is the rowid");
+        load(&folder, &format!("a.db {input} --pk at --without-rowid --replace")).expect_status(0);
+    }
+    refused(&folder, "b.db n.csv --pk id --null 0", 3, "n.csv:2:1: the primary key is empty");
+}
+
 #[test]
 fn indexes_have_collations_and_directions() {
     let folder = folder_with(&[("p.csv", PEOPLE)]);
@@ -97,6 +138,29 @@ fn made_keys_ascend_and_have_the_form_that_is_asked_for() {
     assert_eq!(rows(&folder, "b.db", forms), ["'text'|36|'7'"]);
     refused(&folder, "c.db p.csv --uuid7 id", 2, "has a column 'id' already");
     refused(&folder, "c.db p.csv --uuid7 key=uuid", 2, "COLUMN=text");
+}
+
+#[test]
+fn made_keys_have_a_place_in_a_declared_table() {
+    let folder = folder_with(&[("p.csv", "v\n1\n"), ("i.csv", "id,v\n1,1\n")]);
+    for (words, create, reason) in [
+        ("a.db p.csv --uuid7 id", "CREATE TABLE t(v INT)", "no column 'id' that could hold"),
+        ("a.db i.csv --uuid7 id", "CREATE TABLE t(id TEXT, v INT)", "has a column 'id' already"),
+        ("a.db p.csv --uuid7 id", "CREATE TABLE t(id TEXT, v INT) STRICT", "its keys are BLOB"),
+        ("a.db p.csv --uuid7 id", "CREATE TABLE t(id INTEGER PRIMARY KEY, v)", "its keys are BLOB"),
+    ] {
+        let outcome = load_with(&folder, &format!("{words} --table t --create"), create);
+        let outcome = outcome.expect_status(2);
+        assert!(outcome.stderr.contains(reason), "{create}: {}", outcome.stderr);
+    }
+    for (words, create) in [
+        ("a.db p.csv --uuid7 id=text", "CREATE TABLE t(id TEXT, v INT) STRICT"),
+        ("b.db p.csv --uuid7 id", "CREATE TABLE t(id ANY, v INT) STRICT"),
+        ("c.db p.csv --uuid7 id", "CREATE TABLE t(id TEXT, v INT)"),
+    ] {
+        load_with(&folder, &format!("{words} --table t --create"), create).expect_status(0);
+        assert_eq!(rows(&folder, &words[..4], "PRAGMA integrity_check"), ["'ok'"], "{create}");
+    }
 }
 
 #[test]

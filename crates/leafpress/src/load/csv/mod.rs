@@ -169,6 +169,9 @@ impl<'l, 's> CsvFeed<'l, 's> {
         self.rules = (0..self.state.columns.len()).map(rule).collect();
         for (name, given) in &self.state.options.types {
             let at = self.state.column(name)?;
+            if self.state.key == Some(at) {
+                given.refuse_for_rowid(name)?;
+            }
             self.rules[at] = (*given).into();
         }
         if let Some(key) = self.state.key

@@ -264,6 +264,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             let is_rowid = self.rules[at] == TypeRule::Rowid;
             if let Some(shape) = &self.declared {
                 given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
+            } else if self.state.key == Some(at) {
+                given.refuse_for_rowid(name)?;
             }
             if !is_rowid {
                 self.rules[at] = match &self.declared {

@@ -87,6 +87,22 @@ impl GivenType {
         Err(Error::misuse(format!("the column '{name}' is declared {declared_type}"))
             .to_do("leave out its ⟦type⟧, or change the declaration"))
     }
+
+    /// Refuses a type whose values are converted to integers for the key of a table that is made,
+    /// where it would be the rowid.
+    pub fn refuse_for_rowid(self, name: &str) -> Result<()> {
+        let converts = match self {
+            Self::Boolean => true,
+            Self::Timestamp(form) => form.column_type() == ColumnType::Integer,
+            Self::Type(_) => false,
+        };
+        if converts {
+            let reason = format!("the key '{name}' is the rowid, and has no values but integers");
+            return Err(Error::misuse(reason)
+                .to_do("make the table with ⟦without_rowid⟧, or leave out the key's ⟦type⟧"));
+        }
+        Ok(())
+    }
 }
 
 impl TypeRule {

@@ -104,8 +104,7 @@ impl ColumnMap {
         let (mut names, mut sources) = (Vec::new(), Vec::new());
         if let Some((name, form)) = &options.uuid7 {
             if wanted.iter().any(|(_, it)| it.name.eq_ignore_ascii_case(name)) {
-                return Err(Error::misuse(format!("the input has a column '{name}' already"))
-                    .to_do("give ⟦uuid7⟧ another name, or leave that column out with ⟦drop⟧"));
+                return Err(has_keys_already(name));
             }
             names.push(name.as_str().into());
             sources.push(ValueSource::Uuid7(*form));
@@ -140,6 +139,7 @@ impl ColumnMap {
                 _ => unused.push(&name.written),
             }
         }
+        refuse_misplaced_uuid7(options, shape, &fields)?;
         let mut missing: Vec<&str> = Vec::new();
         let mut sources = Vec::new();
         for (index, column) in shape.columns.iter().enumerate() {
@@ -309,6 +309,36 @@ pub fn matched(table: TableColumns<'_>, input: &[ColumnName]) -> Result<Vec<Opti
         places[at] = Some(free);
     }
     Ok(places)
+}
+
+/// Refuses keys for a declared table that has no place for them, or other values there.
+fn refuse_misplaced_uuid7(
+    options: &LoadOptions,
+    shape: &TableShape,
+    fields: &[Option<(usize, &ColumnName)>],
+) -> Result<()> {
+    let Some((name, form)) = &options.uuid7 else { return Ok(()) };
+    let at = shape.columns.iter().position(|it| it.name.eq_ignore_ascii_case(name));
+    let Some(at) = at.filter(|&at| !shape.columns[at].generated) else {
+        let reason = format!("the table has no column '{name}' that could hold the keys");
+        return Err(Error::misuse(reason).to_do("name one of its columns with ⟦uuid7⟧"));
+    };
+    if fields[at].is_some() {
+        return Err(has_keys_already(name));
+    }
+    let (declared, keys) = (&shape.columns[at].declared_type, form.declared_type());
+    let holds = |type_name: &str| declared.eq_ignore_ascii_case(type_name);
+    if shape.rowid_column == Some(at) || shape.strict && !holds(keys) && !holds("ANY") {
+        let reason = format!("the column '{name}' is declared {declared}, and its keys are {keys}");
+        return Err(Error::misuse(reason)
+            .to_do("give ⟦uuid7⟧ another column or form, or change the declaration"));
+    }
+    Ok(())
+}
+
+fn has_keys_already(name: &str) -> Error {
+    Error::misuse(format!("the input has a column '{name}' already"))
+        .to_do("give ⟦uuid7⟧ another name, or leave that column out with ⟦drop⟧")
 }
 
 /// The error for a column that may be any of several ones, or one of several that may be the same.

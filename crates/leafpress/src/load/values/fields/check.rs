@@ -73,11 +73,15 @@ impl RowRules {
         };
         let Scratch { value, unescaped, number, .. } = scratch;
         let found = self.field_at(bytes, span, field, (value, unescaped));
+        if found.is_empty() || self.is_null_marker(found) {
+            return Err(self.misfit(span, column, KEY_IS_EMPTY));
+        }
         if let Some(rowid) = exact_integer(found.source, found.start, found.end) {
             return Ok(Some(rowid));
         }
-        if found.is_empty() || self.is_null_marker(found) {
-            return Err(self.misfit(span, column, KEY_IS_EMPTY));
+        if self.demands.key_is_detected {
+            // A code such as 007 is a text, and the type was found for the values before it.
+            return Err(self.misfit(span, column, not_a(found, "INTEGER")));
         }
         match Affinity::Integer.apply(Value::Text(found.bytes()), number) {
             Value::Integer(rowid) => Ok(Some(rowid)),

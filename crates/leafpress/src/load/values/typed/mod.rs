@@ -346,6 +346,10 @@ impl TypedRules {
         match value {
             Value::Integer(rowid) => Ok(rowid),
             Value::Null => Err(self.fault(column, KEY_IS_EMPTY)),
+            // A code such as 007 is a text, and the type was found for the values before it.
+            value if self.demands.key_is_detected => {
+                Err(self.fault(column, &not_a(value, ColumnType::Integer.name())))
+            }
             value => match Affinity::Integer.apply(value, &mut NumberText::new()) {
                 Value::Integer(rowid) => Ok(rowid),
                 _ => Err(self.fault(column, &not_a(value, ColumnType::Integer.name()))),
