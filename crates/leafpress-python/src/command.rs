@@ -12,7 +12,12 @@ use crate::spelling;
 ///
 /// For a process that is nothing but the command: it sets handlers of signals.
 #[pyfunction]
-pub fn main(py: Python<'_>, arguments: Vec<OsString>, again: Vec<OsString>, as_keywords: bool) -> u8 {
+pub fn main(
+    py: Python<'_>,
+    arguments: Vec<OsString>,
+    again: Vec<OsString>,
+    as_keywords: bool,
+) -> u8 {
     py.detach(move || {
         if let [program, first_arguments @ ..] = &again[..] {
             leafpress_cli::start_by(program, first_arguments);

@@ -97,8 +97,9 @@ pub fn all_rows(
     parameters: &Parameters,
 ) -> leafpress::Result<(Vec<String>, Vec<Vec<Value>>)> {
     bind(statement, parameters)?;
-    let columns = statement.column_names().map(str::to_owned).collect();
     let rows = statement.raw_query().mapped(values_of).collect::<rusqlite::Result<_>>()?;
+    // Only now: the first step compiles a kept statement again for another schema.
+    let columns = statement.column_names().map(str::to_owned).collect();
     Ok((columns, rows))
 }
 

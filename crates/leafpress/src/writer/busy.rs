@@ -103,7 +103,7 @@ impl BusyClock {
     }
 
     fn goes_on(&self) -> bool {
-        self.waited() < self.limit && !self.interrupts.is_asked_of_all()
+        self.waited() < self.limit && !self.interrupts.is_asked_of_waiting()
     }
 
     pub(super) fn restart(&self) {
@@ -118,7 +118,7 @@ impl BusyClock {
     /// Waits a little; returns false once the limit is reached, or the call that waits is to end: a
     /// statement that commits itself waits while it runs.
     pub(super) fn wait(&self, attempt: i32) -> bool {
-        if !self.goes_on() || self.interrupts.stops_code() {
+        if self.interrupts.stops_code() || !self.goes_on() {
             return false;
         }
         let pause = if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT };

@@ -83,6 +83,8 @@ pub(super) struct Guard {
     is_own: AtomicBool,
     /// True if the next commit is the writer's.
     may_commit: AtomicBool,
+    /// True if the last commit of the writer came as far as the commit hook.
+    has_begun_commit: AtomicBool,
     /// True if the last call compiled a PRAGMA.
     used_pragma: AtomicBool,
     /// True if a call changed triggers or tables.
@@ -129,6 +131,7 @@ impl Guard {
         let (commits, interrupts) = (Arc::clone(&guard), Arc::clone(interrupts));
         connection.commit_hook(Some(move || {
             if commits.may_commit.load(Ordering::Relaxed) {
+                commits.has_begun_commit.store(true, Ordering::Relaxed);
                 return false;
             }
             let is_allowed = commits.begins_commit();
@@ -190,10 +193,17 @@ impl Guard {
 
     /// Lets the writer commit.
     pub(super) fn as_committer<T>(&self, commit: impl FnOnce() -> T) -> T {
+        self.has_begun_commit.store(false, Ordering::Relaxed);
         self.may_commit.store(true, Ordering::Relaxed);
         let outcome = self.as_owner(commit);
         self.may_commit.store(false, Ordering::Relaxed);
         outcome
+    }
+
+    /// Returns true if the last commit of the writer came as far as the commit hook. SQLite asks
+    /// the virtual tables before it, and writes nothing of the transaction until it was called.
+    pub(super) fn has_begun_commit(&self) -> bool {
+        self.has_begun_commit.load(Ordering::Relaxed)
     }
 
     /// Reason why the last statement was refused, if it was.
@@ -235,6 +245,7 @@ impl Guard {
             | AuthAction::CreateIndex { .. }
             | AuthAction::CreateTrigger { .. }
             | AuthAction::CreateView { .. }
+            | AuthAction::CreateVtable { .. }
                 if context.database_name == Some("temp") =>
             {
                 Some(TEMPORARY.to_owned())

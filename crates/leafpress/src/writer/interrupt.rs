@@ -11,7 +11,8 @@
 //! thread that runs the statement, if *this* call is to end.
 //!
 //! 1. Nothing is stopped but code of the call that was asked for: BEGIN, COMMIT, savepoints
-//!    and the writer's own statements never are.
+//!    and the writer's own statements never are. Only the wait for another process's lock ends
+//!    once all calls that BEGIN is for are to end.
 //! 2. Once a call was stopped, it fails, whatever it makes of SQLite's error.
 //!
 //! Must never: run a caller's code, or cost more than a few loads for a call that is not
@@ -59,6 +60,8 @@ pub(super) struct Interrupts {
     /// True if there is a number in `asked`, or all calls are to end.
     is_asked: AtomicBool,
     asked: Mutex<Vec<u64>>,
+    /// Numbers of the calls for which a transaction is begun.
+    waiting: Mutex<Vec<u64>>,
     /// True if all calls are to end.
     all: AtomicBool,
     /// True if a call was stopped because all are to end.
@@ -76,6 +79,7 @@ impl Default for Interrupts {
             stopped: AtomicU64::new(0),
             is_asked: AtomicBool::new(false),
             asked: Mutex::default(),
+            waiting: Mutex::default(),
             all: AtomicBool::new(false),
             all_stopped: AtomicBool::new(false),
         }
@@ -105,9 +109,13 @@ impl Interrupts {
         self.is_asked.store(true, Ordering::Release);
     }
 
-    /// Returns true once all calls are to end.
-    pub(super) fn is_asked_of_all(&self) -> bool {
-        self.all.load(Ordering::Acquire)
+    /// Returns true once all calls are to end, or all of those that wait for a transaction.
+    pub(super) fn is_asked_of_waiting(&self) -> bool {
+        self.is_asked.load(Ordering::Acquire)
+            && (self.all.load(Ordering::Acquire) || {
+                let (waiting, asked) = (lock(&self.waiting), lock(&self.asked));
+                !waiting.is_empty() && waiting.iter().all(|number| asked.contains(number))
+            })
     }
 
     /// Returns true if a call failed because all were to end.
@@ -124,6 +132,13 @@ impl Interrupts {
 
 /// For the thread that drives the engine.
 impl Interrupts {
+    /// Sets the calls for which a transaction is to be begun.
+    pub(super) fn waits_for(&self, numbers: impl Iterator<Item = u64>) {
+        let mut waiting = lock(&self.waiting);
+        waiting.clear();
+        waiting.extend(numbers);
+    }
+
     /// Makes SQLite check for interrupts from now on.
     pub(super) fn watch(
         self: &std::sync::Arc<Self>,

@@ -12,7 +12,7 @@ use std::cell::{RefCell, RefMut};
 use std::ffi::CString;
 use std::sync::Arc;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 
 use super::batch::all_rows;
 use super::request::{Executed, Parameters};
@@ -33,6 +33,8 @@ pub(super) struct LastStatement<'c> {
     connection: &'c KeepingConnection,
     known: RefMut<'c, KnownStatement>,
     compiled: Option<CompiledStatement<'c>>,
+    /// True if the last run came to the statement's first step.
+    has_begun: bool,
 }
 
 impl<'c> LastStatement<'c> {
@@ -41,7 +43,7 @@ impl<'c> LastStatement<'c> {
         connection: &'c KeepingConnection,
         known: &'c RefCell<KnownStatement>,
     ) -> Self {
-        Self { connection, known: known.borrow_mut(), compiled: None }
+        Self { connection, known: known.borrow_mut(), compiled: None, has_begun: false }
     }
 
     /// Takes this statement as the last one. Whether SQLite's own atomicity is
@@ -64,15 +66,30 @@ impl<'c> LastStatement<'c> {
         self.compiled.as_ref().is_some_and(CompiledStatement::has_succeeded)
     }
 
+    /// Returns true if SQLite has undone the last run, which failed with this error, also inside a
+    /// transaction.
+    ///
+    /// It takes back a statement by its own journal, which it keeps only for statements that were
+    /// compiled with a constraint that may break, or RAISE. Any other error half way, such as
+    /// that of a type in a STRICT table or of a sum that is too large, leaves the rows before it.
+    pub(super) fn is_undone(&self, source: &rusqlite::Error) -> bool {
+        let code = source.sqlite_error().map(|error| error.extended_code);
+        !self.has_begun || code.is_some_and(|code| UNDONE_AFTER.contains(&code))
+    }
+
     /// Carries it out. Parameters that are given away are freed once they are bound: SQLite
     /// has copies of long ones.
     pub(super) fn execute(
         &mut self,
         parameters: impl Borrow<Parameters>,
     ) -> rusqlite::Result<Executed> {
-        let Self { connection, known, compiled } = self;
+        let Self { connection, known, compiled, has_begun } = self;
+        *has_begun = false;
         let run = |compiled: &mut rusqlite::Statement<'_>| {
-            bound(compiled, parameters, |compiled| step_through(connection, compiled))
+            bound(compiled, parameters, |compiled| {
+                *has_begun = true;
+                step_through(connection, compiled)
+            })
         };
         if compiled.is_none() {
             without_nul(&known.sql)?;
@@ -87,6 +104,17 @@ impl<'c> LastStatement<'c> {
     }
 }
 
+/// Errors after which nothing of a statement is left.
+const UNDONE_AFTER: [i32; 7] = [
+    ffi::SQLITE_CONSTRAINT_CHECK,
+    ffi::SQLITE_CONSTRAINT_FOREIGNKEY,
+    ffi::SQLITE_CONSTRAINT_NOTNULL,
+    ffi::SQLITE_CONSTRAINT_PRIMARYKEY,
+    ffi::SQLITE_CONSTRAINT_ROWID,
+    ffi::SQLITE_CONSTRAINT_TRIGGER,
+    ffi::SQLITE_CONSTRAINT_UNIQUE,
+];
+
 /// A longer value is not left bound to a statement that is kept.
 const LONG_VALUE_BYTES: usize = 1024;
 
@@ -97,14 +125,14 @@ fn unless_empty(compiled: &rusqlite::Statement<'_>, source: rusqlite::Error) -> 
     if compiled.expanded_sql().is_some() {
         return source;
     }
-    let misuse = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE);
+    let misuse = ffi::Error::new(ffi::SQLITE_MISUSE);
     rusqlite::Error::SqliteFailure(misuse, Some(NO_STATEMENT.to_owned()))
 }
 
 /// Returns true if this is the error of a text that holds no statement.
 pub(super) fn is_no_statement(source: &rusqlite::Error) -> bool {
     matches!(source, rusqlite::Error::SqliteFailure(error, Some(words))
-        if error.extended_code == rusqlite::ffi::SQLITE_MISUSE && words == NO_STATEMENT)
+        if error.extended_code == ffi::SQLITE_MISUSE && words == NO_STATEMENT)
 }
 
 /// Carries out one statement, whatever it is; rows that it returns are dropped.

@@ -133,8 +133,9 @@ impl<'c> Transaction<'c> {
         self.guarded(|connection| {
             let before = connection.total_changes();
             let (columns, rows) = statement::prepared(connection, sql, &parameters, |compiled| {
-                let columns = compiled.column_names().map(str::to_owned).collect();
                 let rows = compiled.raw_query().mapped(read).collect::<rusqlite::Result<_>>()?;
+                // Only now: the first step compiles a kept statement again for another schema.
+                let columns = compiled.column_names().map(str::to_owned).collect();
                 Ok((columns, rows))
             })?;
             Ok(Returned { columns, rows, executed: statement::executed(connection, before) })

@@ -311,3 +311,19 @@ fn a_statement_of_a_closure_gives_its_rows_with_their_columns() {
     assert_eq!(changed.executed.rows_changed, 1);
     assert_eq!(whats(&writer), ["b"]);
 }
+
+/// A kept statement is compiled again for another schema by its first step.
+#[test]
+fn columns_have_the_names_of_the_schema_that_the_statement_met() {
+    let (writer, _folder) = open();
+    let rows = |sql: &'static str| {
+        let pair = |row: &rusqlite::Row<'_>| Ok([row.get::<_, i64>(0)?, row.get(1)?]);
+        writer.transaction(move |tx| tx.run(sql, (), pair)).expect("a row")
+    };
+    writer.execute_batch("CREATE TABLE p(a, b); INSERT INTO p VALUES(1, 2)").expect("a table");
+    assert_eq!(rows("SELECT * FROM p").columns, ["a", "b"]);
+    let changed = "ALTER TABLE p DROP COLUMN a; ALTER TABLE p ADD COLUMN a DEFAULT 1";
+    writer.execute_batch(changed).expect("a column");
+    let now = rows("SELECT * FROM p");
+    assert_eq!((now.columns, now.rows), (vec!["b".to_owned(), "a".to_owned()], vec![[2, 1]]));
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leafpress::writer::{Batch, Ticket, Writer};
 use leafpress::{Error, ErrorKind, Profile};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::oracle::hold;
@@ -140,6 +141,63 @@ fn a_call_that_waits_is_taken_back_by_an_interrupt() {
     running.expect("taken").wait().expect("it was not asked for");
     assert!(is_interrupted(&waiting.wait().expect_err("it was taken back")));
     assert!(numbers(&writer).is_empty());
+}
+
+/// Holds the write lock of the writer's database by another connection.
+fn other_connection(folder: &TempDir) -> Connection {
+    let other = Connection::open(folder.path().join("a.db")).expect("a connection");
+    other.execute_batch("BEGIN IMMEDIATE").expect("it holds the lock");
+    other
+}
+
+#[test]
+fn calls_that_wait_for_a_lock_are_stopped_by_an_interrupt() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let builder = Writer::builder(folder.path().join("a.db")).busy_limit(LONG);
+    let writer = builder.open().expect("a writer");
+    writer.execute_batch("CREATE TABLE t(n)").expect("a table");
+    // The first one begins a transaction, and the second one, which is kept, none.
+    writer.execute(INSERT, [0]).expect("it goes in");
+    let other = other_connection(&folder);
+    for statements in [&["INSERT INTO t VALUES(?1 + 0)"][..], &[INSERT], &[INSERT, INSERT]] {
+        let tickets: Vec<_> =
+            statements.iter().map(|sql| writer.submit(*sql, [1]).expect("taken")).collect();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(tickets.iter().all(Ticket::interrupt), "{statements:?}");
+        for ticket in tickets {
+            let error = ticket.wait().expect_err("it was not to go on");
+            assert!(is_interrupted(&error), "{statements:?}: {error}");
+        }
+    }
+    // One that was not asked for waits on.
+    let (asked, waits) = (writer.submit(INSERT, [1]), writer.submit(INSERT, [2]));
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(asked.as_ref().expect("taken").interrupt());
+    std::thread::sleep(Duration::from_millis(20));
+    other.execute_batch("COMMIT").expect("it ends");
+    assert!(is_interrupted(&asked.expect("taken").wait().expect_err("it was asked for")));
+    waits.expect("taken").wait().expect("the lock is free");
+    assert_eq!(numbers(&writer), [0, 2]);
+}
+
+#[test]
+fn closing_tells_of_calls_that_it_stopped_at_a_lock() {
+    for is_kept in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let builder = Writer::builder(folder.path().join("a.db")).busy_limit(LONG);
+        let writer = builder.open().expect("a writer");
+        writer.execute_batch("CREATE TABLE t(n)").expect("a table");
+        if is_kept {
+            writer.execute(INSERT, [0]).expect("it goes in");
+        }
+        let _other = other_connection(&folder);
+        let waits = writer.submit(INSERT, [1]).expect("taken");
+        std::thread::sleep(Duration::from_millis(20));
+        let error = writer.close_timeout(Duration::from_millis(50)).expect_err("a call waits");
+        assert!(matches!(error.kind(), ErrorKind::TimedOut { .. }), "{error}");
+        let error = waits.wait().expect_err("there was no time");
+        assert!(is_interrupted(&error), "{error}");
+    }
 }
 
 #[test]

@@ -113,6 +113,74 @@ fn on_conflict_fail_leaves_no_half_of_a_statement() {
     }
 }
 
+/// SQLite keeps no journal for such a statement: inside a transaction its first rows would stay.
+#[test]
+fn an_error_that_sqlite_does_not_undo_leaves_no_half_of_a_statement() {
+    let mismatch = "3091: cannot store TEXT value in INTEGER column kinds.n";
+    let culprits = [
+        ("INSERT INTO kinds VALUES(1), ('abc')", mismatch),
+        ("INSERT INTO kinds SELECT sum(n) FROM big GROUP BY g", "1: integer overflow"),
+        ("UPDATE sums SET n = (SELECT sum(n) FROM big WHERE g = id)", "1: integer overflow"),
+        ("INSERT INTO kinds SELECT value FROM texts, json_each(t)", "1: malformed JSON"),
+        ("INSERT INTO watched VALUES('abc')", mismatch),
+    ];
+    for profile in [Profile::Relaxed, Profile::Rollback] {
+        let opened = open(profile);
+        let tables = "CREATE TABLE kinds(n INTEGER) STRICT;
+            CREATE TABLE sums(id INTEGER PRIMARY KEY, n); INSERT INTO sums VALUES(1, 0), (2, 0);
+            CREATE TABLE big(g, n);
+            INSERT INTO big VALUES(1, 5), (2, 9223372036854775807), (2, 1);
+            CREATE TABLE texts(t); INSERT INTO texts VALUES('[1, 2]'), ('no JSON');
+            CREATE TABLE watched(n);
+            CREATE TRIGGER watch AFTER INSERT ON watched BEGIN
+                INSERT INTO kinds VALUES(1), (new.n); END;";
+        opened.writer.execute_batch(tables).expect("tables");
+        for (culprit, expected) in culprits {
+            check_culprit_in(&opened, culprit, expected);
+            assert_eq!(group(&opened.writer, &[culprit]), [expected], "alone: {culprit}");
+            let all = "SELECT count(*) FROM kinds UNION ALL SELECT count(*) FROM watched
+                UNION ALL SELECT sum(n) FROM sums";
+            assert_eq!(ids(&opened, all), [0, 0, 0], "{culprit}");
+            opened.writer.execute("DELETE FROM a", ()).expect("it works as ever");
+        }
+    }
+}
+
+/// What the half of it has broken would be found at the end of the next call.
+#[test]
+fn a_key_that_a_failed_statement_has_broken_is_not_the_next_ones() {
+    let opened = open(Profile::Relaxed);
+    let tables = "CREATE TABLE kid(p INTEGER
+        REFERENCES sums(id) DEFERRABLE INITIALLY DEFERRED) STRICT;
+        CREATE TABLE sums(id INTEGER PRIMARY KEY)";
+    opened.writer.execute_batch(tables).expect("tables");
+    let mismatch = "3091: cannot store TEXT value in INTEGER column kid.p";
+    check_culprit_in(&opened, "INSERT INTO kid VALUES(77), ('abc')", mismatch);
+}
+
+/// The full-text index is asked before the commit, and finds that a part of it is gone.
+#[test]
+fn a_commit_that_a_virtual_table_refuses_fails_its_own_call() {
+    let Opened { writer, folder } = open_empty();
+    let made = "CREATE TABLE plain(n); CREATE VIRTUAL TABLE words USING fts5(t);
+        INSERT INTO words VALUES('one')";
+    writer.execute_batch(made).expect("tables");
+    writer.close().expect("all is there");
+    let path = folder.path().join("a.db");
+    let damage = "DELETE FROM words_data WHERE id = 10";
+    Connection::open(&path).and_then(|it| it.execute_batch(damage)).expect("a row is gone");
+    let opened = Opened { writer: Writer::builder(path).open().expect("a writer"), folder };
+    let culprit = "INSERT INTO words VALUES('two')";
+    for n in 0..2 {
+        let (before, after) = ("INSERT INTO plain VALUES(1)", "INSERT INTO plain VALUES(2)");
+        let outcomes = group(&opened.writer, &[before, culprit, after]);
+        assert_eq!((outcomes[0].as_str(), outcomes[2].as_str()), ("1 rows", "1 rows"));
+        assert!(outcomes[1].contains("fts5: corruption found"), "{}", outcomes[1]);
+        assert_eq!(ids(&opened, "SELECT count(*) FROM plain"), [2 * (n + 1)]);
+        assert_eq!(opened.writer.stopped(), None);
+    }
+}
+
 /// Rows that come first in their transaction have no savepoint.
 #[test]
 fn rows_that_come_first_leave_no_half_of_them() {
@@ -287,6 +355,7 @@ fn settings_and_what_is_temporary_do_not_leak() {
         "CREATE TABLE temp.a(id)",
         "CREATE TEMP TRIGGER it AFTER INSERT ON a BEGIN SELECT RAISE(ABORT, 'it'); END",
         "CREATE TEMP VIEW a AS SELECT 1",
+        "CREATE VIRTUAL TABLE temp.a USING fts5vocab(main, words, row)",
     ] {
         assert_eq!(group(&opened.writer, &[sql]), ["refused"], "{sql}");
     }

@@ -63,19 +63,24 @@ impl LocalTarget {
         error.held_by(holders_sentence(path))
     }
 
-    /// Rolls back after COMMIT failed, and finds the consequence for the calls.
+    /// Rolls back after COMMIT failed, and finds the consequence for the calls. `has_begun`: the
+    /// commit came as far as its hook.
     pub(super) fn not_committed(
         &self,
         group: &mut Group<'_>,
         range: &Range<usize>,
         source: rusqlite::Error,
+        has_begun: bool,
     ) -> RangeEnd {
         self.roll_back();
-        match FailedCommit::of(&source) {
+        let failed = match FailedCommit::of(&source) {
+            FailedCommit::Unknown if !has_begun => FailedCommit::Nothing,
+            failed => failed,
+        };
+        match failed {
             FailedCommit::Locked => {
                 let busy = self.naming_the_holder(self.busy.error(source));
-                let busy = busy.on_disk("nothing of this call");
-                answer_all(group, range.clone(), &busy);
+                self.answer_waiting(group, range, &busy.on_disk("nothing of this call"));
                 RangeEnd::Answered
             }
             FailedCommit::Nothing => {
@@ -91,6 +96,24 @@ impl LocalTarget {
                     self.sync_failed(&reason);
                 }
                 unknown(group, range, reason)
+            }
+        }
+    }
+
+    /// Answers the calls for which the wait for a lock has ended with this error: those whose end
+    /// was asked for were stopped.
+    pub(super) fn answer_waiting(
+        &self,
+        group: &mut Group<'_>,
+        range: &Range<usize>,
+        error: &Error,
+    ) {
+        for index in range.clone() {
+            if !group.has_failed(index) {
+                let (number, limit) = group.terms(index);
+                let stopped = self.interrupts.begin(number, limit).err();
+                self.interrupts.end();
+                group.answer(index, Err(stopped.unwrap_or_else(|| error.again())));
             }
         }
     }

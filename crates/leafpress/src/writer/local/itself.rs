@@ -103,7 +103,9 @@ impl LocalTarget {
                 group.answer(range.start, Ok(Answer::Executed(executed)));
                 return self.committed(group, range);
             }
-            (Err(source), OwnCommit::Begun(_)) => return self.not_committed(group, range, source),
+            (Err(source), OwnCommit::Begun(_)) => {
+                return self.not_committed(group, range, source, true);
+            }
             (Err(source), _) => match (self.interrupts.stopped(), source.sqlite_error_code()) {
                 (Some(error), _) => error,
                 (None, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) => {

@@ -331,8 +331,12 @@ impl LocalTarget {
         if range.clone().all(|index| group.has_failed(index)) {
             return Some(RangeEnd::Answered);
         }
-        if let Err(error) = self.begin() {
-            answer_all(group, range.clone(), &error);
+        let numbers = range.clone().filter(|&index| !group.has_failed(index));
+        self.interrupts.waits_for(numbers.map(|index| group.terms(index).0));
+        let begun = self.begin();
+        self.interrupts.waits_for(std::iter::empty());
+        if let Err(error) = begun {
+            self.answer_waiting(group, range, &error);
             return Some(RangeEnd::Answered);
         }
         let mut last = LastStatement::new(&self.connection, &self.known);
@@ -409,7 +413,10 @@ impl LocalTarget {
                 self.committed(group, range)
             }
             Ok(Err(reason)) => self.not_synced(group, range, reason),
-            Err(source) => self.not_committed(group, range, source),
+            Err(source) => {
+                let has_begun = self.guard.has_begun_commit();
+                self.not_committed(group, range, source, has_begun)
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! One call inside the open transaction.
 //!
-//! A single statement needs nothing but SQLite's own atomicity. Another call runs between SAVEPOINT
+//! A single statement needs nothing but SQLite's own atomicity, as far as that goes: after an error
+//! that leaves a part of it, it is undone with the transaction. Another call runs between SAVEPOINT
 //! and RELEASE, or is undone with the transaction: one that is alone in it, one of this crate, and
 //! those for which `local/mod.rs` spares the savepoint. The result ([`Ran`]) tells it whether the
 //! transaction is still open.
@@ -108,7 +109,8 @@ impl LocalTarget {
             Some(Err(source)) => match self.interrupts.stopped() {
                 // SQLite can be stopped after the last step of a statement, which then stays.
                 Some(error) => Ran::Lost(error),
-                None => self.failed(refused(&self.guard, source)),
+                None if last.is_undone(&source) => self.failed(refused(&self.guard, source)),
+                None => Ran::Lost(refused(&self.guard, source).on_disk(NOTHING)),
             },
             None if matches!(call, Call::Internal(_)) => self.run_internal(call),
             None if place != Within::Group => self.run_unfenced(call).unwrap_or_else(Ran::Lost),
