@@ -58,7 +58,7 @@ const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 
 /// Number of jobs in this state.
-pub(in crate::queue) fn count(connection: &Connection, queue: i64, state: JobState) -> Result<u64> {
+fn count(connection: &Connection, queue: i64, state: JobState) -> Result<u64> {
     counted(connection, COUNTS[state as usize], queue).map_err(not_read)
 }
 
