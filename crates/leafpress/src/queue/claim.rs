@@ -115,6 +115,8 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
     due::make_changes(work, queue)?;
     let mut found = Found::default();
     if queue.is_paused {
+        // Only a claim pushes the jobs of schedules, so a waiter is to come back for them.
+        found.next_due_ms = next_due_ms(work, queue)?;
         return Ok(found);
     }
     let room = room(work, queue, options.jobs_max)?;
