@@ -47,7 +47,7 @@ const FIRST_DELAYED: &str =
     concat!("SELECT due_at_ms ", jobs_in!(Delayed), " ORDER BY due_at_ms LIMIT 1");
 
 /// Limit of ready jobs that one claim may pass over (expired, or over their group's rate) before it
-/// gives up until the next look: without it, a million of them would hold up all other
+/// leaves the rest to the next look: without it, a million of them would hold up all other
 /// transactions.
 const TURNED_AWAY_MAX: usize = 1_000;
 
@@ -57,6 +57,9 @@ pub(super) struct Found {
     pub(super) claims: Vec<Claim>,
     /// Next time at which there may be a job, if there was none and the time is known.
     pub(super) next_due_ms: Option<i64>,
+    /// True if there was none so far, and the look ended at a limit of what it may hold up: only
+    /// another look tells whether there is one.
+    pub(super) is_cut_short: bool,
 }
 
 /// A ready job.
@@ -112,7 +115,7 @@ enum Turn {
 
 /// Claims the next jobs.
 pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -> Result<Found> {
-    due::make_changes(work, queue)?;
+    let has_more_due = due::make_changes(work, queue)?;
     let mut found = Found::default();
     if queue.is_paused {
         // Only a claim pushes the jobs of schedules, so a waiter is to come back for them.
@@ -142,8 +145,10 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
         }
     }
     if found.claims.is_empty() {
-        let known =
-            if turned_away < TURNED_AWAY_MAX { found.next_due_ms } else { Some(work.now_ms) };
+        // Where the queue's rate allows no job now, there is none, whatever a look would meet.
+        let is_at_limit = has_more_due || turned_away >= TURNED_AWAY_MAX;
+        found.is_cut_short = is_at_limit && found.next_due_ms.is_none();
+        let known = if found.is_cut_short { Some(work.now_ms) } else { found.next_due_ms };
         found.next_due_ms = earliest(known, next_due_ms(work, queue)?);
     }
     Ok(found)

@@ -58,26 +58,34 @@ const DELAYS_FROM_NOW: &str = concat!(
 /// Limit of the jobs of each kind that one call deals with.
 const JOBS_MAX: u32 = 256;
 
-/// Makes the due changes.
-pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
+/// Makes the due changes. Returns true if some may be left over that can make a job ready; then the
+/// next look goes on with them, even in the same millisecond.
+pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<bool> {
     if let Some(session) = work.session {
         if !session.is_due_now(queue.id, work.now_ms) {
-            return Ok(());
+            return Ok(false);
         }
         if session.clock_went_back() {
             measure_from_now(work)?;
         }
     }
-    for id in due(work, EXPIRED_LEASES, queue)? {
+    let is_full = |ids: &[i64]| ids.len() >= JOBS_MAX as usize;
+    let ended = due(work, EXPIRED_LEASES, queue)?;
+    let mut has_more = is_full(&ended);
+    for id in ended {
         if let Some(job) = settle::find(work, id)? {
             settle::lease_expired(work, queue, &job)?;
         }
     }
-    for id in due(work, DUE, queue)? {
+    let delayed = due(work, DUE, queue)?;
+    has_more |= is_full(&delayed);
+    for id in delayed {
         work.execute(MAKE_READY, params![id, work.now_ms])?;
         work.wake(queue, 1);
     }
-    for id in due(work, EXPIRED, queue)? {
+    let too_late = due(work, EXPIRED, queue)?;
+    has_more |= is_full(&too_late);
+    for id in too_late {
         expired(work, queue, id)?;
     }
     for id in due(work, KEPT_LONG_ENOUGH, queue)? {
@@ -85,12 +93,15 @@ pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
             settle::delete(work, &job)?;
         }
     }
-    schedule::fire_due(work, queue)?;
+    has_more |= schedule::fire_due(work, queue)?;
     key::purge(work, queue.id, JOBS_MAX)?;
     if queue.settings.rate.is_some() || queue.settings.group_rate.is_some() {
         rate::purge(work, queue.id, JOBS_MAX)?;
     }
-    Ok(())
+    if let Some(session) = work.session.filter(|_| has_more) {
+        session.is_due_again(queue.id);
+    }
+    Ok(has_more)
 }
 
 fn due(work: &Work<'_>, sql: &'static str, queue: &QueueRow) -> Result<Vec<i64>> {
