@@ -39,6 +39,13 @@ const HOLD_OFF: &str = concat!(
     state!(Delayed),
     ", due_at_ms = ?2, changed_at_ms = ?3, lease_ms = -abs(coalesce(lease_ms, 1)) WHERE id = ?1"
 );
+const LET_GO: &str = concat!(
+    "UPDATE leafpress_job SET state = ",
+    state!(Ready),
+    ", due_at_ms = ?2, changed_at_ms = ?2 WHERE id IN (SELECT id ",
+    jobs_in!(Delayed),
+    " AND lease_ms < 0)"
+);
 const COUNT_LEASED: &str =
     concat!("SELECT count(*) FROM (SELECT 1 ", jobs_in!(Leased), " LIMIT +?2)");
 const FIRST_LEASE_END: &str =
@@ -225,6 +232,11 @@ fn lease(
     })
 }
 
+/// Lets the jobs go that their group's rate holds off, as it is another rate now.
+pub(super) fn let_go(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
+    work.execute(LET_GO, params![queue.id, work.now_ms]).map(drop)
+}
+
 /// Next time at which a lease ends, a delay is over or a schedule comes due.
 fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
     let first = |sql| work.first(sql, [queue.id], |row| row.get(0));
@@ -237,10 +249,11 @@ fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 }
 
 /// The statements of this file.
-pub(super) const STATEMENTS: [(&str, &str); 6] = [
+pub(super) const STATEMENTS: [(&str, &str); 7] = [
     ("the next jobs", NEXT),
     ("lease a job", LEASE),
     ("hold a job off", HOLD_OFF),
+    ("let jobs go that were held off", LET_GO),
     ("count leases", COUNT_LEASED),
     ("the first lease to end", FIRST_LEASE_END),
     ("the first delay to be over", FIRST_DELAYED),

@@ -251,6 +251,10 @@ fn configure(
         if settings.group_concurrency > before.settings.group_concurrency {
             group::fill_all(work, &row)?;
         }
+        if settings.group_rate != before.settings.group_rate {
+            claim::let_go(work, &row)?;
+        }
+        rate::changed(work, &row, &before.settings)?;
         // Limits may be wider, and sleepers must look at due times again.
         work.wake(&row, u32::MAX);
     }

@@ -260,6 +260,29 @@ fn a_claim_looks_on_behind_any_number_of_leases_that_are_over() {
 }
 
 #[test]
+fn a_job_that_a_rate_held_off_goes_at_once_when_the_rate_is_changed() {
+    let hour = Duration::from_secs(3_600);
+    let bench = bench_with(move |settings| {
+        settings.group_rate = Some(Rate { jobs: 1, per: hour });
+        settings.group_concurrency = 4;
+    });
+    let [first, second, third] = [(); 3].map(|()| bench.push(Job::bytes("x").group("g")));
+    let later = bench.push(Job::bytes("later").group("g").delay(hour));
+    assert_eq!(bench.claim().id, first);
+    bench.nothing();
+    let rate = Some(Rate { jobs: 4, per: Duration::from_secs(4) });
+    bench.queue.configure(move |settings| settings.group_rate = rate).expect("settings");
+    bench.clock.advance_ms(1_000);
+    assert_eq!(bench.claim().id, second);
+    bench.nothing();
+    bench.queue.configure(|settings| settings.group_rate = None).expect("settings");
+    assert_eq!(bench.claim().id, third);
+    bench.nothing();
+    let job = bench.queue.job(later).expect("no error").expect("it is there");
+    assert_eq!(job.state, JobState::Delayed, "a delay that a caller gave stays");
+}
+
+#[test]
 fn a_lease_that_was_extended_while_the_clock_was_ahead_is_not_longer_for_it() {
     let bench = bench();
     bench.push(Job::bytes("x"));
