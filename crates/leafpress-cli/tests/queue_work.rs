@@ -312,6 +312,38 @@ fn at_sigterm_what_runs_may_end_and_nothing_more_is_taken() {
 }
 
 #[test]
+fn a_worker_that_was_to_empty_the_queue_says_what_a_signal_left() {
+    let scene = Scene::new(&["a", "b"]);
+    let worker = scene.start(&["--until-empty", "--grace", "0s", "--shell", HELD_UP]);
+    scene.wait_for("pid");
+    send("TERM", worker.id());
+    let output = worker.wait_with_output().unwrap();
+    let says = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{says}");
+    assert!(says.contains("stopped by a signal: 2 jobs wait"), "{says}");
+    assert_eq!(scene.states(), ["ready"; 2]);
+
+    // One that was released is undone, whatever becomes of it then.
+    fs::remove_file(scene.path("pid")).unwrap();
+    let worker = scene.start(&["--max-jobs", "1", "--grace", "0s", "--shell", HELD_UP]);
+    scene.wait_for("pid");
+    send("TERM", worker.id());
+    assert_eq!(worker.wait_with_output().unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn jobs_that_the_rate_of_their_group_holds_off_are_not_done() {
+    let scene = Scene::new(&[]);
+    scene.queue(&["settings", "jobs.db", "q", "--group-rate", "1/1h"]).expect_status(0);
+    scene.queue(&["push", "jobs.db", "q", "--group", "g", "a", "b", "c"]).expect_status(0);
+    let says = "at the limit of --group-rate: 2 jobs wait";
+    let outcome = scene.work(&["--until-empty", "--exec", "true"]).expect_status(1);
+    assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
+    let outcome = scene.queue(&["claim", "jobs.db", "q"]).expect_status(1);
+    assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
+}
+
+#[test]
 fn an_idle_worker_ends_at_sigterm() {
     let scene = Scene::new(&["x"]);
     let worker = scene.start(&["--shell", "touch ran; echo > ran"]);

@@ -39,6 +39,13 @@ const HOLD_OFF: &str = concat!(
     state!(Delayed),
     ", due_at_ms = ?2, changed_at_ms = ?3, lease_ms = -abs(coalesce(lease_ms, 1)) WHERE id = ?1"
 );
+const LET_GO: &str = concat!(
+    "UPDATE leafpress_job SET state = ",
+    state!(Ready),
+    ", due_at_ms = ?2, changed_at_ms = ?2 WHERE id IN (SELECT id ",
+    jobs_in!(Delayed),
+    " AND lease_ms < 0)"
+);
 const COUNT_LEASED: &str =
     concat!("SELECT count(*) FROM (SELECT 1 ", jobs_in!(Leased), " LIMIT +?2)");
 const FIRST_LEASE_END: &str =
@@ -47,7 +54,7 @@ const FIRST_DELAYED: &str =
     concat!("SELECT due_at_ms ", jobs_in!(Delayed), " ORDER BY due_at_ms LIMIT 1");
 
 /// Limit of ready jobs that one claim may pass over (expired, or over their group's rate) before it
-/// gives up until the next look: without it, a million of them would hold up all other
+/// leaves the rest to the next look: without it, a million of them would hold up all other
 /// transactions.
 const TURNED_AWAY_MAX: usize = 1_000;
 
@@ -57,6 +64,9 @@ pub(super) struct Found {
     pub(super) claims: Vec<Claim>,
     /// Next time at which there may be a job, if there was none and the time is known.
     pub(super) next_due_ms: Option<i64>,
+    /// True if there was none so far, and the look ended at a limit of what it may hold up: only
+    /// another look tells whether there is one.
+    pub(super) is_cut_short: bool,
 }
 
 /// A ready job.
@@ -112,9 +122,11 @@ enum Turn {
 
 /// Claims the next jobs.
 pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -> Result<Found> {
-    due::make_changes(work, queue)?;
+    let has_more_due = due::make_changes(work, queue)?;
     let mut found = Found::default();
     if queue.is_paused {
+        // Only a claim pushes the jobs of schedules, so a waiter is to come back for them.
+        found.next_due_ms = next_due_ms(work, queue)?;
         return Ok(found);
     }
     let room = room(work, queue, options.jobs_max)?;
@@ -140,8 +152,10 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
         }
     }
     if found.claims.is_empty() {
-        let known =
-            if turned_away < TURNED_AWAY_MAX { found.next_due_ms } else { Some(work.now_ms) };
+        // Where the queue's rate allows no job now, there is none, whatever a look would meet.
+        let is_at_limit = has_more_due || turned_away >= TURNED_AWAY_MAX;
+        found.is_cut_short = is_at_limit && found.next_due_ms.is_none();
+        let known = if found.is_cut_short { Some(work.now_ms) } else { found.next_due_ms };
         found.next_due_ms = earliest(known, next_due_ms(work, queue)?);
     }
     Ok(found)
@@ -218,6 +232,11 @@ fn lease(
     })
 }
 
+/// Lets the jobs go that their group's rate holds off, as it is another rate now.
+pub(super) fn let_go(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
+    work.execute(LET_GO, params![queue.id, work.now_ms]).map(drop)
+}
+
 /// Next time at which a lease ends, a delay is over or a schedule comes due.
 fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
     let first = |sql| work.first(sql, [queue.id], |row| row.get(0));
@@ -230,10 +249,11 @@ fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 }
 
 /// The statements of this file.
-pub(super) const STATEMENTS: [(&str, &str); 6] = [
+pub(super) const STATEMENTS: [(&str, &str); 7] = [
     ("the next jobs", NEXT),
     ("lease a job", LEASE),
     ("hold a job off", HOLD_OFF),
+    ("let jobs go that were held off", LET_GO),
     ("count leases", COUNT_LEASED),
     ("the first lease to end", FIRST_LEASE_END),
     ("the first delay to be over", FIRST_DELAYED),

@@ -1,7 +1,8 @@
 //! Due changes of a queue: leases end, delays are over, jobs expire, kept jobs are removed.
 //!
-//! A claim makes them before it looks for jobs, as no other call depends on them: at most once a
-//! millisecond, and only a limited number at a time, so that it is soon done.
+//! A claim makes them before it looks for jobs: at most once a millisecond, and only a limited number
+//! at a time, so that it is soon done. No other call depends on them but a push with a unique key,
+//! which ends the holder of the key if that is due.
 //!
 //! 1. A due change is made by the first claim after its time, or (if there are more than
 //!    fit) by the claims that follow at once.
@@ -33,6 +34,7 @@ const EXPIRED: &str = concat!(
     state!(waiting),
     " ORDER BY expires_at_ms LIMIT +?3"
 );
+const EXPIRES_AT: &str = "SELECT expires_at_ms FROM leafpress_job WHERE id = ?1";
 const KEPT_LONG_ENOUGH: &str = concat!(
     "SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
      WHERE queue = +?1 AND due_at_ms <= ?2 AND ",
@@ -56,26 +58,34 @@ const DELAYS_FROM_NOW: &str = concat!(
 /// Limit of the jobs of each kind that one call deals with.
 const JOBS_MAX: u32 = 256;
 
-/// Makes the due changes.
-pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
+/// Makes the due changes. Returns true if some may be left over that can make a job ready; then the
+/// next look goes on with them, even in the same millisecond.
+pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<bool> {
     if let Some(session) = work.session {
         if !session.is_due_now(queue.id, work.now_ms) {
-            return Ok(());
+            return Ok(false);
         }
         if session.clock_went_back() {
             measure_from_now(work)?;
         }
     }
-    for id in due(work, EXPIRED_LEASES, queue)? {
+    let is_full = |ids: &[i64]| ids.len() >= JOBS_MAX as usize;
+    let ended = due(work, EXPIRED_LEASES, queue)?;
+    let mut has_more = is_full(&ended);
+    for id in ended {
         if let Some(job) = settle::find(work, id)? {
             settle::lease_expired(work, queue, &job)?;
         }
     }
-    for id in due(work, DUE, queue)? {
+    let delayed = due(work, DUE, queue)?;
+    has_more |= is_full(&delayed);
+    for id in delayed {
         work.execute(MAKE_READY, params![id, work.now_ms])?;
         work.wake(queue, 1);
     }
-    for id in due(work, EXPIRED, queue)? {
+    let too_late = due(work, EXPIRED, queue)?;
+    has_more |= is_full(&too_late);
+    for id in too_late {
         expired(work, queue, id)?;
     }
     for id in due(work, KEPT_LONG_ENOUGH, queue)? {
@@ -83,12 +93,15 @@ pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
             settle::delete(work, &job)?;
         }
     }
-    schedule::fire_due(work, queue)?;
+    has_more |= schedule::fire_due(work, queue)?;
     key::purge(work, queue.id, JOBS_MAX)?;
     if queue.settings.rate.is_some() || queue.settings.group_rate.is_some() {
         rate::purge(work, queue.id, JOBS_MAX)?;
     }
-    Ok(())
+    if let Some(session) = work.session.filter(|_| has_more) {
+        session.is_due_again(queue.id);
+    }
+    Ok(has_more)
 }
 
 fn due(work: &Work<'_>, sql: &'static str, queue: &QueueRow) -> Result<Vec<i64>> {
@@ -106,6 +119,23 @@ pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> 
     }
 }
 
+/// Buries a job now that the next claim would bury first of all: it has expired, or its last lease
+/// has ended. Returns true if the job has ended.
+pub(super) fn end_if_over(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<bool> {
+    let Some(job) = settle::find(work, id)? else { return Ok(false) };
+    let expires_at_ms: Option<i64> = work.first(EXPIRES_AT, [id], |row| row.get(0))?.flatten();
+    let has_expired = expires_at_ms.is_some_and(|at_ms| at_ms <= work.now_ms);
+    let would_end = has_expired || job.attempts_are_used_up(queue);
+    if would_end && job.lease_is_over(work.now_ms) {
+        settle::lease_expired(work, queue, &job)?;
+    }
+    if has_expired {
+        expired(work, queue, id)?;
+    }
+    let job = settle::find(work, id)?;
+    Ok(job.and_then(|job| job.state()).is_some_and(JobState::has_ended))
+}
+
 /// Corrects times after the clock was set back: leases, the delays of retries and those of a group's
 /// rate that began in what is now the future begin anew. Due times that a caller asked for stay.
 pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
@@ -117,10 +147,11 @@ pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
 
 /// The statements of this file that run often. The two others read all leases and delays, and run
 /// when a clock was set back.
-pub(super) const STATEMENTS: [(&str, &str); 5] = [
+pub(super) const STATEMENTS: [(&str, &str); 6] = [
     ("leases that ended", EXPIRED_LEASES),
     ("delays that are over", DUE),
     ("make a job ready", MAKE_READY),
     ("jobs that expired", EXPIRED),
+    ("when a job expires", EXPIRES_AT),
     ("jobs that were kept long enough", KEPT_LONG_ENOUGH),
 ];

@@ -13,7 +13,8 @@ use super::job::UniqueFor;
 use super::session::Work;
 use crate::error::Result;
 
-const HOLDER: &str = "SELECT job FROM leafpress_key WHERE queue = ?1 AND key = ?2
+const HOLDER: &str =
+    "SELECT job, until_ms IS NOT NULL FROM leafpress_key WHERE queue = ?1 AND key = ?2
      AND (until_ms IS NULL OR until_ms > ?3)";
 const HOLD: &str = "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, until_ms)
      VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -67,9 +68,18 @@ pub(super) struct Key {
     pub(super) scope: Scope,
 }
 
+/// Holder of a key.
+pub(super) struct Holder {
+    pub(super) job: i64,
+    /// True if the key is held for a time, whatever becomes of the job.
+    pub(super) is_for_a_time: bool,
+}
+
 /// The job that holds this key now, if one does.
-pub(super) fn holder(work: &Work<'_>, queue: i64, key: &str) -> Result<Option<i64>> {
-    work.first(HOLDER, params![queue, key, work.now_ms], |row| row.get(0))
+pub(super) fn holder(work: &Work<'_>, queue: i64, key: &str) -> Result<Option<Holder>> {
+    work.first(HOLDER, params![queue, key, work.now_ms], |row| {
+        Ok(Holder { job: row.get(0)?, is_for_a_time: row.get(1)? })
+    })
 }
 
 /// Gives the key to a new job; no other job holds it.

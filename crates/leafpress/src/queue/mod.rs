@@ -251,6 +251,10 @@ fn configure(
         if settings.group_concurrency > before.settings.group_concurrency {
             group::fill_all(work, &row)?;
         }
+        if settings.group_rate != before.settings.group_rate {
+            claim::let_go(work, &row)?;
+        }
+        rate::changed(work, &row, &before.settings)?;
         // Limits may be wider, and sleepers must look at due times again.
         work.wake(&row, u32::MAX);
     }
@@ -399,18 +403,18 @@ impl Queue {
             return Ok(Vec::new());
         }
         let Some(wait) = options.wait.filter(|wait| !wait.is_zero()) else {
-            return Ok(self.look(options)?.claims);
+            return Ok(self.look_through(options)?.claims);
         };
         // Too far away for the clock is never.
         let deadline = Instant::now().checked_add(wait);
-        let found = self.look(options)?;
+        let found = self.look_through(options)?;
         if !found.claims.is_empty() {
             return Ok(found.claims);
         }
         // From here on no wake-up is missed, so it must look once more.
         let mut waiter = self.session.get()?.wake_ups().waiter(&self.name)?;
         loop {
-            let found = self.look(options)?;
+            let found = self.look_through(options)?;
             if !found.claims.is_empty() {
                 waiter.found();
                 return Ok(found.claims);
@@ -425,6 +429,17 @@ impl Queue {
 
     fn look(&self, options: &ClaimOptions) -> Result<Found> {
         self.look_async(options).wait()
+    }
+
+    /// Looks until there is a job, or surely none. Each look is a transaction of its own, so that
+    /// others get in between.
+    fn look_through(&self, options: &ClaimOptions) -> Result<Found> {
+        loop {
+            let found = self.look(options)?;
+            if !found.is_cut_short {
+                return Ok(found);
+            }
+        }
     }
 
     /// Acks a job: it is done, and never delivered again.

@@ -6,11 +6,11 @@
 use rusqlite::params;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-use super::group;
 use super::job::{Job, JobState, Payload, Pushed, UniqueFor};
 use super::key::{self, Key};
 use super::session::{QueueRow, Work};
 use super::stats::{self, Event};
+use super::{due, group};
 use crate::error::Result;
 use crate::times::in_milliseconds as to_ms;
 
@@ -50,7 +50,7 @@ impl Payload {
 pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pushed> {
     let unique = job.unique.as_ref();
     if let Some((key, _)) = unique
-        && let Some(id) = key::holder(work, queue.id, key)?
+        && let Some(id) = holder(work, queue, key)?
     {
         stats::note(work, queue.id, Event::Duplicate)?;
         return Ok(Pushed { id, is_new: false });
@@ -91,6 +91,14 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
     }
     stats::note(work, queue.id, Event::Pushed)?;
     Ok(Pushed { id, is_new: true })
+}
+
+/// The job that holds the key. One whose time is over gets its end here, and frees the key: the
+/// next claim would bury it, and the work of this push would be lost with it.
+fn holder(work: &Work<'_>, queue: &QueueRow, key: &str) -> Result<Option<i64>> {
+    let Some(holder) = key::holder(work, queue.id, key)? else { return Ok(None) };
+    let is_free = !holder.is_for_a_time && due::end_if_over(work, queue, holder.job)?;
+    Ok((!is_free).then_some(holder.job))
 }
 
 /// The statements of this file.

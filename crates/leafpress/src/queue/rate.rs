@@ -10,8 +10,8 @@
 
 use rusqlite::params;
 
-use super::session::Work;
-use super::settings::Rate;
+use super::session::{QueueRow, Work};
+use super::settings::{Rate, Settings};
 use crate::error::Result;
 
 const READ: &str = "SELECT full_at_us FROM leafpress_rate WHERE queue = ?1 AND ordering_group = ?2";
@@ -28,6 +28,12 @@ const FROM_NOW: &str =
      FROM leafpress_queue WHERE id = leafpress_rate.queue), 0)))
      WHERE full_at_us > 1000 * ?1";
 
+/// The queue's own bucket has no name, and those of its groups have one.
+const BOUND_OWN: &str = "UPDATE leafpress_rate SET full_at_us = ?2
+     WHERE queue = ?1 AND ordering_group = '' AND full_at_us > ?2";
+const BOUND_GROUPS: &str = "UPDATE leafpress_rate SET full_at_us = ?2
+     WHERE queue = ?1 AND ordering_group > '' AND full_at_us > ?2";
+
 /// Name of the queue's own bucket.
 const WHOLE_QUEUE: &str = "";
 
@@ -42,8 +48,7 @@ pub(super) fn look(
     // The sign keeps a group without a name apart from the queue.
     let bucket = group.map_or_else(|| WHOLE_QUEUE.to_owned(), |group| format!("={group}"));
     let now_us = work.now_ms.saturating_mul(1_000);
-    let interval_us = rate.interval_us();
-    let whole_us = interval_us.saturating_mul(i64::from(rate.jobs));
+    let (interval_us, whole_us) = (rate.interval_us(), rate.whole_us());
     let stored_us: Option<i64> = work.first(READ, params![queue, bucket], |row| row.get(0))?;
     let full_at_us = stored_us.unwrap_or(now_us).clamp(now_us, now_us.saturating_add(whole_us));
     let next_us = full_at_us.saturating_add(interval_us);
@@ -69,6 +74,23 @@ impl Taken {
     }
 }
 
+/// Bounds the buckets of a queue by its rates, as these have changed from `before`. Each look bounds
+/// them by its own time, and would do so until an old rate's time is over.
+pub(super) fn changed(work: &Work<'_>, queue: &QueueRow, before: &Settings) -> Result<()> {
+    let settings = &queue.settings;
+    let rates = [
+        (BOUND_OWN, settings.rate, before.rate),
+        (BOUND_GROUPS, settings.group_rate, before.group_rate),
+    ];
+    for (sql, rate, before) in rates {
+        if let Some(rate) = rate.filter(|_| rate != before) {
+            let now_us = work.now_ms.saturating_mul(1_000);
+            work.execute(sql, params![queue.id, now_us.saturating_add(rate.whole_us())])?;
+        }
+    }
+    Ok(())
+}
+
 /// Removes full buckets, at most `buckets_max`.
 pub(super) fn purge(work: &Work<'_>, queue: i64, buckets_max: u32) -> Result<()> {
     work.execute(PURGE, params![queue, work.now_ms.saturating_mul(1_000), buckets_max]).map(drop)
@@ -81,5 +103,10 @@ pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
 }
 
 /// The statements of this file that run often.
-pub(super) const STATEMENTS: [(&str, &str); 3] =
-    [("read a bucket", READ), ("write a bucket", WRITE), ("purge buckets", PURGE)];
+pub(super) const STATEMENTS: [(&str, &str); 5] = [
+    ("read a bucket", READ),
+    ("write a bucket", WRITE),
+    ("purge buckets", PURGE),
+    ("bound a queue's bucket", BOUND_OWN),
+    ("bound the buckets of groups", BOUND_GROUPS),
+];

@@ -184,6 +184,11 @@ impl Session {
         }
         is_due
     }
+
+    /// Lets the next look make due changes in any case, as this one left some over.
+    pub(super) fn is_due_again(&self, queue: i64) {
+        lock(&self.transaction).due_changes.retain(|changes| changes.queue != queue);
+    }
 }
 
 /// SQLite's error for a statement.

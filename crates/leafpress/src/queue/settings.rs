@@ -225,6 +225,11 @@ impl Rate {
     pub(super) fn interval_us(self) -> i64 {
         to_ms(self.per).saturating_mul(1_000) / i64::from(self.jobs.max(1))
     }
+
+    /// The time in which an empty bucket fills up, in microseconds.
+    pub(super) fn whole_us(self) -> i64 {
+        self.interval_us().saturating_mul(i64::from(self.jobs))
+    }
 }
 
 fn from_ms(time_ms: i64) -> Duration {

@@ -87,8 +87,14 @@ impl JobRow {
         self.claims.saturating_sub(self.releases)
     }
 
-    fn attempts_are_used_up(&self, queue: &QueueRow) -> bool {
+    pub(super) fn attempts_are_used_up(&self, queue: &QueueRow) -> bool {
         self.attempts() >= self.attempts_max.unwrap_or(queue.settings.attempts_max)
+    }
+
+    /// Returns true if it is leased, and the lease has ended.
+    pub(super) fn lease_is_over(&self, now_ms: i64) -> bool {
+        let has_ended = self.due_at_ms.is_some_and(|end_ms| end_ms <= now_ms);
+        self.state() == Some(JobState::Leased) && has_ended
     }
 }
 

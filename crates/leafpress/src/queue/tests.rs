@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::worker::block_on::block_on;
 use super::*;
 use crate::{ErrorKind, Profile};
 
@@ -222,6 +223,63 @@ fn limits_hold_claims_back_until_they_may() {
     bench.nothing();
     bench.clock.advance_ms(1);
     assert_eq!(bench.queue.claim_with(&many).expect("no error").len(), 1);
+}
+
+#[test]
+fn a_claim_looks_on_behind_any_number_of_jobs_that_are_over() {
+    let bench = bench();
+    let one = ClaimOptions::new();
+    let ways: [&dyn Fn() -> Result<Vec<Claim>>; 3] = [
+        &|| bench.queue.claim_with(&one),
+        &|| block_on(bench.queue.claim_with_async(&one)),
+        &|| bench.queue.begin(Duration::from_secs(60))?.claim_many(1),
+    ];
+    for claim in ways {
+        let old = || Job::bytes("old").expires_in(Duration::from_millis(1));
+        bench.queue.push_many((0..2_500).map(|_| old())).expect("pushed");
+        let good = bench.push(Job::bytes("good"));
+        bench.clock.advance_ms(1);
+        let claims = claim().expect("no error");
+        assert_eq!(claims.iter().map(|claim| claim.id).collect::<Vec<_>>(), [good]);
+        bench.queue.remove(good).expect("no error");
+        assert!(claim().expect("no error").is_empty());
+    }
+}
+
+#[test]
+fn a_claim_looks_on_behind_any_number_of_leases_that_are_over() {
+    let bench = bench();
+    bench.queue.push_many((0..600).map(|_| Job::bytes("spent").attempts_max(1))).expect("pushed");
+    let all = ClaimOptions::new().jobs_max(600).lease(Duration::from_secs(1));
+    assert_eq!(bench.queue.claim_with(&all).expect("claims").len(), 600);
+    let last = bench.push(Job::bytes("last"));
+    let longer = ClaimOptions::new().lease(Duration::from_secs(2));
+    bench.queue.claim_with(&longer).expect("claims");
+    bench.clock.advance_ms(2_000);
+    assert_eq!(bench.claim().id, last);
+}
+
+#[test]
+fn a_job_that_a_rate_held_off_goes_at_once_when_the_rate_is_changed() {
+    let hour = Duration::from_secs(3_600);
+    let bench = bench_with(move |settings| {
+        settings.group_rate = Some(Rate { jobs: 1, per: hour });
+        settings.group_concurrency = 4;
+    });
+    let [first, second, third] = [(); 3].map(|()| bench.push(Job::bytes("x").group("g")));
+    let later = bench.push(Job::bytes("later").group("g").delay(hour));
+    assert_eq!(bench.claim().id, first);
+    bench.nothing();
+    let rate = Some(Rate { jobs: 4, per: Duration::from_secs(4) });
+    bench.queue.configure(move |settings| settings.group_rate = rate).expect("settings");
+    bench.clock.advance_ms(1_000);
+    assert_eq!(bench.claim().id, second);
+    bench.nothing();
+    bench.queue.configure(|settings| settings.group_rate = None).expect("settings");
+    assert_eq!(bench.claim().id, third);
+    bench.nothing();
+    let job = bench.queue.job(later).expect("no error").expect("it is there");
+    assert_eq!(job.state, JobState::Delayed, "a delay that a caller gave stays");
 }
 
 #[test]

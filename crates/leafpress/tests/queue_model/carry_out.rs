@@ -82,8 +82,10 @@ impl Model {
             }
             Operation::Purge(queue, state) => return Answer::Found(self.purge(*queue, *state)),
             Operation::Configure(queue, change) => {
+                let before = self.queues[*queue].rules.clone();
                 change_rules(&mut self.queues[*queue].rules, change);
                 self.rules_changed(*queue);
+                self.rates_changed(*queue, &before);
             }
             Operation::Pass(step_ms) | Operation::SetClock(step_ms) => self.move_clock(*step_ms),
             Operation::Reopen => self.reopen(),

@@ -4,7 +4,7 @@
 //! Stands beside `model.rs`, and is as plain. A tick goes on until nothing
 //! changes any more, so no order of its parts can matter.
 
-use super::model::{Bucket, Job, Millis, Model, Outcome, Rate, Scope, State, Token};
+use super::model::{Bucket, Job, Key, Millis, Model, Outcome, Rate, Rules, Scope, State, Token};
 
 /// By how much a clock must be set back before the queue measures times anew.
 const NOTICED_MS: i64 = 1_000;
@@ -77,6 +77,26 @@ impl Model {
             return true;
         }
         false
+    }
+
+    /// A job that the next look would bury holds no key any more, so that no new job is
+    /// turned away for it. A key for a time is held all the same.
+    pub(crate) fn end_holder_if_over(&mut self, queue: usize, key: &str) {
+        let is_it = |held: &&Key| held.queue == queue && held.text == key;
+        let held = self.keys.iter().find(is_it).filter(|held| held.scope != Scope::Time);
+        let Some(job) = held.and_then(|held| self.job(held.job)) else { return };
+        let (id, state, now_ms) = (job.id, job.state, self.now_ms);
+        let attempts_max = job.new.attempts_max.unwrap_or(self.rules_of(id).attempts_max);
+        let has_expired = job.new.expires_at_ms.is_some_and(|end| end <= now_ms);
+        let is_spent = job.attempts() >= attempts_max;
+        let lease_is_over =
+            state == State::Leased && job.due_at_ms.is_some_and(|end| end <= now_ms);
+        if lease_is_over && (has_expired || is_spent) {
+            self.lease_ended(id);
+        }
+        if has_expired && self.job(id).is_some_and(|job| job.state.is_waiting()) {
+            self.expired(id);
+        }
     }
 
     fn expired(&mut self, id: i64) {
@@ -194,6 +214,27 @@ impl Model {
         self.buckets.retain(|bucket| bucket.queue != queue || bucket.group.as_deref() != group);
         let group = group.map(str::to_owned);
         self.buckets.push(Bucket { queue, group, full_at_us });
+    }
+
+    /// What an old rate of groups held off goes at once, and no bucket of a new rate is emptier
+    /// than empty.
+    pub(crate) fn rates_changed(&mut self, queue: usize, before: &Rules) {
+        let (now_ms, rules) = (self.now_ms, self.queues[queue].rules.clone());
+        let is_held_off =
+            |job: &&mut Job| job.queue == queue && job.is_held_off && job.state == State::Delayed;
+        if rules.group_rate != before.group_rate {
+            for job in self.jobs.iter_mut().filter(is_held_off) {
+                (job.state, job.due_at_ms) = (State::Ready, Some(now_ms));
+            }
+        }
+        for bucket in self.buckets.iter_mut().filter(|bucket| bucket.queue == queue) {
+            let of_group = (rules.group_rate, before.group_rate);
+            let (rate, old) = bucket.group.as_ref().map_or((rules.rate, before.rate), |_| of_group);
+            if let Some(rate) = rate.filter(|_| rate != old) {
+                let whole_us = interval_us(rate) * i64::from(rate.jobs);
+                bucket.full_at_us = bucket.full_at_us.min(now_ms * 1_000 + whole_us);
+            }
+        }
     }
 
     /// Another process goes on, and does not know what the clock showed before.

@@ -197,6 +197,49 @@ fn a_key_is_held_for_a_time_whatever_becomes_of_its_job() {
 }
 
 #[test]
+fn a_key_is_free_once_its_job_can_only_be_buried() {
+    let mut both = Both::new(plain());
+    let short = || Wish { expires_in_ms: Some(30), ..unique(Scope::Waiting) };
+    both.push(short());
+    both.pass(29);
+    assert_eq!(both.push(short()), (1, false));
+    both.pass(1);
+    assert_eq!(both.push(short()), (2, true), "the first has expired");
+    assert_eq!(both.claim(9), [2]);
+
+    let last = || Wish { attempts_max: Some(1), ..unique(Scope::WaitingOrRunning) };
+    both.push(last());
+    assert_eq!(both.claim(9), [3]);
+    both.pass(99);
+    assert_eq!(both.push(last()), (3, false));
+    both.pass(1);
+    assert_eq!(both.push(last()), (4, true), "the last lease of the third has ended");
+
+    let attempt = || Wish { expires_in_ms: Some(30), ..unique(Scope::WaitingOrRunning) };
+    both.claim(9);
+    both.ack(0).expect("a good token");
+    both.push(attempt());
+    both.claim(9);
+    both.pass(99);
+    assert_eq!(both.push(attempt()), (5, false), "it does not expire while it is leased");
+    both.pass(1);
+    assert_eq!(both.push(attempt()), (6, true), "it would come back, and expire");
+}
+
+#[test]
+fn a_key_for_a_time_is_held_though_its_job_has_expired() {
+    let mut both = Both::new(plain());
+    let short = || Wish { expires_in_ms: Some(30), ..unique(Scope::Time) };
+    both.push(short());
+    both.pass(30);
+    assert_eq!(both.push(short()), (1, false));
+    assert_eq!(both.claim(9), [0; 0]);
+    assert_eq!(both.push(short()), (1, false));
+    both.pass(20);
+    assert_eq!(both.push(short()), (2, true));
+}
+
+#[test]
 fn a_job_waits_longer_after_each_attempt_and_dies_after_the_last() {
     let mut both = Both::new(Rules { attempts_max: 4, ..plain() });
     both.push(Wish::default());

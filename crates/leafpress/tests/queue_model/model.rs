@@ -229,6 +229,7 @@ impl Model {
     /// The id of the new job, or of the one that has its key already.
     pub fn push(&mut self, queue: usize, new: NewJob) -> (i64, bool) {
         if let Some(unique) = &new.unique {
+            self.end_holder_if_over(queue, &unique.key);
             if let Some(holder) = self.holder(queue, &unique.key) {
                 return (holder, false);
             }

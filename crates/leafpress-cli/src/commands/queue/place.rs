@@ -88,6 +88,15 @@ impl JobQueue {
         call!(self, queue => queue.stats().map(|stats| (stats.jobs, stats.is_paused)))
     }
 
+    /// Number of jobs that their group's rate holds off. A cluster has no rates.
+    pub fn held_off(&self) -> Result<u64> {
+        match self {
+            Self::File(queue) => queue.held_off(),
+            #[cfg(feature = "rqlite")]
+            Self::Cluster(_) => Ok(0),
+        }
+    }
+
     pub fn worker(&self) -> Worker {
         match self {
             Self::File(queue) => Worker::new(queue),

@@ -24,12 +24,24 @@ impl Waiting {
         Ok(if is_paused {
             Self::some(jobs.open() - jobs.leased, "paused")
         } else {
-            Self::at_limit(&jobs, &queue.settings()?)
+            let settings = queue.settings()?;
+            let held_off = if settings.group_rate.is_some() { queue.held_off()? } else { 0 };
+            Self::at_limit(&jobs, held_off, &settings)
         })
     }
 
-    /// The jobs at a limit of the queue. A job that is ready without one was pushed just now.
-    fn at_limit(jobs: &JobCounts, settings: &Settings) -> Option<Self> {
+    /// The jobs that a worker left, as a signal ended it.
+    pub fn after_signal(queue: &JobQueue) -> Result<Option<Self>> {
+        let (jobs, _) = queue.jobs_and_pause()?;
+        match Self::some(jobs.ready, "stopped by a signal") {
+            Some(left) => Ok(Some(left)),
+            None => Self::of(queue),
+        }
+    }
+
+    /// The jobs at a limit of the queue. A job that is ready without one was pushed just now. Those
+    /// that a group's rate holds off are delayed.
+    fn at_limit(jobs: &JobCounts, held_off: u64, settings: &Settings) -> Option<Self> {
         let is_full = settings.concurrency.is_some_and(|limit| jobs.leased >= u64::from(limit));
         let rate = match (settings.rate, settings.group_rate) {
             (Some(_), None) => Some("at the limit of --rate"),
@@ -39,7 +51,12 @@ impl Waiting {
         };
         match rate {
             _ if is_full => Self::some(jobs.ready + jobs.blocked, "at the limit of --concurrency"),
-            Some(rate) if jobs.ready > 0 => Self::some(jobs.ready, rate),
+            Some(rate) if jobs.ready + held_off > 0 => {
+                // If no other job keeps its group waiting, the blocked ones wait for this.
+                let is_alone = held_off > 0 && jobs.delayed == held_off && jobs.leased == 0;
+                let behind = if is_alone { jobs.blocked } else { 0 };
+                Self::some(jobs.ready + held_off + behind, rate)
+            }
             // What keeps a group may be a job that runs, or one that waits for its time.
             _ if jobs.leased > 0 && jobs.delayed > 0 => {
                 Self::some(jobs.blocked, "behind a job of their group that runs or is not due")
@@ -79,7 +96,7 @@ mod tests {
         let mut jobs = JobCounts::default();
         (jobs.ready, jobs.leased, jobs.blocked) = (ready, leased, blocked);
         jobs.delayed = delayed;
-        Waiting::at_limit(&jobs, settings).map(|waiting| waiting.line())
+        Waiting::at_limit(&jobs, 0, settings).map(|waiting| waiting.line())
     }
 
     #[test]
@@ -98,6 +115,14 @@ mod tests {
             at_limit(2, 0, 0, &rated).unwrap(),
             "at the limit of --group-rate: 2 jobs wait\n"
         );
+        let held_off = |delayed, held_off| {
+            let mut jobs = JobCounts::default();
+            (jobs.delayed, jobs.blocked) = (delayed, 3);
+            Waiting::at_limit(&jobs, held_off, &rated).map(|waiting| waiting.line())
+        };
+        assert_eq!(held_off(2, 2).unwrap(), "at the limit of --group-rate: 5 jobs wait\n");
+        assert_eq!(held_off(3, 2).unwrap(), "at the limit of --group-rate: 2 jobs wait\n");
+        assert_eq!(held_off(2, 0), None, "they are not due");
         rated.rate = rated.group_rate;
         let both = at_limit(2, 0, 0, &rated);
         assert_eq!(both.unwrap(), "at the limit of --rate or --group-rate: 2 jobs wait\n");

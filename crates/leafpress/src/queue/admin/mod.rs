@@ -15,11 +15,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::job::JobState;
 use super::pending::{Caller, now};
-use super::session::{QueueRow, Work};
+use super::session::{QueueRow, Work, failed};
 use super::settle::{self, JobRow};
 use super::{Queue, group, key};
 use crate::error::Result;
@@ -193,8 +193,8 @@ impl Queue {
     /// As [`purge`](Self::purge), as a future. If it is dropped, the jobs of the transactions
     /// before stay removed.
     ///
-    /// Without [`Purge::older_than`] it counts the jobs of a state that is neither done nor dead as
-    /// a call of the writer: other calls wait for that, about 0.03 s for a million.
+    /// Without [`Purge::older_than`] it reads the ids of all jobs of a state that is neither done nor
+    /// dead as a call of the writer: other calls wait for that, about 0.1 s for a million.
     pub fn purge_async(&self, purge: &Purge) -> impl Future<Output = Result<u64>> + Send + use<> {
         self.clone().purge_by(Caller::Task, purge.clone())
     }
@@ -218,43 +218,48 @@ impl Queue {
         limit: u64,
     ) -> Result<u64> {
         let has_ended = state.has_ended();
-        // Those that come to this state meanwhile (the next ones of groups) stay.
-        let limit = if has_ended || age.is_some() {
-            limit
-        } else {
-            limit.min(self.count(caller, state).await?)
-        };
+        if !has_ended && age.is_none() {
+            return self.purge_those_of_now(caller, state, limit).await;
+        }
         let step_of = |after, room| {
             self.call(move |work, queue| {
                 let queue = work.row(queue)?;
                 let before_ms = age.map(|age| work.now_ms.saturating_sub(to_ms(age)));
-                let ids = if age.is_some() && !has_ended {
-                    work.all(WALK, params![after, BATCH as i64], |row| row.get(0))?
-                } else {
+                let ids = if has_ended {
                     some_of(work, queue.id, state, after, BATCH)?
+                } else {
+                    work.all(WALK, params![after, BATCH as i64], |row| row.get(0))?
                 };
                 step(work, &queue, &ids, room, |job| {
-                    let is_meant = job.state() == Some(state)
-                        && before_ms.is_none_or(|before_ms| job.changed_at_ms < before_ms);
-                    if is_meant {
-                        remove(work, &queue, job)?;
-                    }
-                    Ok(is_meant)
+                    let is_old = before_ms.is_none_or(|before_ms| job.changed_at_ms < before_ms);
+                    Ok(is_old && remove_from(work, &queue, job, state)?)
                 })
             })
         };
         in_steps(caller, limit, step_of).await
     }
 
-    /// The number of jobs in this state. A thread reads it beside the writer.
-    async fn count(&self, caller: Caller, state: JobState) -> Result<u64> {
+    /// Removes the jobs that are in this state now. Those that come to it meanwhile stay: each
+    /// removal may free the next job of a group, which no order and no number of jobs tells apart.
+    async fn purge_those_of_now(&self, caller: Caller, state: JobState, limit: u64) -> Result<u64> {
         let queue = self.id;
-        match caller {
-            Caller::Thread => self.read(move |it| super::stats::count(it, queue, state)),
+        let ids = match caller {
+            Caller::Thread => self.read(move |connection| ids_in(connection, queue, state, limit)),
             Caller::Task => {
-                self.call(move |work, _| super::stats::count(work.connection, queue, state)).await
+                self.call(move |work, _| ids_in(work.connection, queue, state, limit)).await
             }
+        }?;
+        let mut removed = 0;
+        for batch in ids.chunks(BATCH) {
+            let batch = batch.to_vec();
+            let call = self.call(move |work, queue| {
+                let queue = work.row(queue)?;
+                let each = |job: &JobRow| remove_from(work, &queue, job, state);
+                step(work, &queue, &batch, u64::MAX, each)
+            });
+            removed += caller.answer(call).await?.jobs;
         }
+        Ok(removed)
     }
 
     /// Gives no jobs to any caller until [`resume`](Self::resume), in all processes. Pushes go on,
@@ -386,6 +391,15 @@ fn remove(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     settle::ended(work, queue, job)
 }
 
+/// Removes a job that is in this state; returns false if it is in another one.
+fn remove_from(work: &Work<'_>, queue: &QueueRow, job: &JobRow, state: JobState) -> Result<bool> {
+    let is_meant = job.state() == Some(state);
+    if is_meant {
+        remove(work, queue, job)?;
+    }
+    Ok(is_meant)
+}
+
 /// Removes a batch of the queue's jobs, or the queue if it has none.
 fn drop_some(work: &Work<'_>, queue: i64) -> Result<Step> {
     let row = work.row(queue)?;
@@ -425,15 +439,32 @@ fn some_of(
     jobs_max: usize,
 ) -> Result<Vec<i64>> {
     let jobs_max = jobs_max as i64;
-    let sql = match state {
+    let sql = any_of(state);
+    if state.has_ended() {
+        return work.all(sql, params![queue, after, jobs_max], |row| row.get(0));
+    }
+    work.all(sql, params![queue, jobs_max], |row| row.get(0))
+}
+
+/// The statement that reads the ids of jobs of this state.
+fn any_of(state: JobState) -> &'static str {
+    match state {
         JobState::Ready => READY,
         JobState::Leased => LEASED,
         JobState::Delayed => DELAYED,
         JobState::Blocked => BLOCKED,
-        JobState::Done => return work.all(DONE, params![queue, after, jobs_max], |row| row.get(0)),
-        JobState::Dead => return work.all(DEAD, params![queue, after, jobs_max], |row| row.get(0)),
-    };
-    work.all(sql, params![queue, jobs_max], |row| row.get(0))
+        JobState::Done => DONE,
+        JobState::Dead => DEAD,
+    }
+}
+
+/// The jobs of a state that is neither done nor dead, at most `jobs_max`: their ids, by an index
+/// alone.
+fn ids_in(connection: &Connection, queue: i64, state: JobState, jobs_max: u64) -> Result<Vec<i64>> {
+    let jobs_max = i64::try_from(jobs_max).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(any_of(state)).map_err(failed)?;
+    let ids = statement.query_map(params![queue, jobs_max], |row| row.get(0)).map_err(failed)?;
+    ids.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
 /// The statements of this file that may meet many jobs, for tests of their plans.

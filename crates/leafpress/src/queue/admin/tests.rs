@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::tests::{Bench, bench, bench_with, why};
 use super::*;
-use crate::queue::{ClaimOptions, Job, LeaseLost, Nack, UniqueFor};
+use crate::queue::{ClaimOptions, Job, LeaseLost, ListOptions, Nack, UniqueFor};
 
 /// Pushes jobs and makes dead letters of them.
 fn dead(bench: &Bench, jobs: usize) -> Vec<i64> {
@@ -142,6 +142,32 @@ fn a_purge_of_ready_jobs_leaves_those_that_it_makes_ready() {
     assert_eq!(bench.claim().id, ids[1]);
     assert_eq!(purge(&[JobState::Leased, JobState::Blocked]), 4);
     assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 0);
+}
+
+#[test]
+fn a_purge_of_many_jobs_takes_those_that_were_there_and_no_others() {
+    for (state, delay) in
+        [(JobState::Ready, Duration::ZERO), (JobState::Delayed, Duration::from_secs(60))]
+    {
+        let bench = bench();
+        let (mut heads, mut followers) = (Vec::new(), Vec::new());
+        for group in 0..BATCH + 100 {
+            for ids in [&mut heads, &mut followers] {
+                ids.push(bench.push(Job::bytes("x").group(format!("g{group}")).delay(delay)));
+            }
+        }
+        let purge = Purge::new().states([state]);
+        assert_eq!(bench.queue.purge(&purge.clone().limit(1)).expect("no error"), 1);
+        let left = heads.split_off(1);
+        assert_eq!(heads.len(), 1);
+        // The first head is gone, so that its follower is in this state now.
+        followers.remove(0);
+        assert_eq!(bench.queue.purge(&purge).expect("no error"), left.len() as u64 + 1);
+        let list = ListOptions::new().limit(usize::MAX);
+        let jobs = bench.queue.list(&list).expect("a list");
+        assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), followers);
+        assert!(jobs.iter().all(|job| job.state == state));
+    }
 }
 
 #[test]

@@ -126,14 +126,14 @@ impl Queue {
             let wait = options.wait.unwrap_or_default();
             // Too far away for the clock is never.
             let deadline = Instant::now().checked_add(wait);
-            let found = Look::new(&queue, &options).await?;
+            let found = Look::through(&queue, &options).await?;
             if !found.claims.is_empty() || wait.is_zero() {
                 return Ok(found.claims);
             }
             // From here on no wake-up is missed, so it must look once more.
             let mut waiter = queue.session.get()?.wake_ups().waiter(&queue.name)?;
             loop {
-                let found = Look::new(&queue, &options).await?;
+                let found = Look::through(&queue, &options).await?;
                 if !found.claims.is_empty() {
                     waiter.found();
                     return Ok(found.claims);
@@ -253,6 +253,16 @@ pub(super) struct Look {
 impl Look {
     fn new(queue: &Queue, options: &ClaimOptions) -> Self {
         Self::of(queue, queue.look_async(options))
+    }
+
+    /// Looks until there is a job, or surely none.
+    async fn through(queue: &Queue, options: &ClaimOptions) -> Result<Found> {
+        loop {
+            let found = Self::new(queue, options).await?;
+            if !found.is_cut_short {
+                return Ok(found);
+            }
+        }
     }
 
     /// The look that this call is.

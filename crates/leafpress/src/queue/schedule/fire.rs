@@ -18,10 +18,13 @@ use crate::queue::session::{QueueRow, Work};
 /// can be made to wait for.
 pub(super) const JOBS_PER_LOOK_MAX: usize = 100;
 
-/// Pushes the jobs of the schedules that have come due, and moves these on.
-pub(in crate::queue) fn fire_due(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
+/// Pushes the jobs of the schedules that have come due, and moves these on. Returns true if some may
+/// be left over.
+pub(in crate::queue) fn fire_due(work: &Work<'_>, queue: &QueueRow) -> Result<bool> {
     let mut jobs_left = JOBS_PER_LOOK_MAX;
-    for row in table::due(work, queue.id, JOBS_PER_LOOK_MAX)? {
+    let rows = table::due(work, queue.id, JOBS_PER_LOOK_MAX)?;
+    let has_all_rows = rows.len() < JOBS_PER_LOOK_MAX;
+    for row in rows {
         if jobs_left == 0 {
             break;
         }
@@ -30,7 +33,7 @@ pub(in crate::queue) fn fire_due(work: &Work<'_>, queue: &QueueRow) -> Result<()
             Err(reason) => disable(work, queue, &row, reason)?,
         }
     }
-    Ok(())
+    Ok(jobs_left == 0 || !has_all_rows)
 }
 
 /// Time at which the next schedule of the queue comes due, for a waiter that sleeps until then.

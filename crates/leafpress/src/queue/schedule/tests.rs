@@ -34,6 +34,21 @@ fn open(folder: &Path, clock: Clock) -> Queue {
     Queue::builder(&writer, "reports").clock(clock).open().unwrap()
 }
 
+#[test]
+fn the_schedules_of_a_paused_queue_go_on() {
+    let Stage { queue, time, folder: _folder } = stage();
+    queue.schedule(&hourly()).unwrap();
+    queue.pause().unwrap();
+    for hour in 0..3 {
+        time.set_ms(NOON_MS + hour * HOUR_MS);
+        let found = queue.look(&ClaimOptions::new()).unwrap();
+        assert!(found.claims.is_empty());
+        let next_ms = NOON_MS + (hour + 1) * HOUR_MS;
+        assert_eq!(found.next_due_ms, Some(next_ms), "a waiting consumer looks then");
+        assert_eq!(queue.stats().unwrap().jobs.ready, hour as u64);
+    }
+}
+
 fn hourly() -> Schedule {
     Schedule::cron("report", "@hourly").unwrap().job("payload")
 }

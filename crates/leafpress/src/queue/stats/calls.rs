@@ -29,6 +29,13 @@ impl Queue {
         self.read(move |connection| collect::collect(connection, queue, session.clock().now_ms()))
     }
 
+    /// Number of jobs that their group's rate holds off; they are delayed ones.
+    #[doc(hidden)]
+    pub fn held_off(&self) -> Result<u64> {
+        let queue = self.id;
+        self.read(move |connection| collect::held_off(connection, queue))
+    }
+
     /// The statistics as text for Prometheus, labelled with the queue's name.
     ///
     /// # Errors

@@ -48,6 +48,8 @@ const OLDEST_LEASE: &str = concat!("SELECT min(changed_at_ms) ", jobs_in!(Leased
 const NEXT_LEASE_END: &str = concat!("SELECT min(due_at_ms) ", jobs_in!(Leased));
 const NEXT_DUE: &str = concat!("SELECT min(due_at_ms) ", jobs_in!(Delayed));
 
+const HELD_OFF: &str = concat!("SELECT count(*) ", jobs_in!(Delayed), " AND lease_ms < 0");
+
 /// Upper ends of the buckets that are shown, as Prometheus likes them.
 const BOUNDS_MS: [u64; 16] = [
     1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000,
@@ -58,8 +60,13 @@ const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 
 /// Number of jobs in this state.
-pub(in crate::queue) fn count(connection: &Connection, queue: i64, state: JobState) -> Result<u64> {
+fn count(connection: &Connection, queue: i64, state: JobState) -> Result<u64> {
     counted(connection, COUNTS[state as usize], queue).map_err(not_read)
+}
+
+/// Number of jobs that their group's rate holds off; they are delayed ones.
+pub(super) fn held_off(connection: &Connection, queue: i64) -> Result<u64> {
+    counted(connection, HELD_OFF, queue).map_err(not_read)
 }
 
 /// All numbers of a queue.
@@ -181,7 +188,8 @@ fn not_read(source: rusqlite::Error) -> Error {
 
 /// The statements of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: [(&str, &str); 11] = [
+pub(super) const STATEMENTS: [(&str, &str); 12] = [
+    ("count jobs that are held off", HELD_OFF),
     ("count ready jobs", COUNTS[0]),
     ("count leased jobs", COUNTS[1]),
     ("count delayed jobs", COUNTS[2]),

@@ -27,7 +27,6 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-pub(super) use self::collect::count;
 pub(super) use self::counters::{Counters, Event};
 pub use self::events::Events;
 

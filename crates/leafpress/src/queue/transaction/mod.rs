@@ -147,17 +147,21 @@ impl QueueTransaction {
             return Ok(Vec::new());
         }
         let expiry = self.expiry;
-        let call = self.queue.call(move |work, queue| {
-            let left = Duration::from_millis(expiry.left_ms(work)?.unsigned_abs());
-            let options = ClaimOptions::new().jobs_max(jobs_max).lease(left);
-            claim::claim(work, &*work.row(queue)?, &options)
-        });
-        let claims = match caller {
-            Caller::Thread => call.wait()?.claims,
-            Caller::Task => Look::of(&self.queue, call).await?.claims,
-        };
-        self.tokens.extend(claims.iter().map(|claim| claim.token));
-        Ok(claims)
+        loop {
+            let call = self.queue.call(move |work, queue| {
+                let left = Duration::from_millis(expiry.left_ms(work)?.unsigned_abs());
+                let options = ClaimOptions::new().jobs_max(jobs_max).lease(left);
+                claim::claim(work, &*work.row(queue)?, &options)
+            });
+            let found = match caller {
+                Caller::Thread => call.wait()?,
+                Caller::Task => Look::of(&self.queue, call).await?,
+            };
+            if !found.is_cut_short {
+                self.tokens.extend(found.claims.iter().map(|claim| claim.token));
+                return Ok(found.claims);
+            }
+        }
     }
 
     /// Makes a claim that is held already (of any queue of this database) part of

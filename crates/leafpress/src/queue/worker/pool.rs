@@ -153,6 +153,9 @@ impl Pool {
                 other => other?,
             };
             pause = PAUSE_MIN;
+            if found.is_cut_short {
+                continue;
+            }
             if !found.claims.is_empty() {
                 if let Some(mut waiter) = waiter.take() {
                     waiter.found();

@@ -41,7 +41,7 @@ impl Source {
         match self {
             Self::Local(queue) => queue.look(options),
             Self::Elsewhere(queue) => {
-                Ok(Found { claims: queue.claim_now(options)?, next_due_ms: None })
+                Ok(Found { claims: queue.claim_now(options)?, ..Found::default() })
             }
         }
     }

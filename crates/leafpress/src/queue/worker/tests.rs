@@ -82,6 +82,16 @@ fn held_up() -> (impl Fn() + Send + Sync, Receiver<()>, Sender<()>) {
 }
 
 #[test]
+fn a_queue_with_a_job_behind_many_that_expired_is_not_empty() {
+    let scene = scene();
+    let old = || Job::bytes("old").expires_in(Duration::from_millis(1));
+    scene.queue.push_many((0..2_500).map(|_| old())).expect("jobs");
+    scene.clock.advance_ms(1);
+    assert_eq!(counts(&scene.run_once(&Outcome::Done)), [1, 1, 0, 0, 0, 0]);
+    assert_eq!(scene.count(JobState::Dead), 2_500);
+}
+
+#[test]
 fn what_the_handler_answers_becomes_of_the_job() {
     let scene = scene();
     assert_eq!(counts(&scene.run_once(&Outcome::Done)), [1, 1, 0, 0, 0, 0]);

@@ -38,7 +38,7 @@ struct Worked {
     by_runs: WorkReport,
     /// Different jobs among those that were claimed.
     jobs: u64,
-    /// Jobs that were due, and could not be claimed.
+    /// Jobs that were due, and could not be claimed, or were not as a signal came first.
     waiting: Option<Waiting>,
     #[serde(skip)]
     by_jobs: WorkReport,
@@ -61,8 +61,9 @@ pub fn run(flags: &QueueWorkFlags) -> Status {
         flags.common.json,
         |_| String::new(),
         |done| {
-            let WorkReport { retried, dead, lease_lost, .. } = done.by_jobs;
-            let is_undone = retried + dead + lease_lost > 0 || done.waiting.is_some();
+            let WorkReport { retried, dead, released, lease_lost, .. } = done.by_jobs;
+            let undone = retried + dead + released + lease_lost;
+            let is_undone = undone > 0 || done.waiting.is_some();
             if is_bounded && is_undone { Status::DoneWithProblems } else { Status::Done }
         },
     )
@@ -122,10 +123,15 @@ fn work(flags: &QueueWorkFlags) -> Result<Worked> {
     let runs = handler.runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     let by_jobs = runs.by_jobs(&report);
     let is_at_max = flags.max_jobs.is_some_and(|jobs_max| report.claimed >= jobs_max);
-    let saw_the_end = flags.until_empty && !is_at_max && !stop.is_asked();
-    // The jobs are settled, so a count that fails is no failure of the work.
-    let waiting = if saw_the_end { Waiting::of(&queue).unwrap_or_default() } else { None };
+    let waiting = if flags.until_empty && !is_at_max { left_in(&queue, &stop) } else { None };
     Ok(Worked { by_runs: report, jobs: by_jobs.claimed, waiting, by_jobs })
+}
+
+/// The jobs that a worker left in a queue which it was to empty. They are settled, so a count that
+/// fails is no failure of the work.
+fn left_in(queue: &JobQueue, stop: &Stop) -> Option<Waiting> {
+    let count = if stop.is_asked() { Waiting::after_signal } else { Waiting::of };
+    count(queue).unwrap_or_default()
 }
 
 /// Warns of flags behind --exec: the program gets them, and most likely all jobs fail by that.
