@@ -41,7 +41,7 @@ class Parts:
         Raises `OperationalError` if the table is there and must not be. After any exception
         `abandon` removes what was made.
         """
-        was_there = self._is_there()
+        was_there = self.has_table()
         load(self.path, empty_frame, table=self.table, if_exists=self.if_exists)
         self.made_table = not was_there
         with Writer(self.path, shared=True) as writer, writer.transaction() as tx:
@@ -104,13 +104,17 @@ class Parts:
         if tx.execute(f"SELECT 1 FROM {_LEDGER} LIMIT 1").fetchone() is None:
             tx.execute(f"DROP TABLE {_LEDGER}")
 
-    def _is_there(self, table: str | None = None) -> bool:
+    def has_table(self) -> bool:
+        """True if the table is there."""
+        return self._is_there(self.table)
+
+    def _is_there(self, table: str) -> bool:
         if not os.path.exists(self.path):
             return False
         with Writer(self.path, shared=True) as writer:
             found = writer.query(
                 "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE",
-                (table or self.table,),
+                (table,),
             )
             return found.fetchone() is not None
 
