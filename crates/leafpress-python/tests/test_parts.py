@@ -93,3 +93,26 @@ def test_a_table_that_appears_before_the_first_part_is_not_taken_for_ones_own(tm
     making.abandon()
     adding.abandon()
     assert query(database, "SELECT count(*) FROM t") == [(4,)]
+
+
+@pytest.mark.parametrize("if_exists", ["fail", "append"])
+@pytest.mark.parametrize("columns_are_known", [True, False])
+def test_a_failure_drops_no_rows_of_another_write(if_exists: Any, columns_are_known: bool, tmp_path: Path) -> None:
+    database, rows = tmp_path / "app.db", pandas.DataFrame({"a": [1, 2]})
+    making, adding = Parts(database, "t", if_exists), Parts(database, "t", "append")
+    making.begin(rows.iloc[:0] if columns_are_known else None)
+    making.write(0, [rows])
+    adding.begin(rows.iloc[:0])
+    adding.write(0, [rows])
+    adding.end()
+    making.abandon()
+    assert query(database, "SELECT count(*) FROM t") == [(4,)]
+    assert query(database, "SELECT name FROM sqlite_schema") == [("t",)]
+    # One that has added none, as one that has failed too, holds nothing back.
+    making, adding = Parts(database, "u", if_exists), Parts(database, "u", "append")
+    making.begin(rows.iloc[:0])
+    making.write(0, [rows])
+    adding.begin(rows.iloc[:0])
+    adding.abandon()
+    making.abandon()
+    assert query(database, "SELECT name FROM sqlite_schema") == [("t",)]

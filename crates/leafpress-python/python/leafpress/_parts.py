@@ -55,7 +55,7 @@ class Parts:
         with Writer(self.path, shared=True) as writer, writer.transaction() as tx:
             tx.execute(
                 f"CREATE TABLE IF NOT EXISTS {_LEDGER}"
-                "(id TEXT, part INTEGER, PRIMARY KEY (id, part)) WITHOUT ROWID"
+                "(id TEXT, part INTEGER, rows INTEGER, PRIMARY KEY (id, part)) WITHOUT ROWID"
             )
             self._note(tx, _WHOLE)
             if empty_frame is None and not was_there:
@@ -79,6 +79,8 @@ class Parts:
                 if given and self._is_in(tx, _TO_MAKE):
                     self._make_table(tx, given[0])
                 count = sum(tx.insert_many(self.table, frame) for frame in given)
+                sql = f"UPDATE {_LEDGER} SET rows = ? WHERE id = ? AND part = ?"
+                tx.execute(sql, (count, self.id, part))
         return count
 
     def end(self) -> None:
@@ -87,14 +89,28 @@ class Parts:
             self._forget(tx)
 
     def abandon(self) -> None:
-        """Drops the table if this write has made it. Rows in a table that was there stay."""
+        """Drops the table if this write has made it and all rows are its own. Rows in any other
+        table stay."""
         if not self.made_table and not self._is_there(_LEDGER):
             return
         with Writer(self.path, shared=True) as writer, writer.transaction() as tx:
-            if self.made_table or (_has_ledger(tx) and self._is_in(tx, _MADE)):
+            made = self.made_table or (_has_ledger(tx) and self._is_in(tx, _MADE))
+            if made and not self._has_rows_of_others(tx):
                 tx.execute(f"DROP TABLE IF EXISTS {_quoted(self.table)}")
             self._forget(tx)
         self.made_table = False
+
+    def _has_rows_of_others(self, tx: Any) -> bool:
+        """True if the table has more rows than this write: another one has added to it, and may
+        have ended."""
+        if not _has_table(tx, self.table):
+            return False
+        own = 0
+        if _has_ledger(tx):
+            sql = f"SELECT coalesce(sum(rows), 0) FROM {_LEDGER} WHERE id = ?"
+            [(own,)] = tx.execute(sql, (self.id,)).fetchall()
+        sql = f"SELECT 1 FROM {_quoted(self.table)} LIMIT 1 OFFSET ?"
+        return tx.execute(sql, (own,)).fetchone() is not None
 
     def _make_table(self, tx: Any, frame: Any) -> None:
         if self.if_exists == "fail" or not _has_table(tx, self.table):
@@ -103,7 +119,7 @@ class Parts:
         tx.execute(f"DELETE FROM {_LEDGER} WHERE id = ? AND part = ?", (self.id, _TO_MAKE))
 
     def _note(self, tx: Any, part: int) -> None:
-        tx.execute(f"INSERT INTO {_LEDGER} VALUES (?, ?)", (self.id, part))
+        tx.execute(f"INSERT INTO {_LEDGER} VALUES (?, ?, 0)", (self.id, part))
 
     def _is_in(self, tx: Any, part: int) -> bool:
         found = tx.execute(f"SELECT 1 FROM {_LEDGER} WHERE id = ? AND part = ?", (self.id, part))

@@ -38,9 +38,9 @@ def to_sqlite(
     raise `DataError`: give it another type before. A category column whose categories Dask does not
     know raises `ProgrammingError` then: `.cat.as_known()` finds them.
 
-    After an exception a table that the call has made is dropped again. In a table that was there,
-    the rows of the finished partitions stay. A partition that is computed again writes nothing
-    twice, and counts no rows then.
+    After an exception a table that the call has made is dropped again. In a table that was there, or
+    to which another write has added rows meanwhile, the rows of the finished partitions stay. A
+    partition that is computed again writes nothing twice, and counts no rows then.
     """
     frame = _with_index(frame)
     parts = Parts(db, table, if_exists)

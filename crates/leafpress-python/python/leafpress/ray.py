@@ -38,8 +38,8 @@ class LeafpressDatasink(Datasink[int]):
     Blocks without columns, as Ray has them where a filter left no row, are passed over. If there are
     no others, no table is made.
 
-    After a failed write a table that it has made is dropped again. In a table that was there, the
-    rows of the finished tasks stay. If the driver dies, both stay, and so does the small table
+    After a failed write a table that it has made is dropped again. In a table that was there, or to
+    which another write has added rows meanwhile, the rows of the finished tasks stay. If the driver dies, both stay, and so does the small table
     `_leafpress_part`, which may be dropped.
     """
 
@@ -66,7 +66,7 @@ class LeafpressDatasink(Datasink[int]):
         self._parts.end()
 
     def on_write_failed(self, error: Exception) -> None:
-        """Drops the table if this write has made it."""
+        """Drops the table if this write has made it and all rows are its own."""
         self._parts.abandon()
 
     @property
