@@ -93,3 +93,63 @@ def test_bytes_among_objects_stay_bytes(tmp_path: Path) -> None:
         write(texts, tmp_path / "shards", by="hash(id)", parts=1)
     with lp.Shards(tmp_path / "shards") as shards:
         assert shards.scan("SELECT a FROM shards ORDER BY id").fetchall() == [("é",), (None,)]
+
+
+CATEGORIES = 1_000
+
+
+def with_categories(values: list[Any], *, known: bool) -> Any:
+    rows = pandas.DataFrame({"id": range(len(values)), "a": values})
+    if known:
+        return dask.dataframe.from_pandas(rows.astype({"a": "category"}), npartitions=2)
+    return dask.dataframe.from_pandas(rows, npartitions=2).astype({"a": "category"})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [number / 4 for number in range(CATEGORIES)],
+        [True, False] * 50,
+        list(range(CATEGORIES)),
+        list(pandas.date_range("2026-01-01", periods=9)),
+        [f"c{number}" for number in range(CATEGORIES)],
+    ],
+)
+def test_categories_that_dask_does_not_know_are_refused(values: list[Any], tmp_path: Path) -> None:
+    unknown = with_categories(values, known=False)
+    with pytest.raises(lp.ProgrammingError, match=r"categories of the column 'a'.*\n.*as_known"):
+        write(unknown, tmp_path / "shards", by="hash(id)", parts=2)
+    with pytest.raises(lp.ProgrammingError, match=r"categories of the column 'a'.*\n.*as_known"):
+        to_sqlite(unknown, tmp_path / "app.db", "t")
+    assert list(tmp_path.iterdir()) == []
+    plain = pandas.DataFrame({"id": range(len(values)), "a": values})
+    lp.load(tmp_path / "plain.db", plain, table="t")
+    expected = query(tmp_path / "plain.db", "SELECT id, a FROM t ORDER BY id")
+    # What the advice says works.
+    write(unknown.assign(a=unknown["a"].cat.as_known()), tmp_path / "shards", by="hash(a)", parts=2)
+    with lp.Shards(tmp_path / "shards") as shards:
+        assert sorted(shards.scan("SELECT id, a FROM shards").fetchall()) == expected
+    # A table that is there has types of its own.
+    lp.load(tmp_path / "app.db", plain.iloc[:0], table="t")
+    assert to_sqlite(unknown, tmp_path / "app.db", "t", if_exists="append") == len(values)
+    assert query(tmp_path / "app.db", "SELECT id, a FROM t ORDER BY id") == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [None if number == 500 else 2**60 + number for number in range(CATEGORIES)],
+        [number / 4 for number in range(CATEGORIES)],
+        [f"c{number}" for number in range(CATEGORIES)],
+    ],
+)
+def test_many_known_categories_keep_their_type(values: list[Any], tmp_path: Path) -> None:
+    given = pandas.array(values, dtype="Int64") if None in values else values
+    known = with_categories(given, known=True)
+    write(known, tmp_path / "shards", by="range(a)" if None not in values else "hash(a)", parts=3)
+    with lp.Shards(tmp_path / "shards") as shards:
+        found = shards.scan("SELECT id, a FROM shards").fetchall()
+        assert sorted(found) == list(enumerate(values))
+        assert all(shards.get(value).fetchall() for value in values[::100])
+    to_sqlite(known, tmp_path / "app.db", "t")
+    assert query(tmp_path / "app.db", "SELECT a FROM t ORDER BY id") == [(value,) for value in values]

@@ -14,7 +14,7 @@ from stock import query
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: its Datasink is not tested")
 pytest.importorskip("pyarrow")
-from leafpress.ray import LeafpressDatasink  # noqa: E402
+from leafpress.ray import LeafpressDatasink, write  # noqa: E402
 
 ROWS = 5_000
 TASKS = 20
@@ -92,3 +92,48 @@ def test_a_write_that_fails_leaves_no_table(tmp_path: Path) -> None:
 def test_another_if_exists_is_refused(tmp_path: Path) -> None:
     with pytest.raises(lp.ProgrammingError, match="append"):
         LeafpressDatasink(tmp_path / "app.db", "people", if_exists="replace")
+
+
+def without_many(first: int, last: int) -> Any:
+    """Rows of a range. Blocks of which the function gives none have no columns."""
+    rows = ray.data.range(100, override_num_blocks=5)
+    return rows.flat_map(lambda row: [row] if first <= row["id"] < last else [])
+
+
+@pytest.mark.parametrize("span", [(0, 30), (70, 100), (45, 46)])
+def test_blocks_without_columns_are_passed_over(span: tuple[int, int], tmp_path: Path) -> None:
+    database, expected = tmp_path / "app.db", [(id,) for id in range(*span)]
+    without_many(*span).write_datasink(LeafpressDatasink(database, "t"))
+    assert query(database, "SELECT * FROM t ORDER BY id") == expected
+    with pytest.raises(Exception, match="there is a table t already"):
+        without_many(*span).write_datasink(LeafpressDatasink(database, "t"))
+    without_many(*span).write_datasink(LeafpressDatasink(database, "t", if_exists="append"))
+    assert query(database, "SELECT * FROM t ORDER BY id") == sorted(2 * expected)
+    assert query(database, "SELECT name FROM sqlite_schema") == [("t",)]
+    for by in ("hash(id)", "range(id)", "rows"):
+        assert write(without_many(*span), tmp_path / by, by=by, parts=3, table="t").rows == len(expected)
+        with lp.Shards(tmp_path / by) as shards:
+            assert sorted(shards.scan("SELECT * FROM t").fetchall()) == expected
+
+
+def test_blocks_without_columns_alone_make_no_table(tmp_path: Path) -> None:
+    without_many(0, 0).write_datasink(LeafpressDatasink(tmp_path / "app.db", "t"))
+    assert query(tmp_path / "app.db", "SELECT name FROM sqlite_schema") == []
+    with pytest.raises(lp.ProgrammingError, match="no columns are known"):
+        write(without_many(0, 0), tmp_path / "out", by="range(id)", parts=2)
+    assert not (tmp_path / "out").exists()
+    # Ray knows the columns where rows are only left out.
+    none = ray.data.range(100, override_num_blocks=5).filter(lambda row: False)
+    assert write(none, tmp_path / "out", by="range(id)", parts=2).rows == 0
+
+
+def test_a_failure_drops_a_table_that_a_task_has_made(tmp_path: Path) -> None:
+    class Failing(LeafpressDatasink):
+        def write(self, blocks: Any, ctx: Any) -> int:
+            if super().write(blocks, ctx):
+                raise ValueError("after the rows")
+            return 0
+
+    with pytest.raises(Exception, match="after the rows"):
+        without_many(45, 100).write_datasink(Failing(tmp_path / "app.db", "t"), concurrency=1)
+    assert query(tmp_path / "app.db", "SELECT name FROM sqlite_schema") == []

@@ -165,6 +165,20 @@ def test_times_are_keys_as_they_are_stored(engine: Any, tmp_path: Path) -> None:
     assert manifest["parts"][0]["smallest"].startswith("2026-01-01")
 
 
+def test_any_name_of_a_column_is_taken(engine: Any, tmp_path: Path) -> None:
+    rows = people(100).rename(columns={"name": "geo.lat", "height": "a`b", "note": "c d"})
+    frame = engine.frame(people(100))
+    if hasattr(frame, "toDF"):
+        # Spark's schema as a text has no such names.
+        frame = frame.toDF(*rows.columns)
+    else:
+        frame = engine.frame(rows)
+    for by in ("hash(geo.lat)", "range(a`b)", "rows"):
+        report = engine.write(frame, tmp_path / by, by=by, parts=3)
+        found = parts_of(report, f'SELECT id, "geo.lat", "a`b", "c d" FROM "{by}"')
+        assert sorted(row for rows in found for row in rows) == expected(100)
+
+
 def test_progress_is_told(engine: Any, tmp_path: Path) -> None:
     told: list[lp.ShardProgress] = []
     engine.write(engine.frame(people()), tmp_path / "people", by="rows", parts=3, progress=told.append)

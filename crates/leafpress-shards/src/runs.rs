@@ -103,7 +103,7 @@ pub struct Collected {
     pub bytes: u64,
     /// True if they were only looked for.
     pub dry_run: bool,
-    /// Manifests that cannot be read: nothing of their runs was removed.
+    /// Manifests, or `_CURRENT`, that cannot be read: nothing of their runs was removed.
     pub problems: Vec<String>,
 }
 
@@ -354,19 +354,27 @@ impl Shards {
     }
 
     /// The runs that have a manifest, the oldest first. One whose manifest cannot be read has a
-    /// [`problem`](RunSummary::problem).
+    /// [`problem`](RunSummary::problem), and so has the current one if it has no manifest.
     ///
     /// # Errors
     /// Those of the system or the store; [`Input`](ErrorKind::Input) if `_CURRENT` cannot be read.
     pub fn list(&self) -> Result<Vec<RunSummary>> {
         let current = self.current()?.map(|current| current.run);
+        let mut names = self.names_of_runs(&[])?;
+        names.extend(current.clone());
+        names.sort_unstable();
+        names.dedup();
         let mut runs = Vec::new();
-        for run in self.names_of_runs(&[])? {
-            if !self.store.is_there(&path_in(&run, MANIFEST)?)? {
-                continue;
-            }
+        for run in names {
             let current = current.as_ref() == Some(&run);
-            runs.push(match readable(self.manifest_of(&run))? {
+            let manifest = if self.is_published(&run)? {
+                readable(self.manifest_of(&run))?
+            } else if current {
+                Err(self.lost_manifest(&run)?)
+            } else {
+                continue;
+            };
+            runs.push(match manifest {
                 Ok((manifest, _)) => RunSummary {
                     run,
                     current,
@@ -388,6 +396,16 @@ impl Shards {
             });
         }
         Ok(runs)
+    }
+
+    fn is_published(&self, run: &str) -> Result<bool> {
+        self.store.is_there(&path_in(run, MANIFEST)?)
+    }
+
+    /// The problem of the current run without a manifest.
+    fn lost_manifest(&self, run: &str) -> Result<String> {
+        let shown = path_text(self.store.shown(&path_in(run, MANIFEST)?));
+        Ok(format!("{shown}: it is not there, and {CURRENT} names its run"))
     }
 
     /// The runs in order, with those of which there is nothing but an unfinished upload.
@@ -480,7 +498,8 @@ impl Shards {
     /// Removes files that no manifest names: parts of attempts that lost, runs that ended without
     /// a manifest, and uploads that were not finished. What changed less than `older_than` ago stays. So
     /// does all of a run without a manifest in which any file did, as it may go on. So does a run whose
-    /// manifest cannot be read; it is among the [`problems`](Collected::problems).
+    /// manifest cannot be read, and the current run without a manifest; they are among the
+    /// [`problems`](Collected::problems). If `_CURRENT` cannot be read, all runs without a manifest stay.
     ///
     /// # Errors
     /// Those of the system or the store; what was removed before stays removed.
@@ -490,8 +509,21 @@ impl Shards {
             return Err(self.no_shards("the folder does not exist"));
         }
         let mut collected = Collected { dry_run, ..Collected::default() };
+        // Read first: a run that becomes current after that has a manifest.
+        let current = readable(self.current())?.map(|current| current.map(|it| it.run));
+        match &current {
+            Ok(Some(run)) if !self.is_published(run)? => {
+                collected.problems.push(self.lost_manifest(run)?);
+            }
+            Ok(_) => {}
+            Err(problem) => collected.problems.push(problem.clone()),
+        }
         let unfinished = self.store.unfinished()?;
         for run in self.names_of_runs(&unfinished)? {
+            let may_be_current = current.as_ref().map_or(true, |it| it.as_ref() == Some(&run));
+            if may_be_current && !self.is_published(&run)? {
+                continue;
+            }
             self.gc_run(&run, &unfinished, older_than, &mut collected)?;
         }
         Ok(collected)
@@ -508,7 +540,7 @@ impl Shards {
         let mut entries = self.store.entries(run)?;
         let folder = format!("{RUNS}/{run}/");
         entries.extend(unfinished.iter().filter(|it| it.path.starts_with(&folder)).cloned());
-        let is_published = self.store.is_there(&path_in(run, MANIFEST)?)?;
+        let is_published = self.is_published(run)?;
         let mut named = HashSet::new();
         if is_published {
             let manifest = match readable(self.manifest_of(run))? {

@@ -463,6 +463,43 @@ fn a_damaged_manifest_hides_no_other_run() {
 }
 
 #[test]
+fn gc_keeps_the_current_run_without_its_manifest() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let old = shard(folder.path(), "id\n1\n", "rows", 1).expect("a run").run;
+    let new = shard(folder.path(), "id\n1\n2\n", "rows", 1).expect("a run").run;
+    let shards = Shards::open(&out).expect("shards");
+    let files = |run: &str| {
+        let run = out.join("runs").join(run);
+        let parts = fs::read_dir(run.join("parts")).map_or(0, Iterator::count);
+        parts + usize::from(run.join("manifest.db").exists())
+    };
+    for run in [&old, &new] {
+        fs::remove_file(out.join("runs").join(run).join("manifest.json")).expect("it is removed");
+    }
+    let damaged = out.join("_CURRENT");
+    let current = fs::read(&damaged).expect("a file");
+    fs::write(&damaged, "{").expect("damage");
+    let collected = shards.gc(Duration::ZERO, false).expect("gc");
+    assert_eq!((collected.files.len(), collected.problems.len()), (0, 1), "{collected:?}");
+    assert!(collected.problems[0].contains("_CURRENT"), "{collected:?}");
+
+    fs::write(&damaged, current).expect("a file");
+    let runs = shards.list().expect("runs");
+    assert_eq!((runs.len(), &runs[0].run, runs[0].current), (1, &new, true), "{runs:?}");
+    let problem = runs[0].problem.as_ref().expect("a problem");
+    assert!(problem.contains("manifest.json: it is not there, and _CURRENT names"), "{problem}");
+    let collected = shards.gc(Duration::ZERO, false).expect("gc");
+    assert_eq!(collected.problems, [problem.as_str()]);
+    assert_eq!((files(&old), files(&new)), (0, 2), "{collected:?}");
+
+    // Not even its folder is left.
+    fs::remove_dir_all(out.join("runs").join(&new)).expect("it is removed");
+    assert_eq!(shards.list().expect("runs")[0].problem.as_ref(), Some(problem));
+    assert_eq!(shards.gc(Duration::ZERO, false).expect("gc").problems, [problem.as_str()]);
+}
+
+#[test]
 fn of_two_publications_at_once_one_is_told() {
     let folder = TempDir::new().expect("a folder");
     let out = folder.path().join("out");

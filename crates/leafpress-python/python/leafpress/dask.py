@@ -10,7 +10,7 @@ from dask.delayed import delayed
 
 from ._engines import Built, Plan, Scattered, ShardReport, sample_of
 from ._engines import write as write_by
-from ._errors import DataError
+from ._errors import DataError, misuse
 from ._parts import Parts
 from ._sources import Path
 from ._values import adapt
@@ -35,14 +35,17 @@ def to_sqlite(
     if_exists: "fail" (an error if the table is there) or "append".
 
     A table that the call makes has a column of TEXT for one of objects. So numbers in such a column
-    raise `DataError`: give it another type before.
+    raise `DataError`: give it another type before. A category column whose categories Dask does not
+    know raises `ProgrammingError` then: `.cat.as_known()` finds them.
 
-    After an exception a table that the call has made is dropped again. In a table that was there,
-    the rows of the finished partitions stay. A partition that is computed again writes nothing
-    twice, and counts no rows then.
+    After an exception a table that the call has made is dropped again. In a table that was there, or
+    to which another write has added rows meanwhile, the rows of the finished partitions stay. A
+    partition that is computed again writes nothing twice, and counts no rows then.
     """
     frame = _with_index(frame)
     parts = Parts(db, table, if_exists)
+    if not parts.has_table():
+        _refuse_unknown_categories(frame._meta)
     try:
         parts.begin(frame._meta)
         write = delayed(_write, pure=False)
@@ -68,7 +71,8 @@ def write(
     parts: number of parts, each pressed by one task.
 
     Named levels of the index become columns. A column of objects with other values than texts raises
-    `DataError`.
+    `DataError`. A category column whose categories Dask does not know raises `ProgrammingError`:
+    `.cat.as_known()` finds them.
 
     Raises what the tasks raise; `OperationalError` if another run was published meanwhile: then
     this one is complete, and `leafpress shards rollback --to RUN` makes it current. After all
@@ -83,6 +87,7 @@ class _Dask:
     """A frame, as `_engines.Engine` has it."""
 
     def __init__(self, frame: Any) -> None:
+        _refuse_unknown_categories(frame._meta)
         self._frame = frame
         self._schema = _schema_of(frame._meta)
         self.tasks: int | None = frame.npartitions
@@ -120,11 +125,36 @@ def _schema_of(meta: Any) -> pyarrow.Schema:
     import pyarrow
 
     schema = pyarrow.Schema.from_pandas(meta, preserve_index=False)
-    known = [
-        field.with_type(pyarrow.string()) if pyarrow.types.is_null(field.type) else field
-        for field in schema
-    ]
-    return pyarrow.schema(known)
+    return pyarrow.schema([field.with_type(_type_of_all(field.type)) for field in schema])
+
+
+def _type_of_all(kind: pyarrow.DataType) -> pyarrow.DataType:
+    import pyarrow
+
+    if pyarrow.types.is_null(kind):
+        return pyarrow.string()
+    if pyarrow.types.is_dictionary(kind):
+        # An empty frame asks for one byte, and a partition may have more categories than fit.
+        values = _type_of_all(kind.value_type)
+        return pyarrow.dictionary(pyarrow.int32(), values, kind.ordered)
+    return kind
+
+
+def _refuse_unknown_categories(meta: Any) -> None:
+    """Raises ProgrammingError for a category column without known categories: Dask takes them for
+    texts, whatever they are."""
+    import pandas
+    from dask.dataframe.utils import has_known_categories
+
+    for place, (name, dtype) in enumerate(zip(meta.columns, meta.dtypes, strict=True)):
+        if isinstance(dtype, pandas.CategoricalDtype) and not has_known_categories(
+            meta.iloc[:, place]
+        ):
+            raise misuse(
+                f"Dask does not know the categories of the column {name!r}, nor their type",
+                f"find them with frame[{name!r}].cat.as_known(), or give the column the type of "
+                "its values with astype",
+            )
 
 
 def _write(parts: Parts, number: int, part: Any) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 import pyarrow
 import ray
@@ -35,8 +35,11 @@ class LeafpressDatasink(Datasink[int]):
 
     if_exists: "fail" (an error if the table is there) or "append".
 
-    After a failed write a table that it has made is dropped again. In a table that was there, the
-    rows of the finished tasks stay. If the driver dies, both stay, and so does the small table
+    Blocks without columns, as Ray has them where a filter left no row, are passed over. If there are
+    no others, no table is made.
+
+    After a failed write a table that it has made is dropped again. In a table that was there, or to
+    which another write has added rows meanwhile, the rows of the finished tasks stay. If the driver dies, both stay, and so does the small table
     `_leafpress_part`, which may be dropped.
     """
 
@@ -47,7 +50,7 @@ class LeafpressDatasink(Datasink[int]):
         self._parts = Parts(db, table, if_exists)
 
     def on_write_start(self, schema: Any = None) -> None:
-        """Makes the table."""
+        """Makes the table. If Ray tells no columns yet, the first task with some makes it."""
         try:
             self._parts.begin(_empty_frame(schema))
         except BaseException:
@@ -56,14 +59,14 @@ class LeafpressDatasink(Datasink[int]):
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> int:
         """Writes the blocks of one task; the number of their rows."""
-        return self._parts.write(ctx.task_idx, blocks)
+        return self._parts.write(ctx.task_idx, _with_columns(blocks))
 
     def on_write_complete(self, write_result: WriteResult[int]) -> None:
         """Removes what told which tasks are done."""
         self._parts.end()
 
     def on_write_failed(self, error: Exception) -> None:
-        """Drops the table if this write has made it."""
+        """Drops the table if this write has made it and all rows are its own."""
         self._parts.abandon()
 
     @property
@@ -73,13 +76,23 @@ class LeafpressDatasink(Datasink[int]):
 
 
 def _empty_frame(schema: Any) -> Any:
-    """A frame without rows, of the schema of a block."""
+    """A frame without rows, of the schema of a block; None if it tells no columns."""
+    if schema is None or not schema.names:
+        return None
     if hasattr(schema, "empty_table"):
         return schema.empty_table()
     import pandas
 
     columns = zip(schema.names, schema.types, strict=True)
     return pandas.DataFrame({name: pandas.Series(dtype=kind) for name, kind in columns})
+
+
+def _with_columns(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks that have columns: Ray makes some without any where a function gave no row."""
+    for block in blocks:
+        access: Any = BlockAccessor.for_block(block)
+        if access.num_rows() or access.column_names():
+            yield block
 
 
 def write(
@@ -92,6 +105,9 @@ def write(
     by: "hash(a,b)", "range(a)" or "rows", as docs/scale.md has them. Ranges compute the column
         twice: materialize a dataset that is dear to compute.
     parts: number of parts, each pressed by one task.
+
+    Blocks without columns, as Ray has them where a filter left no row, are passed over. A dataset of
+    which Ray knows no columns raises `ProgrammingError`.
 
     Raises what the tasks raise, as Ray has it; `OperationalError` if another run was published
     meanwhile: then this one is complete, and `leafpress shards rollback --to RUN` makes it
@@ -122,7 +138,8 @@ class _Ray:
 
     def sample(self, by: str, column: str) -> list[str]:
         def task(table: pyarrow.Table) -> dict[str, list[str]]:
-            return {"sample": [sample_of(by, table)]}
+            has_columns = table.num_rows or table.column_names
+            return {"sample": [sample_of(by, table)] if has_columns else []}
 
         keys = self._dataset
         if column in (keys.columns() or ()):
@@ -151,20 +168,25 @@ def _build(plan: Plan, part: int, scattered: list[Scattered]) -> Built:
     return plan.build(part, scattered)
 
 
-class _ScatterSink(Datasink[tuple[int, Scattered]]):
+class _ScatterSink(Datasink[tuple[int, Union[Scattered, None]]]):
     """Scatters the rows of each write task into a file."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self.scattered: list[Scattered] = []
 
-    def write(self, blocks: Iterable[Block], ctx: Any) -> tuple[int, Scattered]:
-        """Writes the file of one task; its number, by which files are in the order of the rows."""
-        tables = [BlockAccessor.for_block(block).to_arrow() for block in blocks]
+    def write(self, blocks: Iterable[Block], ctx: Any) -> tuple[int, Scattered | None]:
+        """Writes the file of one task; its number, by which files are in the order of the rows.
+        A task without columns has no file."""
+        tables = [BlockAccessor.for_block(block).to_arrow() for block in _with_columns(blocks)]
+        if not tables:
+            return ctx.task_idx, None
         table = pyarrow.concat_tables(tables, promote_options="default")
         return ctx.task_idx, self._plan.scatter(table)
 
-    def on_write_complete(self, write_result: WriteResult[tuple[int, Scattered]]) -> None:
+    def on_write_complete(
+        self, write_result: WriteResult[tuple[int, Union[Scattered, None]]]
+    ) -> None:
         """Takes the files of the tasks that have counted."""
         found = sorted(write_result.write_returns, key=lambda task: task[0])
-        self.scattered = [file for _, file in found]
+        self.scattered = [file for _, file in found if file is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
@@ -56,23 +57,28 @@ class _Spark:
         return to_arrow_schema(self._df.schema)
 
     def sample(self, by: str, column: str) -> list[str]:
+        quoted = "`" + column.replace("`", "``") + "`"
+        keys = self._df.select(quoted) if column in self._df.columns else self._df
+        names = keys.columns
+
         def task(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-            rows = _reader(batches)
+            rows = _reader(batches, names)
             if rows is not None:
                 yield pyarrow.RecordBatch.from_pydict({"sample": [sample_of(by, rows)]})
 
-        quoted = "`" + column.replace("`", "``") + "`"
-        keys = self._df.select(quoted) if column in self._df.columns else self._df
-        return [row[0] for row in keys.mapInArrow(task, "sample string").collect()]
+        return [row[0] for row in _plainly_named(keys).mapInArrow(task, "sample string").collect()]
 
     def scatter(self, plan: Plan) -> list[Scattered]:
+        names = self._df.columns
+
         def task(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-            rows = _reader(batches)
+            rows = _reader(batches, names)
             if rows is not None:
                 done = plan.scatter(rows)
                 yield pyarrow.RecordBatch.from_pydict({"path": [done.path], "rows": [done.rows]})
 
-        found = self._df.mapInArrow(task, "path string, rows array<long>").collect()
+        df = _plainly_named(self._df)
+        found = df.mapInArrow(task, "path string, rows array<long>").collect()
         return [Scattered(row[0], list(row[1])) for row in found]
 
     def build(self, plan: Plan, scattered: list[Scattered]) -> list[Built]:
@@ -91,15 +97,24 @@ class _Spark:
         return [Built(*row) for row in found]
 
 
-def _reader(batches: Iterable[pyarrow.RecordBatch]) -> pyarrow.RecordBatchReader | None:
-    """The batches of a task; None if it has none."""
+def _plainly_named(df: Any) -> Any:
+    """The frame with other names: `mapInArrow` reads a dot or a backtick in a name as syntax."""
+    return df.toDF(*(f"c{place}" for place in range(len(df.columns))))
+
+
+def _reader(
+    batches: Iterable[pyarrow.RecordBatch], names: list[str]
+) -> pyarrow.RecordBatchReader | None:
+    """The batches of a task, with the names of the frame; None if it has none."""
     batches = iter(batches)
     first = next(batches, None)
     if first is None:
         return None
+    fields = [field.with_name(name) for field, name in zip(first.schema, names, strict=True)]
+    schema = pyarrow.schema(fields)
 
     def all_batches() -> Iterator[pyarrow.RecordBatch]:
-        yield first
-        yield from batches
+        for batch in chain([first], batches):
+            yield pyarrow.RecordBatch.from_arrays(batch.columns, schema=schema)
 
-    return pyarrow.RecordBatchReader.from_batches(first.schema, all_batches())
+    return pyarrow.RecordBatchReader.from_batches(schema, all_batches())

@@ -435,6 +435,7 @@ pub fn payload(text: &str) -> Option<Payload> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leafpress::rusqlite::{Connection, params_from_iter, types::Value as Sql};
 
     #[test]
     fn payloads_stay_what_they_are() {
@@ -449,29 +450,35 @@ mod tests {
         assert_eq!((payload("x1"), payload("xg0"), payload("")), (None, None, None));
     }
 
+    /// A database with the tables of a node, and no rows.
+    fn database() -> Connection {
+        let database = Connection::open_in_memory().expect("a database");
+        for statement in sql::make_tables() {
+            execute(&database, &statement).expect("a table");
+        }
+        database
+    }
+
+    fn execute(database: &Connection, statement: &Value) -> rusqlite::Result<()> {
+        let parts = statement.as_array().expect("a statement");
+        let values = parts[1..].iter().map(|value| match value {
+            Value::Null => Sql::Null,
+            Value::String(text) => Sql::Text(text.clone()),
+            number => Sql::Integer(number.as_i64().expect("an integer")),
+        });
+        let mut sql = database.prepare(parts[0].as_str().expect("SQL"))?;
+        sql.execute(params_from_iter(values)).map(drop)
+    }
+
     /// The statements of a group that claims from two queues, each with leases that have ended.
     #[test]
     fn leases_of_two_queues_end_in_one_group() {
-        use leafpress::rusqlite::{Connection, params_from_iter, types::Value as Sql};
-
-        let database = Connection::open_in_memory().expect("a database");
-        let run = |statement: &Value| {
-            let parts = statement.as_array().expect("a statement");
-            let values = parts[1..].iter().map(|value| match value {
-                Value::Null => Sql::Null,
-                Value::String(text) => Sql::Text(text.clone()),
-                number => Sql::Integer(number.as_i64().expect("an integer")),
-            });
-            let mut sql = database.prepare(parts[0].as_str().expect("SQL")).expect("a statement");
-            sql.execute(params_from_iter(values)).map(drop)
-        };
+        let database = database();
+        let run = |statement: &Value| execute(&database, statement);
         let jobs = "INSERT INTO leafpress_job(queue, state, priority, due_at_ms, changed_at_ms,
                 pushed_at_ms, claims, releases, payload, lease_ms)
              SELECT queue.id, 1, 0, 5 - value, 0, 0, 1, 0, 'x', 1
              FROM leafpress_queue AS queue, json_each('[1,2,3]')";
-        for statement in sql::make_tables() {
-            run(&statement).expect("a table");
-        }
         for name in ["a", "b"] {
             run(&json!(["INSERT INTO leafpress_queue(name) VALUES (?1)", name])).expect("a queue");
         }
@@ -492,6 +499,39 @@ mod tests {
         let claimed = "SELECT count(*) FROM leafpress_job WHERE claims = 2";
         let claimed: i64 = database.query_row(claimed, [], |row| row.get(0)).expect("a count");
         assert_eq!(claimed, 6);
+    }
+
+    /// A group that removes a job whose lease has just ended, and claims from its queue.
+    #[test]
+    fn a_job_that_is_removed_as_its_lease_ends_holds_no_key() {
+        let database = database();
+        let run = |sql: &str| execute(&database, &json!([sql])).expect("a statement");
+        run("INSERT INTO leafpress_queue(name) VALUES ('a')");
+        run("INSERT INTO leafpress_job(id, queue, state, priority, due_at_ms, changed_at_ms,
+                 pushed_at_ms, claims, releases, payload, lease_ms, unique_key, unique_scope)
+             SELECT value, 1, 1, 0, 5, 0, 0, 1, 0, 'x', 1, 'k' || value, 1
+             FROM json_each('[1,2]')");
+        run("INSERT INTO leafpress_key(queue, key, job, scope)
+             SELECT queue, unique_key, id, 1 FROM leafpress_job");
+        let mut group = Group::default();
+        let token = Token { job: 1, claim: 0 };
+        let json = json!(["remove", 1, 0, null, 1, 0.5]);
+        let calls = [
+            Call::Settle(vec![Settle { token, json, bytes: 10 }]),
+            Call::Claim(ClaimCall { queue: 1, jobs_max: 9, lease_ms: None, worker: None }),
+        ];
+        for call in calls {
+            let answer = std::sync::mpsc::channel().0;
+            assert!(group.take(Submitted { call, answer }).is_ok());
+        }
+        for statement in group.writes(10) {
+            execute(&database, &statement).expect("a statement of the group");
+        }
+        let left = "SELECT (SELECT group_concat(id || ':' || state) FROM leafpress_job),
+             (SELECT group_concat(key || ':' || job) FROM leafpress_key)";
+        let left = database.query_row(left, [], |row| Ok((row.get(0)?, row.get(1)?)));
+        let expected = ("2:1".to_owned(), "k2:2".to_owned());
+        assert_eq!(left.expect("a row"), expected, "the other job is claimed, and keeps its key");
     }
 
     #[test]

@@ -296,7 +296,8 @@ macro_rules! released {
         )
     };
 }
-/// Statements with a parameter: the time.
+/// Statements with a parameter: the time. A job may have two steps: its lease ends in the group that removes
+/// it. So the last one asks if there is a job that can hold a key.
 pub const APPLY: [&str; 7] = [
     "INSERT OR REPLACE INTO leafpress_attempt(job, claim, worker, claimed_at_ms, ended_at_ms,
          outcome, error)
@@ -320,6 +321,7 @@ pub const APPLY: [&str; 7] = [
     "INSERT INTO leafpress_key(queue, key, job, scope)
      SELECT queue, unique_key, job, unique_scope FROM _leafpress_queue_step
      WHERE next IN (0, 2, 3) AND unique_key IS NOT NULL AND unique_scope IN (0, 1)
+         AND EXISTS (SELECT 1 FROM leafpress_job WHERE leafpress_job.id = _leafpress_queue_step.job)
      ON CONFLICT(queue, key) DO UPDATE
      SET job = excluded.job, scope = excluded.scope, until_ms = NULL WHERE until_ms <= ?1",
 ];
