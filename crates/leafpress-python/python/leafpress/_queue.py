@@ -344,9 +344,10 @@ class SyncQueue(Queue):
 
         `q.work(handler)` calls the handler for each job, in as many threads as `concurrency` says
         (in the calling thread if that is 1), and returns the numbers when it ends. The job is
-        acked when the handler returns, with what it returns as the result if that is not None. It
-        is tried again later if the handler raises an Exception; another BaseException gives the
-        job back and ends the work.
+        acked when the handler returns, with what it returns as the result if that is not None; a
+        result that is no JSON is logged as an error, and not kept. The job is tried again later if
+        the handler raises an Exception; another BaseException gives the job back and ends the
+        work.
 
         `for job in q.work():` acks a job when the next one is asked for. If the loop is left
         before, by break or by an error, that job is tried again later (ack it before the break

@@ -281,8 +281,15 @@ async def _next(feed: NativeFeed) -> ClaimFields | None:
 
 
 def _settle(feed: NativeFeed, job: BaseJob, result: Any) -> None:
-    if not job.is_settled:
-        feed.done(job.token, None if result is None else native_payload(result))
+    if job.is_settled:
+        return
+    try:
+        kept = None if result is None else native_payload(result)
+    except Exception:
+        # The work is done, and another attempt would do it again.
+        _LOG.exception("job %s is done, but its result cannot be kept: it is no JSON", job.id)
+        kept = None
+    feed.done(job.token, kept)
 
 
 def _failed(feed: NativeFeed, job: BaseJob, error: Exception) -> None:
