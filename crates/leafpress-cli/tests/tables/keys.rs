@@ -48,12 +48,16 @@ fn a_key_may_have_a_type() {
 #[test]
 fn a_code_among_the_keys_makes_texts_of_them_wherever_it_stands() {
     let codes = "id,v\n007,c\n2.0,d\n+5,e\n";
-    let many: String = (10..400_000).map(|id| format!("{id},x\n")).collect();
+    let mut late = "id,v\n".to_owned();
+    for id in 10..400_000 {
+        writeln!(late, "{id},x").unwrap();
+    }
+    late += "007,c\n2.0,d\n+5,e\n";
     let lines = "{\"id\":1}\n{\"id\":7}\n";
     let folder = folder_with(&[
         ("numbers.csv", "id,v\n1,a\n7,b\n"),
         ("codes.csv", codes),
-        ("late.csv", &format!("id,v\n{many}007,c\n2.0,d\n+5,e\n")),
+        ("late.csv", &late),
         ("lines.ndjson", lines),
         ("words.ndjson", "{\"id\":\"007\"}\n{\"id\":\"+5\"}\n{\"id\":\"2.0\"}\n"),
     ]);
@@ -79,10 +83,16 @@ fn a_key_that_is_the_rowid_takes_no_other_type_and_no_null() {
     for input in
         ["d.csv --type at=unixepoch", "d.ndjson --type at=unixepoch", "b.csv --type at=boolean"]
     {
-        refused(&folder, &format!("a.db {input} --pk at"), 2, "the key 'at' is the rowid");
-        load(&folder, &format!("a.db {input} --pk at --without-rowid --replace")).expect_status(0);
+        refused(&folder, &format!("none.db {input} --pk at"), 2, "the key 'at' is the rowid");
+        load(&folder, &format!("a.db {input} --pk at --without-rowid --table t --replace"))
+            .expect_status(0);
     }
-    refused(&folder, "b.db n.csv --pk id --null 0", 3, "n.csv:2:1: the primary key is empty");
+    refused(
+        &folder,
+        "b.db n.csv --pk id --null 0",
+        3,
+        "n.csv:2:1: column \"id\": the primary key is empty",
+    );
 }
 
 #[test]
