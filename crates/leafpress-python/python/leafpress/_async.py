@@ -210,8 +210,11 @@ def _takers_of(loop: AbstractEventLoop) -> ThreadPoolExecutor:
     In the event loop's own pool, those that wait could have all threads, and the tasks that have the
     readers none to give them back.
     """
-    with _sides_lock:
-        return _takers.setdefault(loop, ThreadPoolExecutor(thread_name_prefix="leafpress-read"))
+    takers = _takers.get(loop)
+    if takers is None:
+        with _sides_lock:
+            takers = _takers[loop] = ThreadPoolExecutor(thread_name_prefix="leafpress-read")
+    return takers
 
 
 async def _taking_reader(function: Callable[..., T], *arguments: Any) -> T:

@@ -39,8 +39,8 @@ class LeafpressDatasink(Datasink[int]):
     no others, no table is made.
 
     After a failed write a table that it has made is dropped again. In a table that was there, or to
-    which another write has added rows meanwhile, the rows of the finished tasks stay. If the driver dies, both stay, and so does the small table
-    `_leafpress_part`, which may be dropped.
+    which another write has added rows meanwhile, the rows of the finished tasks stay. If the driver
+    dies, both stay, and so does the small table `_leafpress_part`, which may be dropped.
     """
 
     def __init__(
