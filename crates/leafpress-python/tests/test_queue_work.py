@@ -270,6 +270,52 @@ def test_handlers_ack_on_return_and_retry_on_exception(
     assert (threads == {threading.get_ident()}) is (concurrency == 1)
 
 
+def test_a_long_job_keeps_no_others_from_other_consumers(path: Path) -> None:
+    pushed(path, 500)
+    with lp.Queue(path, "mail") as queue, lp.Queue(path, "mail") as other:
+        queue.push_many(["long"] + ["after"] * 200)
+        runs, goes_on = threading.Event(), threading.Event()
+        reports = []
+
+        def handle(job: lp.Job) -> None:
+            if job.payload == "long":
+                runs.set()
+                assert goes_on.wait(20)
+
+        def work() -> None:
+            reports.append(queue.work(handle, until_empty=True))
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        assert runs.wait(20)
+        wait_until(lambda: bool(other.stats()["jobs"]["leased"] == 1))
+        assert other.work(lambda _: None, until_empty=True).done == 200
+        goes_on.set()
+        worker.join(20)
+        [report] = reports
+        assert (report.claimed, report.done, report.released) == (501, 501, 0)
+
+
+@pytest.mark.parametrize("concurrency", [2, 6, 16])
+def test_jobs_that_a_handler_pushes_run_beside_a_long_one(path: Path, concurrency: int) -> None:
+    with lp.Queue(path, "mail") as queue:
+        queue.push_many(["long", "parent"])
+        children, are_done = [], threading.Event()
+
+        def handle(job: lp.Job) -> None:
+            if job.payload == "long":
+                assert are_done.wait(20)
+            elif job.payload == "parent":
+                queue.push_many(["child"] * 4)
+            else:
+                children.append(job.id)
+                if len(children) == 4:
+                    are_done.set()
+
+        report = queue.work(handle, concurrency=concurrency, until_empty=True)
+        assert (report.claimed, report.done) == (6, 6)
+
+
 def test_retries_run_until_a_job_is_dead(path: Path) -> None:
     pushed(path, 1, backoff_first=0.01, backoff_max=0.01, attempts_max=3)
     attempts = []

@@ -23,6 +23,9 @@ const AHEAD_MAX: f64 = 1_000.0;
 /// It holds as many jobs ready as consumers finish in this time, or while two claims take.
 const AHEAD_TIME_MIN: Duration = Duration::from_millis(20);
 const AHEAD_TIME_MAX: Duration = Duration::from_secs(1);
+/// Longest time for which jobs wait ready without a consumer: one that takes longer than the last
+/// ones must not keep them from other processes.
+const READY_MAX: Duration = Duration::from_millis(250);
 /// Time after which a database that was busy is asked again.
 const BUSY_DELAY: Duration = Duration::from_millis(20);
 
@@ -44,6 +47,8 @@ struct Driver {
     claim_not_before: Instant,
     claimed_at: Instant,
     claim_time: Duration,
+    /// Time at which jobs that are ready are given back.
+    give_back_at: Option<Instant>,
 }
 
 struct Claiming {
@@ -59,6 +64,7 @@ enum Became {
     Retried,
     Dead,
     Released,
+    GivenBack,
 }
 
 /// Starts the thread of a feed.
@@ -123,6 +129,7 @@ impl Driver {
             claim_not_before: now,
             claimed_at: now,
             claim_time: Duration::ZERO,
+            give_back_at: None,
         }
     }
 
@@ -159,13 +166,15 @@ impl Driver {
     fn next_look(&self) -> Instant {
         let now = Instant::now();
         let extend_at = if self.extending.is_some() { now + self.lease } else { self.extend_at };
-        if self.claim_not_before > now { extend_at.min(self.claim_not_before) } else { extend_at }
+        let claim_at = Some(self.claim_not_before).filter(|at| *at > now);
+        [claim_at, self.give_back_at].into_iter().flatten().fold(extend_at, Instant::min)
     }
 
     /// Begins what there is to do.
     fn begin(&mut self, state: &mut State) {
-        self.begin_to_settle(state);
         let now = Instant::now();
+        self.give_back(state, now);
+        self.begin_to_settle(state);
         if now >= self.extend_at && self.extending.is_none() {
             self.begin_to_extend(state, now);
         }
@@ -184,6 +193,20 @@ impl Driver {
             && now >= self.claim_not_before
         {
             self.begin_to_claim(state, now);
+        }
+    }
+
+    /// Gives back the jobs that have been ready for too long, but those that the options ask for.
+    fn give_back(&mut self, state: &mut State, now: Instant) {
+        let ahead = self.shared.options.ahead;
+        let moved_at = state.moved_at.filter(|_| {
+            state.phase == Phase::Open && state.takers.is_empty() && state.ready.len() > ahead
+        });
+        self.give_back_at = moved_at.map(|at| at + READY_MAX).filter(|at| *at > now);
+        if moved_at.is_some() && self.give_back_at.is_none() {
+            let waiting = state.ready.drain(ahead..);
+            let given = waiting.map(|claim| (claim.token, Outcome::GiveBack));
+            state.to_settle.extend(given);
         }
     }
 
@@ -222,6 +245,9 @@ impl Driver {
                     Retry::Dead => Became::Dead,
                 },
                 Outcome::Release => queue.release_async(token).await.map(|()| Became::Released)?,
+                Outcome::GiveBack => {
+                    queue.release_async(token).await.map(|()| Became::GivenBack)?
+                }
             })
         })
     }
@@ -241,7 +267,7 @@ impl Driver {
     fn begin_to_claim(&mut self, state: &mut State, now: Instant) {
         let options = &self.shared.options;
         let held_none = state.held.is_empty() && state.to_settle.is_empty() && !self.is_settling();
-        if self.has_found_none && !held_none {
+        if self.has_found_none && state.finished == 0 && !held_none {
             return;
         }
         let ahead = self.ahead(state, now);
@@ -350,6 +376,7 @@ impl Driver {
             self.claim_time = now.saturating_duration_since(began).min(AHEAD_TIME_MAX / 10);
         }
         state.counts.claimed += claims.len() as u64;
+        state.moved_at = Some(now);
         if self.shared.options.jobs_max.is_some_and(|max| state.counts.claimed >= max) {
             state.move_on(Phase::Drained);
         }
@@ -398,6 +425,7 @@ impl Driver {
             Ok(Became::Retried) => state.counts.retried += 1,
             Ok(Became::Dead) => state.counts.dead += 1,
             Ok(Became::Released) => state.counts.released += 1,
+            Ok(Became::GivenBack) => state.counts.claimed -= 1,
             Err(error) if is_lost(&error) => state.counts.lease_lost += 1,
             Err(error) => {
                 drop(state);
@@ -406,7 +434,8 @@ impl Driver {
             }
         }
         state.held.remove(&token);
-        self.has_found_none = self.has_found_none && !state.held.is_empty();
+        // It may come again, and may have pushed others.
+        self.has_found_none = false;
     }
 
     fn extended(&mut self, tokens: &[Token], answers: Result<Vec<Result<UnixTime>>>) {

@@ -17,6 +17,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use leafpress::queue::{Claim, Nack, Token};
 use pyo3::prelude::*;
@@ -176,6 +177,7 @@ impl Drop for NativeFeed {
 impl State {
     fn take_ready(&mut self) -> Option<Claim> {
         let claim = self.ready.pop_front()?;
+        self.moved_at = Some(Instant::now());
         if self.ready.len() < self.refill_below {
             self.unpark();
         }

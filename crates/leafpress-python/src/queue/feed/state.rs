@@ -29,6 +29,8 @@ pub enum Outcome {
     Retry(Nack),
     /// Nothing was done.
     Release,
+    /// No consumer has had the job: it does not count.
+    GiveBack,
 }
 
 /// Numbers of jobs, by what became of them.
@@ -87,6 +89,8 @@ pub enum Phase {
 pub struct State {
     /// Claimed jobs that no consumer has yet.
     pub ready: VecDeque<Claim>,
+    /// Last time at which a job came to `ready` or to a consumer.
+    pub moved_at: Option<Instant>,
     /// Time at which the lease of each job began.
     pub held: HashMap<Token, Instant>,
     pub to_settle: Vec<(Token, Outcome)>,
@@ -150,7 +154,7 @@ impl Shared {
                 Outcome::Done(None) => acked.push(token),
                 Outcome::Done(Some(result)) => self.queue.ack_with_async(token, result).leave(),
                 Outcome::Retry(nack) => self.queue.nack_async(token, nack).leave(),
-                Outcome::Release => self.queue.release_async(token).leave(),
+                Outcome::Release | Outcome::GiveBack => self.queue.release_async(token).leave(),
             }
         }
         if !acked.is_empty() {
