@@ -245,8 +245,11 @@ def test_rows_with_columns(writer, path):
         assert tx.insert_many("t", [{"b": 2, "z": 1}], ["b"]) == 1
         assert tx.insert_many("t", polars.DataFrame({"z": [1], "b": [3]}), ["b"]) == 1
         assert tx.insert_many("t", [(9, 4)]) == 1
+        assert tx.insert_many("t", [(5,)], "b") == 1
+        with pytest.raises(lp.Error, match="there must be 1, one for each column"):
+            tx.insert_many("t", [(1, 2)], "ab")
         assert tx.insert_many("t", []) == 0
-    assert rows_in(path) == [(1, 1), (2, 2), (3, 3), (9, 4)]
+    assert rows_in(path) == [(1, 1), (2, 2), (3, 3), (9, 4), (10, 5)]
 
 
 @pytest.mark.parametrize(

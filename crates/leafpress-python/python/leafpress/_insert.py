@@ -48,8 +48,9 @@ def columns_and_rows(rows: Any, columns: Sequence[str] | None) -> tuple[list[str
     """The columns, and the values of each row.
 
     `rows` are `listed`: a data frame, frames, rows with names, or sequences, which need `columns`. The
-    values of a frame are those that `load` would store.
+    values of a frame are those that `load` would store. A `str` is one column, as in `load`.
     """
+    columns = [columns] if isinstance(columns, str) else columns
     taken = NativeRows()
     if isinstance(rows, Input):
         return _add_frame(taken, rows, columns), taken
