@@ -214,7 +214,14 @@ impl Group {
             let due = [sql::LEASE_ENDS, sql::DUE, sql::EXPIRIES];
             writes.extend(due.map(|sql| json!([sql, queue, now_ms])));
         }
-        let has_changes = !self.settles.is_empty() || !self.lanes.is_empty();
+        if !self.keys.is_empty() {
+            let mut keys: Vec<_> = self.keys.keys().collect();
+            keys.sort_unstable();
+            let keys = json!(keys).to_string();
+            writes.extend(sql::HOLDERS_END.map(|sql| json!([sql, keys, now_ms])));
+        }
+        let has_changes =
+            !self.settles.is_empty() || !self.lanes.is_empty() || !self.keys.is_empty();
         if has_changes {
             writes.extend(sql::APPLY.map(|sql| json!([sql, now_ms])));
         }

@@ -5,7 +5,7 @@
 //! and what becomes of it. It is empty between transactions.
 //!
 //! ```text
-//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES (steps) ─► APPLY (attempts, jobs, keys)
+//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES, HOLDERS_END (steps) ─► APPLY (attempts, jobs, keys)
 //!       ─► PUSH (steps, jobs, keys) ─► FILL (groups) ─► CLAIM (steps, keys, jobs) ─► ANSWER
 //! ```
 //!
@@ -33,7 +33,8 @@ use serde_json::{Value, json};
 
 use crate::once::{FLOOR_TABLE, OF_QUEUES};
 
-/// Kinds of steps, as numbers in the table and in answers; 2 and 3 are [`LEASE_ENDS`] and [`EXPIRIES`].
+/// Kinds of steps, as numbers in the table and in answers; 2 and 3 are [`LEASE_ENDS`] and [`EXPIRIES`], also
+/// by [`HOLDERS_END`].
 pub const SETTLE_STEP: i64 = 1;
 pub const PUSH_STEP: i64 = 4;
 pub const CLAIM_STEP: i64 = 5;
@@ -256,6 +257,53 @@ pub const EXPIRIES: &str = concat!(
      ORDER BY job.expires_at_ms LIMIT ",
     due_max!()
 );
+/// The jobs that hold the keys of some pushes, and have no step that changes them. ?1 the keys, each
+/// `[queue, key]`.
+macro_rules! holders {
+    () => {
+        "json_each(?1) AS push
+         CROSS JOIN leafpress_key AS held ON held.queue = push.value->>0
+             AND held.key = push.value->>1 AND held.until_ms IS NULL
+         CROSS JOIN leafpress_job AS job ON job.id = held.job
+         CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
+         WHERE NOT EXISTS (SELECT 1 FROM _leafpress_queue_step AS step
+             WHERE step.job = job.id AND step.next IS NOT NULL)"
+    };
+}
+/// Before a push with a key: its holder is buried now, if the next claim would bury it. ?1 the keys, each
+/// `[queue, key]`, ?2 the time.
+pub const HOLDERS_END: [&str; 2] = [
+    concat!(
+        "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released, error,
+             outcome, ordering_group, unique_key, unique_scope)
+         SELECT 2, (SELECT coalesce(max(op), 0) FROM _leafpress_queue_step WHERE kind = 2)
+                 + row_number() OVER (ORDER BY due_at_ms, id), queue, id, 5, ?2 + keep_dead_ms, 0,
+             CASE WHEN is_last THEN 'the lease of the last attempt ended without an answer'
+                 ELSE 'expired' END,
+             'expired', ordering_group, unique_key, unique_scope
+         FROM (
+             SELECT job.*, min(queue.keep_dead_ms, ",
+        longest_ms!(),
+        ") AS keep_dead_ms,
+                 job.claims - job.releases >= coalesce(job.attempts_max, queue.attempts_max)
+                     AS is_last,
+                 coalesce(job.expires_at_ms <= ?2, 0) AS is_expired
+             FROM ",
+        holders!(),
+        " AND job.state = 1 AND job.due_at_ms <= ?2)
+         WHERE is_last OR is_expired"
+    ),
+    concat!(
+        "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released, error,
+             ordering_group, unique_key, unique_scope)
+         SELECT 3, job.id, job.queue, job.id, 5, ?2 + min(queue.keep_dead_ms, ",
+        longest_ms!(),
+        "), 0, 'expired', job.ordering_group, job.unique_key, job.unique_scope
+         FROM ",
+        holders!(),
+        " AND job.expires_at_ms <= ?2 AND job.state IN (0, 2, 3)"
+    ),
+];
 macro_rules! kept_long_enough {
     () => {
         concat!(
