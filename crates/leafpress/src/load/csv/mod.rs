@@ -382,13 +382,8 @@ impl Feed for CsvFeed<'_, '_> {
         let screen = self.state.options.screens();
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
-            let work = Press {
-                rules: &rules,
-                build,
-                key_is_detected: self.state.key_is_detected(),
-                input,
-                changed_before: table.changed_before(),
-            };
+            let work =
+                Press { rules: &rules, build, input, changed_before: table.changed_before() };
             let (joined, carried) = self.pass(input, (&rules, screen), (&work, table), rejects)?;
             table = joined;
             all_carried.push(carried);

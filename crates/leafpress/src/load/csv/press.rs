@@ -21,9 +21,6 @@ const BLOCKS_NOT_PREPARED: u32 = 32;
 pub struct Press<'p, 'b> {
     pub rules: &'p RowRules,
     pub build: &'b Build<'b>,
-    /// True if the type of the rowid's column was detected, so that a value that does not fit
-    /// refutes it.
-    pub key_is_detected: bool,
     /// Index of the input, from 0.
     pub input: usize,
     /// For each column, the number of rows before the first block with a value that changes its
@@ -452,10 +449,7 @@ impl<'b> Press<'_, 'b> {
             None => Ok(next_rowid),
             Some(_) => match self.rules.rowid(row.bytes, row.span, scratch) {
                 Ok(rowid) => Ok(rowid.unwrap_or(next_rowid)),
-                Err(_)
-                    if self.key_is_detected
-                        && !self.rules.key_is_null(row.bytes, row.span, scratch) =>
-                {
+                Err(_) if self.rules.refutes_key(row.bytes, row.span, scratch) => {
                     Err(Halt::Refuted.into())
                 }
                 Err(misfit) => Err(misfit.into()),

@@ -466,10 +466,9 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
     ) -> Result<(Joined, u64), Halt> {
         self.state.begin();
         let screen = self.state.options.screens();
-        let key_is_detected = self.state.key_is_detected();
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
-            let work = EncodeBatches { rules: &rules, build, key_is_detected };
+            let work = EncodeBatches { rules: &rules, build };
             joined = self.pass(input, (&rules, screen), (&work, joined), rejects)?;
         }
         Ok((joined, self.state.rows.read))

@@ -12,9 +12,6 @@ use crate::load::values::typed::{TypedEvidence, TypedRules, TypedStripe, TypedWr
 pub struct EncodeBatches<'p, 'b> {
     pub rules: &'p TypedRules,
     pub build: &'b Build<'b>,
-    /// True if the type of the rowid's column was detected, so that a value that does not fit
-    /// refutes it.
-    pub key_is_detected: bool,
 }
 
 impl<'b> EncodeBatches<'_, 'b> {
@@ -113,9 +110,7 @@ impl<'b> EncodeBatches<'_, 'b> {
     ) -> Result<i64, Halt> {
         match self.rules.rowid(rows.piece, row) {
             Ok(rowid) => Ok(rowid.unwrap_or_else(|| self.build.rowid(sequence))),
-            Err(_) if self.key_is_detected && !self.rules.rowid_is_null(rows.piece, row) => {
-                Err(Halt::Refuted)
-            }
+            Err(_) if self.rules.refutes_key(rows.piece, row) => Err(Halt::Refuted),
             Err(reason) => Err(bad(rows, row, reason)),
         }
     }

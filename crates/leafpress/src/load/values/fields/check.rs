@@ -89,15 +89,16 @@ impl RowRules {
         }
     }
 
-    /// Returns true if the field of the rowid's column is empty or a NULL marker.
+    /// Returns true if a record without a rowid refutes the type that was found for the key: its
+    /// value is no integer. It is a bad row if it has none.
     #[cold]
-    pub fn key_is_null(&self, bytes: &[u8], span: &RecordSpan<'_>, scratch: &mut Scratch) -> bool {
+    pub fn refutes_key(&self, bytes: &[u8], span: &RecordSpan<'_>, scratch: &mut Scratch) -> bool {
         let Some(field) = self.primary_key.and_then(|column| self.field_of(column)) else {
-            return true;
+            return false;
         };
         let Scratch { value, unescaped, .. } = scratch;
         let found = self.field_at(bytes, span, field, (value, unescaped));
-        found.is_empty() || self.is_null_marker(found)
+        self.demands.key_is_detected && !found.is_empty() && !self.is_null_marker(found)
     }
 
     /// Offset of a column's field, or of the record if there is no such field.
@@ -118,8 +119,7 @@ impl RowRules {
         }
         self.check_shape(span)?;
         if let Err(misfit) = self.rowid(bytes, span, scratch)
-            // A value that is no integer refutes the detected type; it makes no bad row.
-            && (!self.demands.key_is_detected || self.key_is_null(bytes, span, scratch))
+            && !self.refutes_key(bytes, span, scratch)
         {
             return Err(misfit);
         }

@@ -333,11 +333,13 @@ impl TypedRules {
         }
     }
 
-    /// Returns true if the value of the rowid's column is NULL.
+    /// Returns true if a row without a rowid refutes the type that was found for the key: its value
+    /// is no integer. It is a bad row if it has none.
     #[cold]
-    pub fn rowid_is_null<B: RowBatch>(&self, batch: &B, row: usize) -> bool {
+    pub fn refutes_key<B: RowBatch>(&self, batch: &B, row: usize) -> bool {
         let field = self.rowid_column.and_then(|column| self.field_of(column));
-        field.is_none_or(|field| batch.value(row, field) == Value::Null)
+        self.demands.key_is_detected
+            && field.is_some_and(|field| batch.value(row, field) != Value::Null)
     }
 
     /// Rowid of a value.
@@ -361,8 +363,7 @@ impl TypedRules {
     /// in the order of the columns.
     pub fn check<B: RowBatch>(&self, batch: &B, row: usize) -> Result<(), String> {
         if let Err(reason) = self.rowid(batch, row)
-            // A value that is no integer refutes the detected type; it makes no bad row.
-            && (!self.demands.key_is_detected || self.rowid_is_null(batch, row))
+            && !self.refutes_key(batch, row)
         {
             return Err(reason);
         }
