@@ -214,29 +214,54 @@ macro_rules! due_max {
     };
 }
 
-pub const LEASE_ENDS: &str = concat!(
-    "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released, error,
-         outcome, ordering_group, unique_key, unique_scope)
-     SELECT 2, (SELECT coalesce(max(op), 0) FROM _leafpress_queue_step WHERE kind = 2)
-             + row_number() OVER (ORDER BY due_at_ms, id), queue, id,
-         CASE WHEN is_last OR is_expired THEN 5 ELSE 0 END,
-         CASE WHEN is_last OR is_expired THEN ?2 + keep_dead_ms ELSE ?2 END, 0,
-         CASE WHEN is_last THEN 'the lease of the last attempt ended without an answer'
-             WHEN is_expired THEN 'expired' END,
-         'expired', ordering_group, unique_key, unique_scope
-     FROM (
-         SELECT job.*, min(queue.keep_dead_ms, ",
-    longest_ms!(),
-    ") AS keep_dead_ms,
-             job.claims - job.releases >= coalesce(job.attempts_max, queue.attempts_max) AS is_last,
-             coalesce(job.expires_at_ms <= ?2, 0) AS is_expired
-         FROM leafpress_job AS job INDEXED BY leafpress_job_leased
-         CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
-         WHERE job.queue = ?1 AND job.state = 1 AND job.due_at_ms <= ?2
-         ORDER BY job.due_at_ms LIMIT ",
+/// The end of the leases of some jobs, each with its queue. ?2 the time.
+macro_rules! lease_ends {
+    ($jobs:expr) => {
+        concat!(
+            "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released,
+                 error, outcome, ordering_group, unique_key, unique_scope)
+             SELECT 2, (SELECT coalesce(max(op), 0) FROM _leafpress_queue_step WHERE kind = 2)
+                     + row_number() OVER (ORDER BY due_at_ms, id), queue, id,
+                 CASE WHEN is_last OR is_expired THEN 5 ELSE 0 END,
+                 CASE WHEN is_last OR is_expired THEN ?2 + keep_dead_ms ELSE ?2 END, 0,
+                 CASE WHEN is_last THEN 'the lease of the last attempt ended without an answer'
+                     WHEN is_expired THEN 'expired' END,
+                 'expired', ordering_group, unique_key, unique_scope
+             FROM (
+                 SELECT job.*, min(queue.keep_dead_ms, ",
+            longest_ms!(),
+            ") AS keep_dead_ms,
+                     job.claims - job.releases >= coalesce(job.attempts_max, queue.attempts_max)
+                         AS is_last,
+                     coalesce(job.expires_at_ms <= ?2, 0) AS is_expired
+                 FROM ",
+            $jobs
+        )
+    };
+}
+/// The end of some jobs that wait, each with its queue, as they expire. ?2 the time.
+macro_rules! expiries {
+    ($jobs:expr) => {
+        concat!(
+            "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released,
+                 error, ordering_group, unique_key, unique_scope)
+             SELECT 3, job.id, job.queue, job.id, 5, ?2 + min(queue.keep_dead_ms, ",
+            longest_ms!(),
+            "), 0, 'expired', job.ordering_group, job.unique_key, job.unique_scope
+             FROM ",
+            $jobs
+        )
+    };
+}
+
+pub const LEASE_ENDS: &str = lease_ends!(concat!(
+    "leafpress_job AS job INDEXED BY leafpress_job_leased
+     CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
+     WHERE job.queue = ?1 AND job.state = 1 AND job.due_at_ms <= ?2
+     ORDER BY job.due_at_ms LIMIT ",
     due_max!(),
     ")"
-);
+));
 pub const DUE: &str = concat!(
     "UPDATE leafpress_job SET state = 0, changed_at_ms = ?2 WHERE id IN (
          SELECT id FROM leafpress_job INDEXED BY leafpress_job_delayed
@@ -244,19 +269,14 @@ pub const DUE: &str = concat!(
     due_max!(),
     ")"
 );
-pub const EXPIRIES: &str = concat!(
-    "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released, error,
-         ordering_group, unique_key, unique_scope)
-     SELECT 3, job.id, job.queue, job.id, 5, ?2 + min(queue.keep_dead_ms, ",
-    longest_ms!(),
-    "), 0, 'expired', job.ordering_group, job.unique_key, job.unique_scope
-     FROM leafpress_job AS job INDEXED BY leafpress_job_expiry
+pub const EXPIRIES: &str = expiries!(concat!(
+    "leafpress_job AS job INDEXED BY leafpress_job_expiry
      CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
      WHERE job.queue = ?1 AND job.expires_at_ms <= ?2 AND job.expires_at_ms IS NOT NULL
          AND job.state IN (0, 2, 3)
      ORDER BY job.expires_at_ms LIMIT ",
     due_max!()
-);
+));
 /// The jobs that hold the keys of some pushes, and have no step that changes them. ?1 the keys, each
 /// `[queue, key]`.
 macro_rules! holders {
@@ -273,36 +293,11 @@ macro_rules! holders {
 /// Before a push with a key: its holder is buried now, if the next claim would bury it. ?1 the keys, each
 /// `[queue, key]`, ?2 the time.
 pub const HOLDERS_END: [&str; 2] = [
-    concat!(
-        "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released, error,
-             outcome, ordering_group, unique_key, unique_scope)
-         SELECT 2, (SELECT coalesce(max(op), 0) FROM _leafpress_queue_step WHERE kind = 2)
-                 + row_number() OVER (ORDER BY due_at_ms, id), queue, id, 5, ?2 + keep_dead_ms, 0,
-             CASE WHEN is_last THEN 'the lease of the last attempt ended without an answer'
-                 ELSE 'expired' END,
-             'expired', ordering_group, unique_key, unique_scope
-         FROM (
-             SELECT job.*, min(queue.keep_dead_ms, ",
-        longest_ms!(),
-        ") AS keep_dead_ms,
-                 job.claims - job.releases >= coalesce(job.attempts_max, queue.attempts_max)
-                     AS is_last,
-                 coalesce(job.expires_at_ms <= ?2, 0) AS is_expired
-             FROM ",
+    lease_ends!(concat!(
         holders!(),
-        " AND job.state = 1 AND job.due_at_ms <= ?2)
-         WHERE is_last OR is_expired"
-    ),
-    concat!(
-        "INSERT INTO _leafpress_queue_step(kind, op, queue, job, next, due_at_ms, released, error,
-             ordering_group, unique_key, unique_scope)
-         SELECT 3, job.id, job.queue, job.id, 5, ?2 + min(queue.keep_dead_ms, ",
-        longest_ms!(),
-        "), 0, 'expired', job.ordering_group, job.unique_key, job.unique_scope
-         FROM ",
-        holders!(),
-        " AND job.expires_at_ms <= ?2 AND job.state IN (0, 2, 3)"
-    ),
+        " AND job.state = 1 AND job.due_at_ms <= ?2) WHERE is_last OR is_expired"
+    )),
+    expiries!(concat!(holders!(), " AND job.expires_at_ms <= ?2 AND job.state IN (0, 2, 3)")),
 ];
 macro_rules! kept_long_enough {
     () => {
