@@ -216,7 +216,7 @@ impl Model {
         self.buckets.push(Bucket { queue, group, full_at_us });
     }
 
-    /// What an old rate of groups held off goes at once, and no bucket of a new rate is emptier
+    /// Jobs that an old rate of groups held off go at once, and no bucket of a new rate is emptier
     /// than empty.
     pub(crate) fn rates_changed(&mut self, queue: usize, before: &Rules) {
         let (now_ms, rules) = (self.now_ms, self.queues[queue].rules.clone());

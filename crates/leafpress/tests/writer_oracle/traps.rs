@@ -146,7 +146,7 @@ fn an_error_that_sqlite_does_not_undo_leaves_no_half_of_a_statement() {
     }
 }
 
-/// What the half of it has broken would be found at the end of the next call.
+/// A key that the half of it has broken would be found at the end of the next call.
 #[test]
 fn a_key_that_a_failed_statement_has_broken_is_not_the_next_ones() {
     let opened = open(Profile::Relaxed);
