@@ -38,6 +38,56 @@ const MISSING: &[Found] = &[
     },
 ];
 
+/// Names of indexes and of types in the database.
+const NAMES: &[Found] = &[
+    Found {
+        finding: "an index of a table that was renamed has the name that a new table's index would get",
+        files: &[("t.csv", b"a,b\n1,2\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE old(a); CREATE INDEX t_a ON old(a); CREATE VIEW t_b AS SELECT 1",
+        )],
+        run: "leafpress load t.db t.csv --index a --unique b",
+        holds: &[(
+            "t.db",
+            "SELECT name FROM sqlite_schema WHERE tbl_name = 't' ORDER BY 1",
+            "'t';'t_a_2';'t_b_2'",
+        )],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the name of a declared index that is taken was told at the end, and not by a dry run",
+        files: &[("t.csv", b"a\n1\n")],
+        databases: &[("t.db", "CREATE TABLE s(a); CREATE INDEX i ON s(a)")],
+        run: "for name in i S; do \
+                leafpress load t.db t.csv --dry-run --create \"CREATE TABLE t(a); CREATE INDEX $name ON t(a)\"; \
+              done",
+        status: 3,
+        says: &[
+            "there is an index i already\non disk: the database is as it was\n\
+             to do: give the index another name",
+            "there is a table s already",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a type with a quoted name could not be written into the staged table",
+        files: &[("t.csv", b"id,a,b\n1,007,x\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a [nvarchar](50), b \"weird, x\")",
+        )],
+        run: "leafpress load t.db t.csv --append && leafpress load t.db t.csv --upsert --pk id",
+        holds: &[("t.db", "SELECT * FROM t", "1,'007','x'")],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn names_in_the_database_are_no_hindrance_or_told_at_once() {
+    assert_all(NAMES);
+}
+
 #[test]
 fn missing_tables_are_made_for_a_key_that_is_named() {
     assert_all(MISSING);

@@ -46,6 +46,17 @@ pub enum SourceType {
     Blob,
 }
 
+/// The kinds of values that a source has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueKinds {
+    /// Texts; those that spell a number come as that number, with their text.
+    Fields,
+    /// Texts and numbers, and no blobs.
+    Json,
+    /// Texts, numbers and blobs.
+    All,
+}
+
 /// An input of typed rows, which can be opened more than once.
 pub trait RowSource {
     /// Reads the input in order.
@@ -55,8 +66,6 @@ pub trait RowSource {
 
     /// True if a column that an input does not have is no error.
     const HAS_OPTIONAL_COLUMNS: bool = false;
-    /// True if there can be blobs among the values.
-    const HAS_BLOBS: bool = true;
 
     /// The path, or what stands for it in messages.
     fn name(&self) -> &str;
@@ -86,6 +95,11 @@ pub trait RowSource {
 
     /// True if reading it holds a transaction on a database.
     const READS_DATABASE: bool = false;
+
+    /// The kinds of its values.
+    fn value_kinds(&self) -> ValueKinds {
+        ValueKinds::All
+    }
 
     /// Returns true if it can be opened more than once.
     fn opens_again(&self) -> bool {

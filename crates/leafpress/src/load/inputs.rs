@@ -85,11 +85,8 @@ impl<'s> Inputs<'s> {
         match self {
             Self::Csv(sources) => {
                 let table = table_name(options, sources.first().map_or("", Source::name))?;
-                let name = table.clone();
-                let make: MakeFeed<'l> = Box::new(move |declared, page_bytes| {
-                    let feed =
-                        CsvFeed::new(options, sources, declared, &name, page_bytes, monitor)?;
-                    Ok(Box::new(feed))
+                let make: MakeFeed<'l> = Box::new(move |table| {
+                    Ok(Box::new(CsvFeed::new(options, sources, table, monitor)?))
                 });
                 Ok(Input { table, make })
             }
@@ -149,10 +146,8 @@ pub fn typed<'l, I, S: RowSource + 'l>(
         Some(table) => options.table.as_deref().unwrap_or(table).to_owned(),
         None => table_name(options, sources.first().map_or("", RowSource::name))?,
     };
-    let name = table.clone();
-    let make: MakeFeed<'l> = Box::new(move |declared, _| {
-        Ok(Box::new(TypedFeed::new(options, sources, declared, &name, monitor)?))
-    });
+    let make: MakeFeed<'l> =
+        Box::new(move |table| Ok(Box::new(TypedFeed::new(options, sources, table, monitor)?)));
     Ok(Input { table, make })
 }
 

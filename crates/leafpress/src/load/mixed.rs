@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::input::arrow::ArrowSource;
 use crate::input::json::JsonSource;
 use crate::input::rows::{
-    BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn,
+    BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn, ValueKinds,
 };
 
 type ReaderOf<S> = <S as RowSource>::Reader;
@@ -103,6 +103,10 @@ impl<'l> RowSource for MixedSource<'l> {
 
     fn notes_at_end(&self) -> Vec<String> {
         each!(Self, self, |source| source.notes_at_end())
+    }
+
+    fn value_kinds(&self) -> ValueKinds {
+        each!(Self, self, |source| source.value_kinds())
     }
 
     fn columns(&self) -> &[SourceColumn] {
@@ -293,6 +297,28 @@ mod tests {
                 "3 NULL 1.0 NULL '[1]'",
                 "4 NULL NULL NULL NULL"
             ]
+        );
+    }
+
+    #[test]
+    fn a_declared_column_takes_each_value_as_from_its_format_alone() {
+        let case = Case::new(&[
+            ("a.csv", "id,bytes,anything,name\n1,12,1.50,\n2,,,x\n3,zz,,\n4,00ff,7,\n"),
+            (
+                "b.ndjson",
+                "{\"id\":5,\"bytes\":\"12\",\"anything\":1.50,\"name\":\"\"}\n\
+              {\"id\":6,\"bytes\":12,\"name\":\"\"}\n{\"id\":7,\"name\":null}\n",
+            ),
+        ]);
+        let sql =
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, bytes BLOB, anything, name TEXT NOT NULL)";
+        let skip = OnError::Skip { rejects: None, max_rejects: None };
+        let loader = case.loader().declaration(sql).on_error(skip);
+        let report = loader.load_files(&case.inputs).expect("a load");
+        assert_eq!(report.rejects.iter().map(|row| row.line).collect::<Vec<_>>(), [4, 2, 3]);
+        assert_eq!(
+            case.rows(&["id", "bytes", "anything", "name"]),
+            ["1 X'12' '1.50' ''", "2 NULL '' 'x'", "4 X'00FF' '7' ''", "5 X'12' 1.5 ''"]
         );
     }
 

@@ -591,11 +591,8 @@ impl Loader {
         monitor.set_total(None);
         self.run(monitor, flow::load, || {
             let table = table_name(options, "rows")?;
-            let name = table.clone();
-            let make: MakeFeed<'_> = Box::new(move |declared, _| {
-                let made =
-                    PartsFeed::new(options, columns, (parts, fault), declared, &name, monitor);
-                Ok(Box::new(made?))
+            let make: MakeFeed<'_> = Box::new(move |table| {
+                Ok(Box::new(PartsFeed::new(options, columns, (parts, fault), table, monitor)?))
             });
             Ok(Input { table, make })
         })

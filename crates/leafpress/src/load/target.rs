@@ -24,6 +24,7 @@ use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
 use super::preset::Layout;
 use crate::error::{Error, Result};
+use crate::load::passes::feed::TableAhead;
 use crate::load::passes::plan::{Plan, declared_table, made_table};
 use crate::load::tree::RowOrder;
 use crate::new_file::{Destination, followed, refuse_if_made, refuse_without_folder};
@@ -154,7 +155,10 @@ impl Target {
             }
             (true, None) | (false, _) => {
                 existing.refuse_if_named(&table)?;
-                declared.as_ref().map_or(Ok(()), refuse_others)?;
+                if let Some(shape) = &declared {
+                    refuse_others(shape)?;
+                    existing.refuse_if_indexes_are_named(shape)?;
+                }
                 Place::NewTable(Box::new(existing))
             }
         };
@@ -253,9 +257,15 @@ impl Target {
         &self.table
     }
 
-    /// The table to be built, if its declaration is known already.
-    pub fn declared(&self) -> Option<&TableShape> {
-        self.declared.as_ref()
+    /// The table that the rows go into, as far as it is known.
+    pub fn ahead(&self, options: &LoadOptions) -> Result<TableAhead<'_>> {
+        let names_taken = match &self.place {
+            Place::NewTable(existing) => existing.names(),
+            Place::New | Place::Table(..) => Vec::new(),
+        };
+        let page_bytes = self.layout(options)?.page_bytes();
+        let declared = self.declared.as_ref();
+        Ok(TableAhead { name: &self.table, declared, names_taken, page_bytes })
     }
 
     /// Returns true if the rows go into an existing table.
@@ -520,9 +530,9 @@ fn missing_rule(
         return Ok(Some(("is not STRICT".to_owned(), "⟦strict⟧")));
     }
     let names = names_there(there.columns.iter().map(|column| column.name.as_str()));
-    let types = there.columns.iter().map(|column| column.declared_type.clone());
+    let types = there.columns.iter().map(|column| column.plain_type().to_owned());
     let columns: Vec<_> = names.iter().cloned().zip(types).collect();
-    let asked = made_table(options, &there.name, &columns)?;
+    let asked = made_table(options, (&there.name, &[]), &columns)?;
     let has_index = |asked: &IndexShape| {
         let alike = |it: &IndexShape| it.unique == asked.unique && it.entry == asked.entry;
         there.indexes.iter().any(alike)

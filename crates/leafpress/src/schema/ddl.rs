@@ -67,10 +67,11 @@ pub struct IndexColumn {
 }
 
 impl TableRequest {
-    /// The statements, the table's first.
-    pub fn statements(&self) -> Vec<String> {
+    /// The statements, the table's first. The indexes get none of the names that are taken.
+    pub fn statements(&self, names_taken: &[String]) -> Vec<String> {
         let mut statements = vec![self.create_sql()];
-        let mut names = vec![self.table.clone()];
+        let mut names = names_taken.to_vec();
+        names.push(self.table.clone());
         for index in &self.indexes {
             let is_taken = |name: &str| names.iter().any(|taken| taken.eq_ignore_ascii_case(name));
             let name = index.name(&self.table, is_taken);
@@ -304,7 +305,7 @@ mod tests {
             let expected = format!(
                 "CREATE TABLE \"t \"\"1\"\"\" (\n  \"id\" INTEGER{key},\n  \"x y\" TEXT\n){end}"
             );
-            assert_eq!(request.statements(), [expected]);
+            assert_eq!(request.statements(&[]), [expected]);
         }
     }
 
@@ -315,15 +316,15 @@ mod tests {
         table.without_rowid = true;
         table.strict = true;
         assert_eq!(
-            table.statements(),
+            table.statements(&[]),
             ["CREATE TABLE \"t \"\"1\"\"\" (\n  \"a\" TEXT,\n  \"b\" NOT NULL,\n  \
               PRIMARY KEY (\"a\", \"b\")\n) STRICT, WITHOUT ROWID"]
         );
         let mut counted = request(&[("a", "INTEGER")], &["a"]);
         counted.autoincrement = true;
-        assert!(counted.statements()[0].contains("\"a\" INTEGER PRIMARY KEY AUTOINCREMENT\n)"));
+        assert!(counted.statements(&[])[0].contains("\"a\" INTEGER PRIMARY KEY AUTOINCREMENT\n)"));
         counted.without_rowid = true;
-        assert!(counted.statements()[0].contains("PRIMARY KEY (\"a\")\n) WITHOUT ROWID"));
+        assert!(counted.statements(&[])[0].contains("PRIMARY KEY (\"a\")\n) WITHOUT ROWID"));
     }
 
     #[test]
@@ -336,13 +337,19 @@ mod tests {
             .map(|text| IndexRequest::parse(text, *text == "b", &columns).expect(text))
             .collect();
         assert_eq!(
-            table.statements()[1..],
+            table.statements(&[])[1..],
             [
                 "CREATE INDEX \"t_a_b\" ON \"t\" (\"a\", \"b\")",
                 "CREATE UNIQUE INDEX \"t_b\" ON \"t\" (\"b\")",
                 "CREATE INDEX \"t_b_2\" ON \"t\" (\"b\" DESC)",
                 "CREATE INDEX \"t_b_2_2\" ON \"t\" (\"b_2\")",
             ]
+        );
+        let taken = ["T_A_B".to_owned(), "t_b_2".to_owned()];
+        let names = table.statements(&taken);
+        assert!(
+            names[1].contains(" \"t_a_b_2\" ON") && names[3].contains(" \"t_b_3\" ON"),
+            "{names:?}"
         );
     }
 

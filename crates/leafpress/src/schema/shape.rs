@@ -6,7 +6,7 @@
 //!
 //! Must never: read SQL. Only SQLite decides what a statement means.
 
-use super::table::quote_identifier;
+use super::table::{is_plain_type, quote_identifier};
 pub use leafpress_format::EntryColumn;
 use leafpress_format::{Affinity, KeyColumn};
 
@@ -110,6 +110,23 @@ pub struct ShapeColumn {
     pub generated: bool,
 }
 
+impl ShapeColumn {
+    /// A type that can be written into a declaration: the column's own, or one of the same
+    /// affinity. SQLite returns a type such as `[nvarchar](50)` as `nvarchar](50`.
+    pub fn plain_type(&self) -> &str {
+        if is_plain_type(&self.declared_type) {
+            return &self.declared_type;
+        }
+        match self.affinity {
+            Affinity::Integer => "INTEGER",
+            Affinity::Real => "REAL",
+            Affinity::Text => "TEXT",
+            Affinity::Numeric => "NUMERIC",
+            Affinity::Blob => "BLOB",
+        }
+    }
+}
+
 /// A value that owns its text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OwnedValue {
@@ -174,8 +191,9 @@ pub fn staged_shape(
     let declarations: Vec<String> = stored
         .iter()
         .map(|&at| {
-            let ShapeColumn { name, declared_type, .. } = &columns[at];
-            format!("{} {}", quote_identifier(name), declared_type).trim_end().to_owned()
+            let column = &columns[at];
+            let declaration = format!("{} {}", quote_identifier(&column.name), column.plain_type());
+            declaration.trim_end().to_owned()
         })
         .collect();
     let key = order.map(|order| EntryShape {

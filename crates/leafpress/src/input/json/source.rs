@@ -21,7 +21,7 @@ use crate::input::block::{
 };
 use crate::input::csv::header::Header;
 use crate::input::encoding;
-use crate::input::rows::{DecodeHalt, RowReader, RowSource, SourceColumn};
+use crate::input::rows::{DecodeHalt, RowReader, RowSource, SourceColumn, ValueKinds};
 use crate::input::source::{Opened, Source};
 use crate::sync::lock;
 use crate::threads;
@@ -147,10 +147,13 @@ impl<'a> RowSource for JsonSource<'a> {
     type Decoder = JsonDecoder;
 
     const HAS_OPTIONAL_COLUMNS: bool = true;
-    const HAS_BLOBS: bool = false;
 
     fn name(&self) -> &str {
         self.source.name()
+    }
+
+    fn value_kinds(&self) -> ValueKinds {
+        ValueKinds::Json
     }
 
     fn columns(&self) -> &[SourceColumn] {

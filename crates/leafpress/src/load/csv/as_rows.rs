@@ -18,7 +18,7 @@ use crate::error::{BadRow, Result};
 use crate::input::block::{Block, BlockReader};
 use crate::input::csv::{Carry, FieldIndex, Scanner};
 use crate::input::rows::{
-    BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn,
+    BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn, ValueKinds,
 };
 use crate::input::source::Source;
 use crate::load::monitor::Monitor;
@@ -61,6 +61,10 @@ impl<'l> RowSource for CsvRows<'l> {
 
     fn name(&self) -> &str {
         self.source.name()
+    }
+
+    fn value_kinds(&self) -> ValueKinds {
+        ValueKinds::Fields
     }
 
     fn columns(&self) -> &[SourceColumn] {

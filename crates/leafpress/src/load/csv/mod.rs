@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::source::Source;
 use crate::load::passes::columns::{ColumnMap, TableColumns, inputs_differ, matched};
-use crate::load::passes::feed::{Feed, FeedState, halted};
+use crate::load::passes::feed::{Feed, FeedState, TableAhead, halted};
 use crate::load::passes::frame::{Halt, Work};
 use crate::load::passes::locate::{Found, Locate, Wanted};
 use crate::load::passes::rejects::{Rejects, RejectsHead};
@@ -67,12 +67,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
     pub fn new(
         options: &'l LoadOptions,
         sources: Vec<Source<'s>>,
-        declared: Option<&TableShape>,
-        table: &str,
-        page_bytes: usize,
+        table: &TableAhead<'_>,
         monitor: &'l Monitor,
     ) -> Result<Self> {
         let is_single = sources.len() == 1;
+        let TableAhead { declared, page_bytes, .. } = *table;
         let opening = Opening { options, page_bytes, monitor, declared, is_single };
         let mut inputs = Vec::new();
         let (mut notes, mut name_notes) = (Vec::new(), Vec::new());
@@ -112,7 +111,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
             return Err(Error::misuse("there is no input to load"));
         };
         let names = inputs.iter().map(|input| input.source.name().to_owned()).collect();
-        let mut state = FeedState::new(options, monitor, names, declared.is_some());
+        let mut state = FeedState::new(options, monitor, names, table);
         state.notes = notes;
         let columns = map.names.len();
         let own: Vec<_> = inputs.iter().map(CsvInput::columns).collect();
@@ -129,17 +128,17 @@ impl<'l, 's> CsvFeed<'l, 's> {
             changed: vec![None; columns],
             name_notes,
         };
-        let planned = feed.plan_columns(declared, table);
+        let planned = feed.plan_columns(declared);
         planned.map_err(|error| with_columns_of(error, feed.inputs.iter()))?;
         Ok(feed)
     }
 
     /// Plans the table, whose columns the caller's flags may name.
-    fn plan_columns(&mut self, declared: Option<&TableShape>, table: &str) -> Result<()> {
+    fn plan_columns(&mut self, declared: Option<&TableShape>) -> Result<()> {
         self.real_rules = real_rules(self.state.options, &self.state.columns)?;
         match declared {
             Some(shape) => self.take_declared(shape),
-            None => self.take_sample(table),
+            None => self.take_sample(),
         }
     }
 
@@ -163,7 +162,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
     }
 
     /// The types that the first block suggests.
-    fn take_sample(&mut self, table: &str) -> Result<()> {
+    fn take_sample(&mut self) -> Result<()> {
         self.state.find_key()?;
         let rule = |at| if self.state.is_text(at) { FieldRule::Text } else { FieldRule::Empty };
         self.rules = (0..self.state.columns.len()).map(rule).collect();
@@ -179,7 +178,6 @@ impl<'l, 's> CsvFeed<'l, 's> {
         {
             self.rules[key] = FieldRule::Rowid;
         }
-        table.clone_into(&mut self.state.plan.shape.name);
         let rules = self.rules_of(0);
         if let Some(Opened { first: Some(block), index, .. }) = &self.inputs[0].first {
             let survey =
@@ -247,8 +245,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 _ => rule.declared_type().to_owned(),
             }
         });
-        let table = self.state.plan.shape.name.clone();
-        self.state.make_table(&table, types.collect::<Vec<_>>().into_iter())
+        self.state.make_table(types.collect::<Vec<_>>().into_iter())
     }
 
     /// Undoes [`decide`](Self::decide).

@@ -107,6 +107,21 @@ impl Existing {
         Ok(())
     }
 
+    /// Names of its tables, indexes and views, which no other can have.
+    pub fn names(&self) -> Vec<String> {
+        let objects = self.objects.iter().filter(|it| it.kind != "trigger");
+        objects.map(|it| it.name.clone()).collect()
+    }
+
+    /// Refuses a declared table if one of its indexes has a name that is taken.
+    pub fn refuse_if_indexes_are_named(&self, shape: &TableShape) -> Result<()> {
+        let declared = shape.indexes.iter().filter(|index| index.sql.is_some());
+        let Some(object) = declared.into_iter().find_map(|index| self.object(&index.name)) else {
+            return Ok(());
+        };
+        Err(there_already(&self.target, object).to_do("give the index another name"))
+    }
+
     /// Refuses a name that is taken.
     pub fn refuse_if_named(&self, name: &str) -> Result<()> {
         match self.object(name) {
@@ -116,10 +131,14 @@ impl Existing {
     }
 }
 
-fn taken(target: &Target, object: &SchemaObject) -> Error {
+fn there_already(target: &Target, object: &SchemaObject) -> Error {
     let article = if object.kind == "index" { "an" } else { "a" };
     let reason = format!("there is {article} {} {} already", object.kind, object.name);
-    let refusal = target.table_exists(&object.name, reason);
+    target.table_exists(&object.name, reason)
+}
+
+fn taken(target: &Target, object: &SchemaObject) -> Error {
+    let refusal = there_already(target, object);
     if object.kind == "table" {
         refusal.to_do(
             "give the table another name with ⟦table⟧, or load into it with ⟦append⟧, \

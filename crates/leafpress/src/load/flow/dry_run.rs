@@ -33,7 +33,7 @@ const ENTRY_HEAD_BYTES: u64 = 12;
 pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Result<DryRun> {
     let target = Target::look(options, &input.table)?;
     let mut notes: Vec<String> = target.why_not_writable(options).into_iter().collect();
-    let mut feed = (input.make)(target.declared(), target.layout(options)?.page_bytes())?;
+    let mut feed = (input.make)(&target.ahead(options)?)?;
     let (encoding, rights) = (options.csv.encoding.as_deref(), Rights::of(&options.database));
     let rejects = Rejects::create(&options.on_error, encoding, rights)?;
     let rejects = Mutex::new(rejects.showing(DRY_RUN_REJECTS_MAX));

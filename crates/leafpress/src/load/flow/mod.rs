@@ -72,7 +72,7 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
     let rejects = Mutex::new(Rejects::create(&options.on_error, encoding, rights)?);
     let target = Target::open(options, &input.table)?;
     let staged = target.stage(options)?;
-    let mut feed = (input.make)(target.declared(), target.layout(options)?.page_bytes())?;
+    let mut feed = (input.make)(&target.ahead(options)?)?;
     let mut flow = Flow { options, feed: &mut *feed, monitor, rejects, target };
     let output = Output::new(staged.file());
     let is_new = flow.target.is_new();

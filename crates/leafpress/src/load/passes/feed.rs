@@ -70,10 +70,19 @@ pub trait Feed {
     fn notes(&mut self) -> Vec<String>;
 }
 
-/// Makes a feed as soon as the table is known, from the table's shape, if it is declared or exists,
-/// and the size of the database's pages.
-pub type MakeFeed<'l> =
-    Box<dyn FnOnce(Option<&TableShape>, usize) -> Result<Box<dyn Feed + 'l>> + 'l>;
+/// Makes a feed, as soon as the database was looked at.
+pub type MakeFeed<'l> = Box<dyn FnOnce(&TableAhead<'_>) -> Result<Box<dyn Feed + 'l>> + 'l>;
+
+/// The table that rows go into, as far as it is known before they are read.
+pub struct TableAhead<'t> {
+    pub name: &'t str,
+    /// Its shape, if it is declared or exists; else it is made for the rows.
+    pub declared: Option<&'t TableShape>,
+    /// Names in the database, which its indexes cannot have.
+    pub names_taken: Vec<String>,
+    /// Bytes in a page of the database.
+    pub page_bytes: usize,
+}
 
 /// The input of a load.
 pub struct Input<'l> {
@@ -97,6 +106,8 @@ pub struct FeedState<'l> {
     pub uuid7: Option<Uuid7Range>,
     /// True if the table is declared, and not made for the input.
     pub is_declared: bool,
+    table: String,
+    names_taken: Vec<String>,
     /// Table to be built, as far as is known.
     pub plan: Plan,
     pub notes: Vec<String>,
@@ -113,7 +124,7 @@ impl<'l> FeedState<'l> {
         options: &'l LoadOptions,
         monitor: &'l Monitor,
         inputs: Vec<String>,
-        is_declared: bool,
+        table: &TableAhead<'_>,
     ) -> Self {
         let shape = TableShape::default();
         Self {
@@ -124,7 +135,9 @@ impl<'l> FeedState<'l> {
             key: None,
             later_key: None,
             uuid7: options.uuid7.as_ref().map(|_| Uuid7Range::now()),
-            is_declared,
+            is_declared: table.declared.is_some(),
+            table: table.name.to_owned(),
+            names_taken: table.names_taken.clone(),
             plan: Plan { shape, given: Vec::new(), order: RowOrder::Ascending },
             notes: Vec::new(),
             rows: Counted::default(),
@@ -211,9 +224,10 @@ impl<'l> FeedState<'l> {
     }
 
     /// Plans the table that is made for the input, with these types.
-    pub fn make_table(&mut self, table: &str, types: impl Iterator<Item = String>) -> Result<()> {
+    pub fn make_table(&mut self, types: impl Iterator<Item = String>) -> Result<()> {
         let columns: Vec<_> = self.columns.iter().cloned().zip(types).collect();
-        self.set_shape(made_table(self.options, table, &columns)?);
+        let shape = made_table(self.options, (&self.table, &self.names_taken), &columns)?;
+        self.set_shape(shape);
         Ok(())
     }
 

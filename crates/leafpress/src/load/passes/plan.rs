@@ -41,10 +41,11 @@ impl Plan {
     }
 }
 
-/// The shape of a table that is made for an input: its columns with their declared types.
+/// The shape of a table that is made for an input: its columns with their declared types. Its
+/// indexes get none of the names that are taken.
 pub fn made_table(
     options: &LoadOptions,
-    table: &str,
+    (table, names_taken): (&str, &[String]),
     columns: &[(ColumnName, String)],
 ) -> Result<TableShape> {
     let names: Vec<ColumnName> = columns.iter().map(|(name, _)| name.clone()).collect();
@@ -79,7 +80,7 @@ pub fn made_table(
         autoincrement: false,
         indexes,
     };
-    let statements = request.statements();
+    let statements = request.statements(names_taken);
     let mut shape = describe(&statements, Some(table)).map_err(|error| {
         error.to_do(if names.len() > COLUMNS_MAX {
             "a table of SQLite has at most 2,000 columns: choose them with ⟦select⟧"

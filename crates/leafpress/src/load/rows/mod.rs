@@ -19,14 +19,14 @@ use leafpress_format::Affinity;
 use self::pass::{BatchOf, RawOf, TypedBatches, TypedReader};
 use self::work::{EncodeBatches, SurveyBatches};
 use super::monitor::Monitor;
-use super::options::{LoadOptions, OnError};
+use super::options::{GivenType, LoadOptions, OnError};
 use super::report::ColumnReport;
 use crate::error::{BadRow, Error, ErrorKind, Result};
-use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn};
+use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn, ValueKinds};
 use crate::load::passes::columns::{
     ColumnMap, InputColumns, OwnColumns, TableColumns, inputs_differ, matched, no_column_is_left,
 };
-use crate::load::passes::feed::{Feed, FeedState, halted};
+use crate::load::passes::feed::{Feed, FeedState, TableAhead, halted};
 use crate::load::passes::frame::{Halt, Work};
 use crate::load::passes::locate::{Found, Locate, Wanted};
 use crate::load::passes::rejects::{Rejects, SHOWN_MAX};
@@ -42,8 +42,10 @@ use crate::schema::shape::{OwnedValue, TableShape};
 pub struct TypedFeed<'l, S: RowSource> {
     state: FeedState<'l>,
     inputs: Vec<Input<S>>,
-    table: String,
     declared: Option<TableShape>,
+    /// Types that the caller gave to columns.
+    given: Vec<Option<GivenType>>,
+    /// The columns' rules, for values of all kinds.
     rules: Vec<TypeRule>,
     /// Declared types of the columns in their sources.
     source_types: Vec<Option<String>>,
@@ -73,8 +75,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     pub fn new(
         options: &'l LoadOptions,
         sources: Vec<S>,
-        declared: Option<&TableShape>,
-        table: &str,
+        table: &TableAhead<'_>,
         monitor: &'l Monitor,
     ) -> Result<Self> {
         if options.exact || !options.exact_columns.is_empty() {
@@ -85,10 +86,10 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         let inputs = sources.into_iter();
         let inputs = inputs.map(|source| Input { source, sources: Vec::new(), first: None });
         let mut feed = Self {
-            state: FeedState::new(options, monitor, names, declared.is_some()),
+            state: FeedState::new(options, monitor, names, table),
             inputs: inputs.collect(),
-            table: table.to_owned(),
-            declared: declared.cloned(),
+            declared: table.declared.cloned(),
+            given: Vec::new(),
             rules: Vec::new(),
             source_types: Vec::new(),
             evidence: Vec::new(),
@@ -237,41 +238,16 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     /// The rules that are known before any value was read.
     fn first_rules(&mut self) -> Result<()> {
         self.state.find_key()?;
+        self.take_given_types()?;
+        let rules = 0..self.state.columns.len();
+        self.rules = rules.map(|column| self.first_rule(column)).collect();
         if let Some(shape) = &self.declared {
-            let columns = shape.columns.iter().enumerate();
-            self.rules = columns
-                .map(|(at, column)| {
-                    if shape.rowid_column == Some(at) {
-                        TypeRule::Rowid
-                    } else {
-                        TypeRule::for_column(column, shape.strict, S::HAS_BLOBS)
-                    }
-                })
-                .collect();
             self.state.set_shape(shape.clone());
-        } else {
-            self.rules =
-                (0..self.state.columns.len()).map(|column| self.source_rule(column)).collect();
         }
         for key in [self.state.key, self.state.later_key].into_iter().flatten() {
             // The rowid must be an integer, so its values are surveyed.
             if self.rules[key] == TypeRule::Affinity(Affinity::Integer) {
                 self.rules[key] = TypeRule::Empty;
-            }
-        }
-        for (name, given) in &self.state.options.types {
-            let at = self.state.column(name)?;
-            let is_rowid = self.rules[at] == TypeRule::Rowid;
-            if let Some(shape) = &self.declared {
-                given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
-            } else if self.state.key == Some(at) {
-                given.refuse_for_rowid(name)?;
-            }
-            if !is_rowid {
-                self.rules[at] = match &self.declared {
-                    Some(shape) => TypeRule::of_given_in(*given, &shape.columns[at], S::HAS_BLOBS),
-                    None => TypeRule::of_given(*given, S::HAS_BLOBS),
-                };
             }
         }
         if let Some(key) = self.state.key
@@ -280,6 +256,47 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             self.rules[key] = TypeRule::Rowid;
         }
         Ok(())
+    }
+
+    /// Takes the types that the caller gave.
+    fn take_given_types(&mut self) -> Result<()> {
+        self.given = vec![None; self.state.columns.len()];
+        for (name, given) in &self.state.options.types {
+            let at = self.state.column(name)?;
+            if let Some(shape) = &self.declared {
+                given.refuse_unless_fits(&shape.columns[at], self.is_rowid(at), shape.strict)?;
+            } else if self.state.key == Some(at) {
+                given.refuse_for_rowid(name)?;
+            }
+            self.given[at] = Some(*given);
+        }
+        Ok(())
+    }
+
+    /// Returns true for the INTEGER PRIMARY KEY of a declared table.
+    fn is_rowid(&self, column: usize) -> bool {
+        self.declared.as_ref().is_some_and(|shape| shape.rowid_column == Some(column))
+    }
+
+    /// The rule of a column before any value was read.
+    fn first_rule(&self, column: usize) -> TypeRule {
+        if self.is_rowid(column) {
+            return TypeRule::Rowid;
+        }
+        self.demanded_rule(column, ValueKinds::All).unwrap_or_else(|| self.source_rule(column))
+    }
+
+    /// The rule that the caller's type or the declaration demands for values of these kinds.
+    fn demanded_rule(&self, column: usize, kinds: ValueKinds) -> Option<TypeRule> {
+        let declared = self.declared.as_ref().map(|shape| (&shape.columns[column], shape.strict));
+        match (self.given[column], declared) {
+            (Some(given), Some((declared, _))) => {
+                Some(TypeRule::of_given_in(given, declared, kinds))
+            }
+            (Some(given), None) => Some(TypeRule::of_given(given, kinds)),
+            (None, Some((declared, strict))) => Some(TypeRule::for_column(declared, strict, kinds)),
+            (None, None) => None,
+        }
     }
 
     /// The rule that the sources give a column.
@@ -358,9 +375,15 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     /// The rules for the rows of an input.
     fn rules_of(&self, input: usize) -> TypedRules {
         let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
-        let sources = self.inputs[input].sources.clone();
+        let Input { source, sources, .. } = &self.inputs[input];
         let rowid = rowid.filter(|column| self.state.plan.given[*column]);
-        TypedRules::new(self.state.names(), self.rules.clone(), sources, rowid)
+        let of_input = |(column, &rule): (usize, &TypeRule)| {
+            let is_demanded = self.demanded_rule(column, ValueKinds::All) == Some(rule);
+            let own = self.demanded_rule(column, source.value_kinds());
+            own.filter(|_| is_demanded).unwrap_or(rule)
+        };
+        let rules = self.rules.iter().enumerate().map(of_input).collect();
+        TypedRules::new(self.state.names(), rules, sources.clone(), rowid)
             .demands(self.state.demands())
     }
 
@@ -384,7 +407,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         let types: Vec<_> =
             (0..self.rules.len()).map(|column| self.declared_type(column)).collect();
-        self.state.make_table(&self.table, types.into_iter())
+        self.state.make_table(types.into_iter())
     }
 
     /// Type of a column in the declaration that is made.

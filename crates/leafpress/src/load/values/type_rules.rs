@@ -7,6 +7,7 @@ use leafpress_format::Affinity;
 use super::fields::FieldRule;
 use super::typed::TypeRule;
 use crate::error::{Error, Result};
+use crate::input::rows::ValueKinds;
 use crate::load::options::GivenType;
 use crate::schema::ColumnType;
 use crate::schema::shape::ShapeColumn;
@@ -117,7 +118,7 @@ impl TypeRule {
             }
             Self::Number | Self::Affinity(Affinity::Numeric) => "NUMERIC",
             Self::Text | Self::Empty | Self::Affinity(Affinity::Text) => "TEXT",
-            Self::Blob | Self::Hex => "BLOB",
+            Self::Blob | Self::Hex { .. } => "BLOB",
             Self::Given(column_type) => column_type.name(),
             Self::Timestamp(form) => form.column_type().name(),
             Self::Affinity(Affinity::Blob) if strict => "ANY",
@@ -126,9 +127,11 @@ impl TypeRule {
     }
 
     /// The rule for typed values of a column whose type the caller gave.
-    pub fn of_given(given: GivenType, has_blobs: bool) -> Self {
+    pub fn of_given(given: GivenType, kinds: ValueKinds) -> Self {
         match given {
-            GivenType::Type(ColumnType::Blob) if !has_blobs => Self::Hex,
+            GivenType::Type(ColumnType::Blob) => {
+                Self::of_digits(kinds).unwrap_or(Self::Given(ColumnType::Blob))
+            }
             GivenType::Type(column_type) => Self::Given(column_type),
             GivenType::Timestamp(form) => Self::Timestamp(form),
             GivenType::Boolean => Self::Boolean,
@@ -136,30 +139,42 @@ impl TypeRule {
     }
 
     /// The rule for typed values of a declared column whose type the caller gave, too.
-    pub fn of_given_in(given: GivenType, column: &ShapeColumn, has_blobs: bool) -> Self {
+    pub fn of_given_in(given: GivenType, column: &ShapeColumn, kinds: ValueKinds) -> Self {
         if given.keeps_reals_in(column) {
             return Self::GivenReal;
         }
-        Self::of_given(given, has_blobs)
+        Self::of_given(given, kinds)
     }
 
     /// The rule for typed values of a column with this declaration, in a table that is STRICT or
     /// not. As for fields of text, a value that an INTEGER or REAL column stores as another
-    /// type makes a bad row, also where SQLite would store it.
-    ///
-    /// `has_blobs` is true if the input can hold blobs. JSON cannot, so a column
-    /// declared BLOB takes their hexadecimal digits from there, as from CSV.
-    pub fn for_column(column: &ShapeColumn, strict: bool, has_blobs: bool) -> Self {
-        if strict && column.declared_type.eq_ignore_ascii_case("ANY") {
-            return Self::Affinity(Affinity::Blob);
-        }
+    /// type makes a bad row, also where SQLite would store it. A column that takes any value keeps
+    /// the text of a field of CSV, as a load of CSV alone does.
+    pub fn for_column(column: &ShapeColumn, strict: bool, kinds: ValueKinds) -> Self {
+        let is_any = strict && column.declared_type.eq_ignore_ascii_case("ANY");
         match column.affinity {
-            Affinity::Blob if !has_blobs && !column.declared_type.is_empty() => Self::Hex,
+            Affinity::Blob if is_any || column.declared_type.is_empty() => match kinds {
+                ValueKinds::Fields => Self::Affinity(Affinity::Text),
+                ValueKinds::Json | ValueKinds::All => Self::Affinity(Affinity::Blob),
+            },
             Affinity::Integer => Self::Given(ColumnType::Integer),
             Affinity::Real => Self::Given(ColumnType::Real),
             Affinity::Text if strict => Self::Given(ColumnType::Text),
-            Affinity::Blob if strict => Self::Given(ColumnType::Blob),
+            Affinity::Blob => Self::of_digits(kinds).unwrap_or(if strict {
+                Self::Given(ColumnType::Blob)
+            } else {
+                Self::Affinity(Affinity::Blob)
+            }),
             affinity => Self::Affinity(affinity),
+        }
+    }
+
+    /// The rule by which an input without blobs gives some: as hexadecimal digits.
+    fn of_digits(kinds: ValueKinds) -> Option<Self> {
+        match kinds {
+            ValueKinds::Fields => Some(Self::Hex { of_numbers: true }),
+            ValueKinds::Json => Some(Self::Hex { of_numbers: false }),
+            ValueKinds::All => None,
         }
     }
 }
@@ -200,19 +215,24 @@ mod tests {
 
     #[test]
     fn rules_of_typed_values_do_too() {
-        let rule = |declared_type: &str, strict, has_blobs| {
-            TypeRule::for_column(&column(declared_type, strict), strict, has_blobs)
+        use ValueKinds::{All, Fields, Json};
+        let rule = |declared_type: &str, strict, kinds| {
+            TypeRule::for_column(&column(declared_type, strict), strict, kinds)
         };
-        assert_eq!(rule("BIGINT", false, true), TypeRule::Given(ColumnType::Integer));
-        assert_eq!(rule("REAL", true, true), TypeRule::Given(ColumnType::Real));
-        assert_eq!(rule("TEXT", false, true), TypeRule::Affinity(Affinity::Text));
-        assert_eq!(rule("TEXT", true, true), TypeRule::Given(ColumnType::Text));
-        assert_eq!(rule("DECIMAL", false, false), TypeRule::Affinity(Affinity::Numeric));
-        assert_eq!(rule("", false, false), TypeRule::Affinity(Affinity::Blob));
-        assert_eq!(rule("ANY", true, false), TypeRule::Affinity(Affinity::Blob));
-        assert_eq!(rule("BLOB", false, true), TypeRule::Affinity(Affinity::Blob));
-        assert_eq!(rule("BLOB", true, true), TypeRule::Given(ColumnType::Blob));
-        assert_eq!(rule("BLOB", false, false), TypeRule::Hex);
-        assert_eq!(rule("BLOB", true, false), TypeRule::Hex);
+        assert_eq!(rule("BIGINT", false, All), TypeRule::Given(ColumnType::Integer));
+        assert_eq!(rule("REAL", true, All), TypeRule::Given(ColumnType::Real));
+        assert_eq!(rule("TEXT", false, All), TypeRule::Affinity(Affinity::Text));
+        assert_eq!(rule("TEXT", true, All), TypeRule::Given(ColumnType::Text));
+        assert_eq!(rule("DECIMAL", false, Json), TypeRule::Affinity(Affinity::Numeric));
+        for (declared_type, strict) in [("", false), ("ANY", true)] {
+            assert_eq!(rule(declared_type, strict, Json), TypeRule::Affinity(Affinity::Blob));
+            assert_eq!(rule(declared_type, strict, Fields), TypeRule::Affinity(Affinity::Text));
+        }
+        assert_eq!(rule("BLOB", false, All), TypeRule::Affinity(Affinity::Blob));
+        assert_eq!(rule("BLOB", true, All), TypeRule::Given(ColumnType::Blob));
+        for strict in [false, true] {
+            assert_eq!(rule("BLOB", strict, Json), TypeRule::Hex { of_numbers: false });
+            assert_eq!(rule("BLOB", strict, Fields), TypeRule::Hex { of_numbers: true });
+        }
     }
 }

@@ -25,11 +25,12 @@ use super::fallible::Fault;
 use super::row::Row;
 use crate::error::{BadRow, Error, Result};
 use crate::input::as_json::excerpt;
+use crate::input::rows::ValueKinds;
 use crate::load::file::pages::refused;
 use crate::load::monitor::Monitor;
 use crate::load::options::LoadOptions;
 use crate::load::passes::columns::{TableColumns, matched};
-use crate::load::passes::feed::{Feed, FeedState};
+use crate::load::passes::feed::{Feed, FeedState, TableAhead};
 use crate::load::passes::frame::Halt;
 use crate::load::passes::locate::{Found, Wanted};
 use crate::load::passes::plan::{Plan, made_table};
@@ -85,25 +86,28 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
         options: &'l LoadOptions,
         columns: &[Column],
         (parts, fault): (Vec<(I, Option<u64>)>, &'l Fault),
-        declared: Option<&TableShape>,
-        table: &str,
+        table: &TableAhead<'_>,
         monitor: &'l Monitor,
     ) -> Result<Self> {
-        let shape = match declared {
+        let shape = match table.declared {
             Some(_) if options.declaration.is_some() => {
                 return Err(Error::misuse("rows made in memory declare their own columns"));
             }
             Some(there) => rows_for(there, columns)?,
             None => {
                 let declarations = columns.iter().map(declaration);
-                made_table(options, table, &declarations.collect::<Result<Vec<_>>>()?)?
+                made_table(
+                    options,
+                    (table.name, &table.names_taken),
+                    &declarations.collect::<Result<Vec<_>>>()?,
+                )?
             }
         };
         let is_plain = shape.key.is_none() && shape.indexes.is_empty();
         let order = if is_plain { RowOrder::Ascending } else { RowOrder::Unsorted };
         let needs_rowids = shape.key.is_none() && shape.rowid_column.is_none();
         let inputs = (0..parts.len()).map(name_of).collect();
-        let mut state = FeedState::new(options, monitor, inputs, declared.is_some());
+        let mut state = FeedState::new(options, monitor, inputs, table);
         state.plan = Plan { shape, given: vec![true; columns.len()], order };
         let parts = numbered(parts, needs_rowids, options.screens())?;
         Ok(Self { state, parts, fault, columns: columns.to_vec() })
@@ -152,7 +156,7 @@ fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
         if shape.rowid_column == Some(index) {
             TypeRule::Rowid
         } else if shape.strict {
-            TypeRule::for_column(&shape.columns[index], true, true)
+            TypeRule::for_column(&shape.columns[index], true, ValueKinds::All)
         } else {
             TypeRule::Affinity(Affinity::of_declared_type(&column.declared_type))
         }

@@ -58,9 +58,9 @@ pub enum TypeRule {
     GivenReal,
     /// Any value, stored as the affinity makes it.
     Affinity(Affinity),
-    /// BLOB by the caller's choice, for inputs without blobs: text is read as hexadecimal digits;
-    /// any other value makes a bad row.
-    Hex,
+    /// BLOB by the caller's choice, for inputs without blobs: text is read as hexadecimal digits,
+    /// also that of a number if `of_numbers`; any other value makes a bad row.
+    Hex { of_numbers: bool },
     /// Date and time by the caller's choice; another text, or no text, makes a bad row.
     Timestamp(TimestampForm),
     /// 1 and 0 by the caller's choice, also for words that mean true and false; another value makes
@@ -99,13 +99,12 @@ impl TypeRule {
                 Direct::Text
             }
             Self::Affinity(Affinity::Blob) => Direct::Content,
-            Self::Blob | Self::Given(ColumnType::Blob) | Self::Hex => Direct::Blob,
+            Self::Blob | Self::Given(ColumnType::Blob) | Self::Hex { .. } => Direct::Blob,
             Self::Rowid => Direct::Rowid,
-            Self::Empty
-            | Self::EmptyReal
-            | Self::GivenReal
-            | Self::Timestamp(_)
-            | Self::Boolean => Direct::Nothing,
+            Self::Empty => Direct::EmptyText,
+            Self::EmptyReal | Self::GivenReal | Self::Timestamp(_) | Self::Boolean => {
+                Direct::Nothing
+            }
         }
     }
 
@@ -113,7 +112,11 @@ impl TypeRule {
     fn is_picky(self) -> bool {
         matches!(
             self,
-            Self::Given(_) | Self::GivenReal | Self::Hex | Self::Timestamp(_) | Self::Boolean
+            Self::Given(_)
+                | Self::GivenReal
+                | Self::Hex { .. }
+                | Self::Timestamp(_)
+                | Self::Boolean
         )
     }
 
@@ -135,6 +138,8 @@ enum Direct {
     Integer,
     Real,
     Text,
+    /// The empty text.
+    EmptyText,
     Blob,
     /// Text and blobs.
     Content,
@@ -295,8 +300,9 @@ impl TypedRules {
             (Direct::Blob | Direct::Content, Value::Blob(blob)) => record.blob(blob),
             (Direct::Rowid, _) => record.null(),
             // An empty field of CSV is '' among texts.
-            (Direct::Text, Value::Null) if !self.demands.refuses_null(column) => match text() {
+            (Direct::Text | Direct::EmptyText, Value::Null) => match text() {
                 Some(text) => record.text(text),
+                None if self.demands.refuses_null(column) => return TypedWritten::Bad(column),
                 None => record.null(),
             },
             (_, Value::Null) if !self.demands.refuses_null(column) => record.null(),
@@ -374,7 +380,8 @@ impl TypedRules {
             }
             match &self.sources[column] {
                 ValueSource::Field(field) => {
-                    self.check_value(column, rule, batch.value(row, *field))?;
+                    let text = batch.text(row, *field).map(Value::Text);
+                    self.check_value(column, batch.value(row, *field), text)?;
                 }
                 ValueSource::Constant(OwnedValue::Null) if self.demands.refuses_null(column) => {
                     return Err(self.null_refused(column, "nothing gives it a value"));
@@ -392,10 +399,23 @@ impl TypedRules {
         {
             return Some(self.fault(column, &not_utf8(text[error.valid_up_to()])));
         }
-        self.check_value(column, self.rules[column], value).err()
+        self.check_value(column, value, None).err()
     }
 
-    fn check_value(&self, column: usize, rule: TypeRule, value: Value<'_>) -> Result<(), String> {
+    /// Checks a value; `text` is the input's spelling.
+    fn check_value(
+        &self,
+        column: usize,
+        value: Value<'_>,
+        text: Option<Value<'_>>,
+    ) -> Result<(), String> {
+        let rule = self.rules[column];
+        let value = match value {
+            Value::Null if matches!(self.direct[column], Direct::Text | Direct::EmptyText) => {
+                text.unwrap_or(value)
+            }
+            value => value,
+        };
         let is_null = match value {
             Value::Null => true,
             Value::Real(real) => real.is_nan(),
@@ -406,7 +426,7 @@ impl TypedRules {
                 if value == Value::Null { "the value is NULL" } else { "NaN stands for NULL" };
             return Err(self.null_refused(column, what));
         }
-        if !matches!(convert(rule, value, || None, &mut NumberText::new()), Stored::Misfit) {
+        if !matches!(convert(rule, value, || text, &mut NumberText::new()), Stored::Misfit) {
             return Ok(());
         }
         let wanted = match rule {
@@ -485,7 +505,10 @@ fn convert<'v>(
     }
     let is_number = matches!(value, Value::Integer(_) | Value::Real(_));
     let value = match rule {
-        TypeRule::Text | TypeRule::Given(ColumnType::Text) | TypeRule::Affinity(Affinity::Text)
+        TypeRule::Text
+        | TypeRule::Given(ColumnType::Text)
+        | TypeRule::Affinity(Affinity::Text)
+        | TypeRule::Hex { of_numbers: true }
             if is_number =>
         {
             spelled().unwrap_or(value)
@@ -501,7 +524,7 @@ fn convert<'v>(
         },
         (TypeRule::Integer | TypeRule::Number, Value::Integer(_))
         | (TypeRule::Text, Value::Text(_))
-        | (TypeRule::Blob | TypeRule::Hex, Value::Blob(_))
+        | (TypeRule::Blob | TypeRule::Hex { .. }, Value::Blob(_))
         | (TypeRule::Boolean, Value::Integer(0 | 1)) => Stored::Value(value),
         (TypeRule::Text, Value::Integer(_) | Value::Real(_)) => {
             Stored::Value(Affinity::Text.apply(value, number))
@@ -514,13 +537,15 @@ fn convert<'v>(
             Stored::RealColumn(integer as f64)
         }
         (TypeRule::Rowid, _) => Stored::Value(Value::Null),
-        (TypeRule::Hex, Value::Text(digits)) => hex(digits).map_or(Stored::Misfit, Stored::Bytes),
+        (TypeRule::Hex { .. }, Value::Text(digits)) => {
+            hex(digits).map_or(Stored::Misfit, Stored::Bytes)
+        }
         (TypeRule::Timestamp(form), Value::Text(text)) => timestamp(form, text),
         (TypeRule::Boolean, Value::Text(text)) => match truth(text) {
             Some(truth) => Stored::Value(Value::Integer(truth.into())),
             None => Stored::Misfit,
         },
-        (TypeRule::Hex | TypeRule::Timestamp(_) | TypeRule::Boolean, _) => Stored::Misfit,
+        (TypeRule::Hex { .. } | TypeRule::Timestamp(_) | TypeRule::Boolean, _) => Stored::Misfit,
         _ => Stored::Refuted,
     }
 }

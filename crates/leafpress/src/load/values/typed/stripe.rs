@@ -87,7 +87,7 @@ impl TypedRules {
                 Direct::Real => SourceType::Real,
                 Direct::Text | Direct::Content => SourceType::Text,
                 Direct::Rowid => continue,
-                Direct::Blob | Direct::Nothing => return None,
+                Direct::EmptyText | Direct::Blob | Direct::Nothing => return None,
             };
             let ValueSource::Field(column) = self.sources[place] else { return None };
             let refused = self.demands.refuses_null(place);

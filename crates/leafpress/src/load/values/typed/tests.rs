@@ -9,6 +9,7 @@ use rusqlite::types::Value as Sql;
 use super::super::sink::Values;
 use super::super::uuid7::Uuid7Range;
 use super::*;
+use crate::input::rows::ValueKinds;
 use crate::load::options::Uuid7Form;
 use crate::schema::shape::ShapeColumn;
 
@@ -189,7 +190,7 @@ proptest! {
                 if strict && !may_be_strict {
                     continue;
                 }
-                let rule = TypeRule::for_column(&shape(declared_type, strict), strict, true);
+                let rule = TypeRule::for_column(&shape(declared_type, strict), strict, ValueKinds::All);
                 let ours = written(&straight(&[rule]), vec![value.clone().into()]);
                 let expected = inserted(declared_type, strict, &value).filter(|stored| {
                     match (declared_type, stored) {
@@ -394,14 +395,14 @@ fn bad_rows_name_the_column_and_the_value() {
 
 #[test]
 fn blobs_come_as_digits_where_the_input_has_none() {
-    let rule = TypeRule::for_column(&shape("BLOB", false), false, false);
+    let rule = TypeRule::for_column(&shape("BLOB", false), false, ValueKinds::Json);
     let rules = straight(&[rule]);
     let value = |cell: Cell| written(&rules, vec![cell]);
     assert_eq!(value("00ff".to_owned().into()), Ok(vec![Sql::Blob(vec![0, 255])]));
     assert_eq!(value(vec![3_u8].into()), Ok(vec![Sql::Blob(vec![3])]));
     let reason = "column \"c0\": 'xyz' is not a BLOB in hexadecimal digits".to_owned();
     assert_eq!(value("xyz".to_owned().into()), Err(reason));
-    let untyped = TypeRule::for_column(&shape("", false), false, false);
+    let untyped = TypeRule::for_column(&shape("", false), false, ValueKinds::Json);
     assert_eq!(untyped, TypeRule::Affinity(Affinity::Blob));
 }
 
