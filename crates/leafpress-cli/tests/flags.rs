@@ -152,6 +152,10 @@ fn contradictions_are_usage_errors_that_say_what_to_do() {
         (&["a.db", "a.csv", "--max-rejects", "3"], "--on-error skip"),
         (&["a.db", "a.csv", "--on-error", "skip", "--rejects", "a.csv"], "overwrite the input"),
         (&["a.db", "a.csv", "--on-error", "skip", "--rejects", "a.db"], "overwrite the database"),
+        (
+            &["a.db", "a.csv", "--on-error", "skip", "--rejects", "a.db-wal"],
+            "overwrite a file of the database",
+        ),
         (&["a.db", "a.csv", "--type", "a"], "COLUMN=TYPE"),
         (&["a.db", "a.csv", "--type", "a=int"], "perhaps integer"),
         (&["a.db", "a.csv", "--type", "a=text", "--type", "A=real"], "two types"),

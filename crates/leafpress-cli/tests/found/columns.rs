@@ -65,7 +65,7 @@ const LACKED: &[Found] = &[
         finding: "a DEFAULT that is another one in each row, in a new table",
         files: &[("t.csv", b"id\n1\n2\n"), ("u.csv", b"id,u\n3,three\n")],
         run: "leafpress load t.db t.csv --create 'CREATE TABLE t(id INTEGER PRIMARY KEY, u TEXT NOT NULL \
-              DEFAULT (hex(randomblob(4))), w DEFAULT (random()))' && \
+              DEFAULT (hex(randomblob(4))), w DEFAULT (\"random\"()))' && \
               leafpress load u.db t.csv u.csv --create 'CREATE TABLE t(id, u DEFAULT (random()))'",
         status: 2,
         says: &[

@@ -22,6 +22,16 @@ impl SqlWord<'_> {
     pub fn is(self, keyword: &str) -> bool {
         matches!(self, Self::Bare(word) if word.eq_ignore_ascii_case(keyword))
     }
+
+    /// Returns true if the word may stand for that name, in quotes or not.
+    pub fn may_name(self, name: &str) -> bool {
+        match self {
+            Self::Bare(word) | Self::Quoted('"' | '`' | '[', word) => {
+                word.eq_ignore_ascii_case(name)
+            }
+            Self::Quoted(..) | Self::Symbol(_) => false,
+        }
+    }
 }
 
 /// The words of some SQL.

@@ -73,8 +73,15 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
         return Err(format!("the database and the input are the same file, {name}"));
     }
     let Some(rejects) = &flags.bad_rows.rejects else { return Ok(()) };
+    let companions = ["-journal", "-wal", "-shm"].map(|suffix| {
+        let mut name = database.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    });
     let overwritten = if rejects == database {
         "the database"
+    } else if companions.contains(rejects) {
+        "a file of the database"
     } else if inputs.contains(rejects) {
         "the input"
     } else {

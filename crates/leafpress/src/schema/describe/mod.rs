@@ -443,7 +443,7 @@ impl<'c> TableReader<'c> {
         affinity: Affinity,
     ) -> Result<Option<OwnedValue>> {
         let words = sql_words(text);
-        if CHANGING_FUNCTIONS.iter().any(|name| words.iter().any(|word| word.is(name))) {
+        if CHANGING_FUNCTIONS.iter().any(|name| words.iter().any(|word| word.may_name(name))) {
             return Ok(None);
         }
         let (declared_type, strict) =
