@@ -71,6 +71,15 @@ const NAMES: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a schema with a function of mathematics, which the sqlite3 shell has",
+        files: &[("t.csv", b"a\n2\n2.5\n")],
+        databases: &[("t.db", "CREATE TABLE t(a REAL CHECK (a = floor(a)), root AS (sqrt(a)))")],
+        run: "leafpress load t.db t.csv --append --on-error skip; leafpress verify t.db",
+        says: &["t.csv:3:1: CHECK constraint failed"],
+        holds: &[("t.db", "SELECT a FROM t", "2.0")],
+        ..Found::NONE
+    },
+    Found {
         finding: "a type with a quoted name could not be written into the staged table",
         files: &[("t.csv", b"id,a,b\n1,007,x\n")],
         databases: &[(
