@@ -26,10 +26,15 @@ use crate::threads::on_parts;
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
+/// Number of parts whose files are open at once, beside those that threads read. macOS gives a process
+/// 256 descriptors, Linux 1,024.
+const OPEN_FILES_MAX: usize = 128;
+
 /// A reader of one run. It goes on with that run when another one becomes current.
 ///
-/// Several threads may use it. Each part has one connection, which is opened when it is first needed;
-/// threads that read the same part wait for one another. It belongs to the process that opened it: in a
+/// Several threads may use it. Each part has one connection, which is opened when it is needed; those of
+/// files that were not used for the longest time are closed. Threads that read the same part wait for one
+/// another. It belongs to the process that opened it: in a
 /// child of `fork` each call ends with [`Forked`](ErrorKind::Forked).
 ///
 /// ```
@@ -69,6 +74,8 @@ struct Open {
     cache: OnceLock<Cache>,
     /// Counts openings and uses, to close the connection that was not used for the longest time.
     clock: AtomicU64,
+    /// Held by each part whose file is open.
+    files: Arc<()>,
 }
 
 impl Reader {
@@ -76,7 +83,7 @@ impl Reader {
     pub(crate) fn new(store: Arc<dyn Store>, manifest: Manifest, cache: Option<Cache>) -> Self {
         let parts = manifest.parts.iter().map(|_| Slot::default()).collect();
         let cache = cache.map_or_else(OnceLock::new, OnceLock::from);
-        let open = Open { parts, cache, clock: AtomicU64::new(0) };
+        let open = Open { parts, cache, clock: AtomicU64::new(0), files: Arc::default() };
         // From then on forks are counted.
         locks::ensure();
         Self {
@@ -233,7 +240,7 @@ impl Reader {
         slot.used.store(open.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         let part = match &mut in_use.part {
             Some(part) => part,
-            none => none.insert(self.open(open, part)?),
+            none => none.insert(Box::new(self.open(open, part)?)),
         };
         let prepared = part.connection.prepare_cached(sql).map_err(failed);
         let read = prepared.and_then(|mut statement| run(&mut statement));
@@ -257,13 +264,27 @@ impl Reader {
             let remote = RemoteDatabase::open(store, &path, Some(record), options)?;
             let mut connection = remote.connect()?;
             self.prepare(&mut connection)?;
-            return Ok(Part { connection, _copy: None, remote: Some(remote) });
+            return Ok(Part { connection, _copy: None, _file: None, remote: Some(remote) });
+        }
+        if Arc::strong_count(&open.files) > OPEN_FILES_MAX {
+            // Several at once, as each search looks at all parts.
+            let mut closed = 0;
+            close_idle(open, |_| {
+                closed += 1;
+                closed > OPEN_FILES_MAX / 4
+            });
         }
         let in_place = self.store.in_place(&record.path).filter(|_| open.cache.get().is_none());
         let (mut connection, copy) = if let Some(file) = in_place {
             (connect::read_only(&file)?, None)
         } else {
-            let close = |bytes| self.close_idle(open, bytes);
+            let close = |wanted| {
+                let mut closed = 0;
+                close_idle(open, |part| {
+                    closed += self.manifest.parts[part].bytes;
+                    closed >= wanted
+                });
+            };
             let (connection, copy) = cache_of(open)?.open(&*self.store, record, &close)?;
             (connection, Some(copy))
         };
@@ -271,6 +292,7 @@ impl Reader {
         Ok(Part {
             connection,
             _copy: copy,
+            _file: Some(open.files.clone()),
             #[cfg(feature = "object-store")]
             remote: None,
         })
@@ -293,22 +315,19 @@ impl Reader {
         let fit = cache_of(open)?.bytes_max() / largest.max(1);
         Ok(threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1))
     }
+}
 
-    /// Closes the connections that were not used for the longest time, of parts of this many bytes.
-    /// Those that a thread uses stay.
-    fn close_idle(&self, open: &Open, bytes: u64) {
-        let mut slots: Vec<_> = open.parts.iter().zip(&self.manifest.parts).collect();
-        slots.sort_by_key(|(slot, _)| slot.used.load(Ordering::Relaxed));
-        let mut closed = 0;
-        for (slot, record) in slots {
-            if closed >= bytes {
-                break;
-            }
-            if let Some(mut idle) = slot.try_take()
-                && idle.part.take().is_some()
-            {
-                closed += record.bytes;
-            }
+/// Closes the connections that were not used for the longest time, until `is_enough` says so of a part
+/// whose connection was closed. Those that a thread uses stay.
+fn close_idle(open: &Open, mut is_enough: impl FnMut(usize) -> bool) {
+    let mut slots: Vec<_> = open.parts.iter().enumerate().collect();
+    slots.sort_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed));
+    for (part, slot) in slots {
+        if let Some(mut idle) = slot.try_take()
+            && idle.part.take().is_some()
+            && is_enough(part)
+        {
+            return;
         }
     }
 }

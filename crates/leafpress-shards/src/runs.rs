@@ -296,7 +296,15 @@ impl Shards {
         let draft = self.store.draft(&path)?;
         catalog::write(draft.path(), manifest)?;
         let sha256 = || Ok(Content::of(draft.path(), catalog::PAGE_BYTES)?.sha256);
-        self.store.keep(&draft, &path, &sha256, &|| false)
+        let keep = || self.store.keep(&draft, &path, &sha256, &|| false);
+        match keep() {
+            // Of a publication that failed: it was of another second, or of other parts.
+            Err(error) if matches!(error.kind(), ErrorKind::Destination { .. }) => {
+                self.store.remove(&Entry::at(path.clone()))?;
+                keep()
+            }
+            kept => kept,
+        }
     }
 
     /// Makes `run` current if `expected` is.

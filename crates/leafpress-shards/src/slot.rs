@@ -3,7 +3,7 @@
 //! Must never: wait for another thread without a look at the caller's wish to stop.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use leafpress::vfs::sync::lock;
@@ -31,7 +31,7 @@ pub struct Slot {
 
 enum Place {
     /// No thread uses the part; there is none if it was not opened, or was closed.
-    Here(Option<Part>),
+    Here(Option<Box<Part>>),
     /// A thread uses it.
     Taken,
 }
@@ -45,7 +45,7 @@ impl Default for Place {
 /// A part that this thread uses, until this is dropped.
 pub struct InUse<'s> {
     slot: &'s Slot,
-    pub part: Option<Part>,
+    pub part: Option<Box<Part>>,
 }
 
 impl Slot {
@@ -100,6 +100,8 @@ pub struct Part {
     pub connection: Connection,
     /// The space that its copy takes.
     pub _copy: Option<Cached>,
+    /// Counts the files that are open; `None` for an object.
+    pub _file: Option<Arc<()>>,
     /// The object that the connection reads by ranges.
     #[cfg(feature = "object-store")]
     pub remote: Option<RemoteDatabase>,

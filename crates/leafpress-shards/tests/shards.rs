@@ -710,6 +710,31 @@ impl ToSql for Parameter<'_> {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reader_of_many_parts_has_few_files_open() {
+    let folder = TempDir::new().expect("a folder");
+    let rows = lines(0..500, |n| format!("{n},x\n"));
+    shard(folder.path(), &format!("id,v\n{rows}"), "hash(id)", 300).expect("a run");
+    let reader =
+        Shards::at(folder.path().join("out")).and_then(|to| to.reader()).expect("a reader");
+    let place = folder.path().canonicalize().expect("a folder");
+    let open_files = || {
+        let all = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
+        all.filter(|it| fs::read_link(it.path()).is_ok_and(|it| it.starts_with(&place))).count()
+    };
+    for _ in 0..2 {
+        let counts = reader.scan("SELECT count(*) FROM t", |row| row.get::<_, i64>(0));
+        assert_eq!(counts.expect("counts").into_iter().flatten().sum::<i64>(), 500);
+        let open = open_files();
+        assert!((90..=200).contains(&open), "{open} files are open");
+    }
+    for id in (0..500).rev() {
+        assert_eq!(reader.get(&[Value::Integer(id)]).expect("rows").len(), 1);
+    }
+    assert!(open_files() <= 200);
+}
+
 #[test]
 fn a_wait_for_another_thread_ends_once_the_caller_wants_it() {
     let folder = TempDir::new().expect("a folder");

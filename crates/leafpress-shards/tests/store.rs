@@ -355,7 +355,10 @@ fn a_run_in_a_store_needs_all_of_its_parts() {
     let error = to.publish(&publication, manifest).expect_err("a part is gone");
     assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
     assert_eq!(to.manifest().expect("a manifest").run, first.run);
-    publish(&to, &publication).expect("with the part it is published");
+    let other = vec![part(&to, &publication, "b", 4)];
+    let manifest = Manifest::new(publication.run.clone(), schema(), Routing::Rows, other);
+    to.publish(&publication, manifest).expect("with a part that is there it is published");
+    assert!(to.verify(|| false).expect("a verdict").sound);
     assert!(names(&store).iter().all(|name| !name.ends_with("_ALIVE")));
     block(store.store.put(&key(&first.parts[1]), "x".into())).expect("damage");
     let error = to.rollback(None).expect_err("a part has changed");
