@@ -1,7 +1,7 @@
 //! Arrow and Parquet: typed columns instead of lines.
 //!
 //! ```text
-//! parquet.rs            row groups ─┐                      types.rs   what Arrow's types become
+//! parquet.rs, wide.rs   row groups ─┐                      types.rs   what Arrow's types become
 //! ipc.rs, message.rs    messages ──┐│                      column.rs  one column, read by row
 //! a RecordBatchReader   batches ──►├┴► pieces ─► batch.rs  times.rs, text.rs  dates and the like
 //!   copy.rs             pieces.rs ─┘                       nested.rs  lists and the like, as JSON
@@ -26,6 +26,8 @@ mod pieces;
 mod text;
 mod times;
 mod types;
+#[cfg(feature = "parquet")]
+mod wide;
 
 #[cfg(test)]
 mod tests;

@@ -14,21 +14,22 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_array::{RecordBatch, RecordBatchReader as _};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::Type as PhysicalType;
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::batch::ArrowBatch;
 use super::guard::guarded;
 use super::pieces::rows_of_piece;
+use super::wide::SecondReading;
 use crate::input::stored::Stored;
 use crate::{ErrorKind, Result};
 
@@ -43,6 +44,7 @@ const HEADER_BUFFER_BYTES: usize = 4 << 10;
 pub(super) struct ParquetFile {
     file: Arc<Stored>,
     metadata: ArrowReaderMetadata,
+    second: Option<SecondReading>,
 }
 
 /// Rows of a row group.
@@ -69,9 +71,11 @@ impl ParquetFile {
         let chunks = Chunks(Arc::clone(&file));
         let loaded = guarded(|| {
             let metadata = ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new())?;
-            Ok::<_, ParquetError>(with_views(&metadata).unwrap_or(metadata))
+            let metadata = with_views(&metadata).unwrap_or(metadata);
+            let second = SecondReading::of(&metadata)?;
+            Ok::<_, ParquetError>((metadata, second))
         });
-        let metadata = loaded.map_err(|reason| {
+        let (metadata, second) = loaded.map_err(|reason| {
             if reason.contains("encrypt") {
                 encrypted(&file)
             } else {
@@ -91,7 +95,7 @@ impl ParquetFile {
             let reason = "its row groups do not have as many rows as the file says";
             return Err(file.damaged("the footer", reason));
         }
-        Ok(Self { file, metadata })
+        Ok(Self { file, metadata, second })
     }
 
     /// The columns.
@@ -128,19 +132,32 @@ impl ParquetFile {
     }
 
     fn read(&self, piece: &ParquetPiece) -> Result<RecordBatch, String> {
+        let first = self.read_by(&self.metadata, ProjectionMask::all(), piece)?;
+        let Some(second) = &self.second else { return Ok(first) };
+        let again = self.read_by(&second.metadata, second.columns.clone(), piece)?;
+        second.join(&first, &again)
+    }
+
+    fn read_by(
+        &self,
+        metadata: &ArrowReaderMetadata,
+        columns: ProjectionMask,
+        piece: &ParquetPiece,
+    ) -> Result<RecordBatch, String> {
         let chunks = Chunks(Arc::clone(&self.file));
-        let reader =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
-                .with_row_groups(vec![piece.row_group])
-                .with_offset(piece.rows.start)
-                .with_limit(piece.rows.len())
-                .with_batch_size(piece.rows.len())
-                .build();
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata.clone())
+            .with_projection(columns)
+            .with_row_groups(vec![piece.row_group])
+            .with_offset(piece.rows.start)
+            .with_limit(piece.rows.len())
+            .with_batch_size(piece.rows.len())
+            .build();
         let reader = reader.map_err(|error| error.to_string())?;
+        let schema = reader.schema();
         let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
         match batches.as_slice() {
             [batch] => Ok(batch.clone()),
-            _ => concat_batches(self.schema(), &batches).map_err(|error| error.to_string()),
+            _ => concat_batches(&schema, &batches).map_err(|error| error.to_string()),
         }
     }
 }
@@ -155,37 +172,20 @@ fn encrypted(file: &Stored) -> crate::Error {
 fn with_views(metadata: &ArrowReaderMetadata) -> Option<ArrowReaderMetadata> {
     let contents = metadata.metadata();
     let fields = metadata.schema().fields().iter();
-    let fields: Vec<Field> = fields.map(|field| reading_of(field, contents)).collect();
+    let fields: Vec<Field> = fields.map(|field| reading_of(field)).collect();
     let schema = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
     let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
     ArrowReaderMetadata::try_new(Arc::clone(contents), options).ok()
 }
 
 /// The type to read a column as.
-fn reading_of(field: &Field, contents: &ParquetMetaData) -> Field {
+fn reading_of(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
-        DataType::Timestamp(TimeUnit::Nanosecond, None) if is_wide_timestamp(field, contents) => {
-            DataType::Timestamp(TimeUnit::Microsecond, None)
-        }
         other => other.clone(),
     };
     field.clone().with_data_type(data_type)
-}
-
-/// The old timestamps of 96 bits hold any year, but nanoseconds in 64 bits only
-/// those to 2262, and others would come out wrong. Spark, which wrote most of
-/// them, has no more than microseconds.
-fn is_wide_timestamp(field: &Field, contents: &ParquetMetaData) -> bool {
-    let file = contents.file_metadata();
-    let is_spark = file.created_by().is_some_and(|program| program.starts_with("parquet-mr"));
-    let mut columns = file.schema_descr().columns().iter();
-    is_spark
-        && columns.any(|column| {
-            column.physical_type() == PhysicalType::INT96
-                && column.path().parts() == [field.name().as_str()]
-        })
 }
 
 /// Claims rows of a file in order.

@@ -9,6 +9,8 @@ mod joined;
 mod real;
 mod round_trip;
 mod types;
+#[cfg(feature = "parquet")]
+mod wide;
 
 use std::fs::File;
 use std::io::{Cursor, Write};
