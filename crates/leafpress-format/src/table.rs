@@ -134,7 +134,12 @@ impl TableBuilder {
         Ok(())
     }
 
-    fn check_order(&self, first_rowid: Option<i64>) -> Result<(), FormatError> {
+    /// Checks that rows which begin with this rowid come after those that are there.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::NotAscending`].
+    pub fn check_order(&self, first_rowid: Option<i64>) -> Result<(), FormatError> {
         match (self.last_leaf, first_rowid) {
             (Some(last), Some(rowid)) if rowid <= last.last_rowid => {
                 Err(FormatError::NotAscending { previous: last.last_rowid, rowid })

@@ -48,6 +48,33 @@ fn entries(layout: PageLayout, run: &mut IndexRun, records: &[Vec<u8>]) -> Vec<u
 
 proptest! {
     #[test]
+    fn rows_of_several_runs_give_the_pages_of_one(
+        layout in layout(), lengths in prop::collection::vec(1..90_usize, 0..200), cuts in 1..20_usize,
+    ) {
+        let records: Vec<_> = lengths.iter().map(|&bytes| vec![bytes as u8; bytes]).collect();
+        let mut all = LeafRun::new(layout, 0);
+        for (part, records) in records.chunks(cuts).enumerate() {
+            let mut run = LeafRun::new(layout, 0);
+            for (at, record) in records.iter().enumerate() {
+                run.push_record((part * cuts + at + 1) as i64, record).expect("a row");
+            }
+            run.close();
+            prop_assert!(all.take_rows(&run).expect("rows in order"));
+            if !records.is_empty() {
+                prop_assert!(all.take_rows(&run).is_err());
+            }
+        }
+        all.close();
+        let range = all.take_numbers(&mut PageNumbers::new(layout)).expect("page numbers");
+        let mut one = LeafRun::new(layout, 0);
+        for (record, rowid) in records.iter().zip(1..) {
+            one.push_record(rowid, record).expect("a row");
+        }
+        one.close();
+        prop_assert!(all.number(&range) == one.number(&range));
+    }
+
+    #[test]
     fn index_leaves_are_those_of_a_new_run(
         layout in layout(), before in records(), records in records(),
     ) {
@@ -79,4 +106,15 @@ proptest! {
         run.close();
         prop_assert_eq!(run.last_record(), None);
     }
+}
+
+#[test]
+fn a_run_with_overflow_pages_is_not_taken() {
+    let layout = PageLayout::with_reserved(512, 0).expect("a page size");
+    let mut long = LeafRun::new(layout, 0);
+    long.push_record(1, &[3; 2000]).expect("a row");
+    long.close();
+    let mut run = LeafRun::new(layout, 0);
+    assert_eq!(run.take_rows(&long), Ok(false));
+    assert_eq!(run.rows(), 0);
 }

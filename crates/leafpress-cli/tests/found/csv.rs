@@ -5,6 +5,30 @@ use super::{Found, assert_all};
 /// Line ends and escapes as they are read.
 const LINES_AND_ESCAPES: &[Found] = &[
     Found {
+        finding: "each small input had a page of its own",
+        run: "for n in $(seq 1000 1299); do echo \"id,v\n$n,x\" > $n.csv; echo \"{\\\"id\\\":$n}\" > $n.json; done; \
+              (echo id,v; seq 2000 30000 | sed 's/$/,yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy/') > 2000.csv; \
+              leafpress load c.db '1*.csv' --table t --pk id && leafpress load j.db '*.json' --table t && \
+              leafpress load m.db 1000.csv 1001.csv 2000.csv --table t --pk id && \
+              leafpress load u.db 1001.csv 2000.csv 1000.csv --table t --pk id && leafpress verify m.db",
+        holds: &[
+            (
+                "c.db",
+                "SELECT count(*), sum(id), (SELECT page_count FROM pragma_page_count) FROM t",
+                "300,344850,3",
+            ),
+            (
+                "j.db",
+                "SELECT count(*), sum(id), (SELECT page_count FROM pragma_page_count) FROM t",
+                "300,344850,3",
+            ),
+            ("m.db", "SELECT count(*), min(id), max(id) FROM t", "28003,1000,30000"),
+            ("u.db", "SELECT count(*), min(id), max(id) FROM t", "28003,1000,30000"),
+            ("u.db", "PRAGMA integrity_check", "'ok'"),
+        ],
+        ..Found::NONE
+    },
+    Found {
         finding: "B7: carriage returns alone end lines",
         files: &[("t.csv", b"id,n\r5,6\r7,8\r")],
         run: "leafpress load t.db t.csv",

@@ -105,9 +105,18 @@ pub struct Build<'b> {
     given: Vec<bool>,
 }
 
+/// Runs of at most this many pages are joined to one before they are placed: with each of many small
+/// inputs in a page of its own, most of the file would be empty.
+const SMALL_RUN_PAGES: usize = 16;
+
+/// Bytes of small runs that are placed together.
+const SMALL_RUNS_BYTES: usize = 1 << 20;
+
 /// State of the join turns.
 pub struct Joined {
     tree: Tree,
+    /// Rows of small runs of a table, which come after those in `tree` and are in no page yet.
+    small: LeafRun,
     pub pages: Pages,
     last_entry: Vec<u8>,
     rows: u64,
@@ -241,7 +250,8 @@ impl<'b> Build<'b> {
         };
         let pages = Pages::new(layout, self.options.front_pages);
         let stat = self.key_stat();
-        Ok(Joined { tree, pages, last_entry: Vec::new(), rows: 0, last_rowid: 0, stat })
+        let small = LeafRun::new(layout, 0);
+        Ok(Joined { tree, small, pages, last_entry: Vec::new(), rows: 0, last_rowid: 0, stat })
     }
 
     /// Joins a block's rows to those before it, in the blocks' order.
@@ -250,17 +260,14 @@ impl<'b> Build<'b> {
         encoder: &mut Encoder<'_>,
         joined: &mut Joined,
     ) -> Result<Option<PageRange>, JoinHalt> {
-        let Joined { tree, pages, last_entry, rows, last_rowid, stat } = joined;
-        *rows += encoder.rows();
-        *last_rowid = (*last_rowid).max(encoder.last_rowid());
+        joined.rows += encoder.rows();
+        joined.last_rowid = joined.last_rowid.max(encoder.last_rowid());
+        if matches!(joined.tree, Tree::Table(_)) {
+            return self.join_leaves(&encoder.leaves, joined);
+        }
+        let Joined { tree, pages, last_entry, stat, .. } = joined;
         let range = match tree {
-            Tree::Table(table) => match pages.append(table, &encoder.leaves) {
-                Ok(range) => Some(range),
-                Err(FormatError::NotAscending { .. }) => {
-                    return Err(JoinHalt::Unsorted);
-                }
-                Err(error) => return Err(refused(error, self.options.path).into()),
-            },
+            Tree::Table(_) => None,
             Tree::Entries(entries) => {
                 let order = &self.key().order;
                 if let Some((first, last)) = encoder.first_and_last() {
@@ -285,6 +292,48 @@ impl<'b> Build<'b> {
         };
         pages.write_waiting(self.options.output, self.options.path)?;
         Ok(range)
+    }
+
+    /// Joins the leaves of a block. Those of a small one are added to the small ones before it.
+    fn join_leaves(
+        &self,
+        leaves: &LeafRun,
+        joined: &mut Joined,
+    ) -> Result<Option<PageRange>, JoinHalt> {
+        let refused = |error| match error {
+            FormatError::NotAscending { .. } => JoinHalt::Unsorted,
+            error => refused(error, self.options.path).into(),
+        };
+        let is_small = leaves.bytes() <= SMALL_RUN_PAGES * self.options.layout.page_bytes();
+        if is_small && let Tree::Table(table) = &joined.tree {
+            table.check_order(leaves.first_rowid()).map_err(refused)?;
+            if joined.small.take_rows(leaves).map_err(refused)? {
+                if joined.small.bytes() >= SMALL_RUNS_BYTES {
+                    self.place_small(joined)?;
+                }
+                return Ok(None);
+            }
+        }
+        self.place_small(joined)?;
+        let Joined { tree: Tree::Table(table), pages, .. } = joined else { return Ok(None) };
+        let range = pages.append(table, leaves).map_err(refused)?;
+        pages.write_waiting(self.options.output, self.options.path)?;
+        Ok(Some(range))
+    }
+
+    /// Places and writes the rows of small blocks.
+    fn place_small(&self, joined: &mut Joined) -> Result<()> {
+        let Joined { tree: Tree::Table(table), small, pages, .. } = joined else { return Ok(()) };
+        if small.rows() == 0 {
+            return Ok(());
+        }
+        let BuildOptions { layout, output, path, .. } = *self.options;
+        small.close();
+        let range = pages.append(table, small).map_err(|error| refused(error, path))?;
+        pages.write_waiting(output, path)?;
+        write_run(small, &range, layout, output, path)?;
+        small.clear();
+        Ok(())
     }
 
     /// Joins leaves that were placed and written before.
@@ -322,8 +371,9 @@ impl<'b> Build<'b> {
     }
 
     /// Presses what was sorted, and ends the file. All encoders have ended.
-    pub fn complete(self, joined: Joined) -> Result<Built, BuildHalt> {
+    pub fn complete(self, mut joined: Joined) -> Result<Built, BuildHalt> {
         let started = Instant::now();
+        self.place_small(&mut joined)?;
         let Self { shape, options, order: sought, table, by_sequence, indexes, dropped, .. } = self;
         let Joined { tree, pages, rows, last_rowid, stat, .. } = joined;
         let tree = match tree {
