@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ._errors import misuse
-from ._pandas import plain_columns, with_named_index
+from ._pandas import counted_durations, plain_columns, with_named_index
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -181,7 +181,7 @@ def _pandas(frame: Any) -> Input:
     table = _pandas_as_arrow(frame) if are_plain else None
     if table is not None:
         return _frame(table)
-    rows = frame.itertuples(index=False, name=None)
+    rows = counted_durations(frame).itertuples(index=False, name=None)
     return Input("rows", "<frame>", rows, list(frame.columns))
 
 
