@@ -204,6 +204,15 @@ def test_half_a_surrogate_pair_is_no_payload(queue: Any) -> None:
     assert queue.stats()["jobs"]["ready"] == 0
 
 
+def test_half_a_surrogate_pair_in_an_error_is_escaped(queue: Any) -> None:
+    queue.push_many([1, 2])
+    first, second = queue.claim(2)
+    first.nack(ValueError("no x\udce9.csv"), 60)
+    second.fail("no x\udce9.csv")
+    errors = {job["id"]: job["error"] for job in queue.list()}
+    assert errors == {1: r"ValueError: no x\udce9.csv", 2: r"no x\udce9.csv"}
+
+
 def test_options_of_a_push(queue: Any) -> None:
     soon = datetime.now(timezone.utc) + timedelta(hours=1)
     queue.push_many(
@@ -355,6 +364,11 @@ MISTAKES = [
     (lambda q: q.schedule("a", "@daily", delay=5), lp.ProgrammingError, "delay"),
     (lambda q: q.work(lambda job: None, concurrency=0), lp.ProgrammingError, "concurrency"),
     (lambda q: q.work(lambda job: None, threads=2), lp.ProgrammingError, "no option 'threads'"),
+    (lambda q: q.push(1, unique="\udce9"), lp.DataError, "unique is no UTF-8"),
+    (lambda q: q.push(1, group="\udce9"), lp.DataError, "group is no UTF-8"),
+    (lambda q: q.claim(worker="\udce9"), lp.DataError, "worker is no UTF-8"),
+    (lambda q: q.work(lambda job: None, worker="\udce9"), lp.DataError, "worker is no UTF-8"),
+    (lambda q: q.driver.of("\udce9"), lp.DataError, "name is no UTF-8"),
 ]
 
 

@@ -242,7 +242,7 @@ def test_handlers_ack_on_return_and_retry_on_exception(
     def handle(job: lp.Job) -> Any:
         threads.add(threading.get_ident())
         if job.payload == 3:
-            raise ValueError("three")
+            raise ValueError("three\udce9")
         if job.payload == 4:
             return {"four": 4}
         if job.payload == 5:
@@ -258,7 +258,7 @@ def test_handlers_ack_on_return_and_retry_on_exception(
         report = queue.work(handle, concurrency=concurrency, until_empty=True)
         assert (report.claimed, report.done, report.retried, report.dead) == (20, 17, 2, 1)
         assert (report.released, report.lease_lost) == (0, 0) and report.elapsed_s > 0
-        assert queue.job(4)["error"] == "ValueError: three"
+        assert queue.job(4)["error"] == r"ValueError: three\udce9"
         assert queue.job(5)["result"] == {"four": 4}
         assert (queue.job(8)["state"], queue.job(8)["result"]) == ("done", None), "no JSON"
     assert states(path) == {"done": 17, "delayed": 2, "dead": 1}

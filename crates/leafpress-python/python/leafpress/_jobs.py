@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from ._async import Call
 from ._async import start as start_call
-from ._errors import misuse
+from ._errors import misuse, unfit
 from ._typing import Self, Unpack
 from ._values import to_json
 
@@ -119,6 +119,7 @@ def _native_options(options: JobOptions) -> NativeOptions:
     unique_for = given.get("unique_for", "")
     if not isinstance(unique_for, str):
         given["unique_for"] = seconds("unique_for", unique_for)
+    refuse_not_utf8(**given)
     if "metadata" in given:
         given["metadata"] = to_json(given["metadata"])
     unknown = given.keys() - set(NativeOptions._fields)
@@ -139,6 +140,16 @@ def _check(options: JobOptions, given: Mapping[str, Any]) -> None:
     attempts_max = given.get("attempts_max", 1)
     if isinstance(attempts_max, int) and attempts_max < 1:
         raise misuse(f"attempts_max={attempts_max}: a job has at least one attempt")
+
+
+def refuse_not_utf8(**texts: Any) -> None:
+    """Refuses texts with half of a surrogate pair, which UTF-8 has no bytes for."""
+    for name, text in texts.items():
+        if isinstance(text, str):
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise unfit(f"{name} is no UTF-8: {error}") from None
 
 
 def seconds(name: str, time: float | timedelta) -> float:
@@ -373,7 +384,9 @@ def arrived(call: Call[Any]) -> Any:
 def described(error: str | BaseException) -> str:
     """The text of an error, as the history of a job shows it."""
     if isinstance(error, str):
-        return error
-    text = str(error)
-    name = type(error).__qualname__
-    return f"{name}: {text}" if text else name
+        said = error
+    else:
+        text, name = str(error), type(error).__qualname__
+        said = f"{name}: {text}" if text else name
+    # Names of files may have halves of surrogate pairs, which UTF-8 has no bytes for.
+    return said.encode(errors="backslashreplace").decode()

@@ -24,6 +24,7 @@ from ._jobs import (
     moment_of,
     native_job,
     native_payload,
+    refuse_not_utf8,
     seconds,
     start,
 )
@@ -109,6 +110,7 @@ class SyncQueue(Queue):
         must_exist: bool = False,
         **settings: Any,
     ) -> None:
+        refuse_not_utf8(name=name)
         self.name = name
         is_given = isinstance(writer, Writer)
         self._writer = writer if isinstance(writer, Writer) else Writer(writer)
@@ -159,6 +161,7 @@ class SyncQueue(Queue):
             worker: Name of this consumer in lists and histories.
         """
         _check_count("count", count)
+        refuse_not_utf8(worker=worker)
         fields = self._native.claim(None, count, _time("lease", lease), _time("wait", wait), worker)
         return [Job(self, each) for each in fields]
 
@@ -397,6 +400,7 @@ class AsyncQueue(Queue):
         must_exist: bool = False,
         **settings: Any,
     ) -> None:
+        refuse_not_utf8(name=name)
         self.name = name
         self._writer = writer
         native_settings = _native_settings(settings)
@@ -460,6 +464,7 @@ class AsyncQueue(Queue):
     ) -> _AsyncJobs:
         """As `SyncQueue.claim`."""
         _check_count("count", count)
+        refuse_not_utf8(worker=worker)
         claiming = self._call("claim", count, _time("lease", lease), _time("wait", wait), worker)
         try:
             fields = await claiming
