@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
+# The year 2000.
+_MOMENT_MIN_MS = 946_684_800_000
 
 # A claim as the native module gives it.
 ClaimFields = tuple[
@@ -46,7 +50,7 @@ class JobOptions(TypedDict, total=False):
     attempts_max: int
     """Attempts before the job is dead; else as the queue's settings say."""
     expires_in: float | timedelta
-    """Time after which the job, if it still waits, is dead."""
+    """Time after which the job, if it still waits, is dead; more than 0, and after `delay` or `due`."""
     expires: datetime | float
     """Moment at which the job, if it still waits, is dead."""
     correlation_id: str
@@ -108,6 +112,10 @@ def native_job(
 
 
 def _native_options(options: JobOptions) -> NativeOptions:
+    unknown = options.keys() - JobOptions.__annotations__.keys()
+    if unknown:
+        names = ", ".join(JobOptions.__annotations__)
+        raise misuse(f"a push has no option {min(unknown)!r}; it has {names}")
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     _check(options, given)
     for name in ("delay", "expires_in"):
@@ -122,11 +130,9 @@ def _native_options(options: JobOptions) -> NativeOptions:
     refuse_not_utf8(**given)
     if "metadata" in given:
         given["metadata"] = to_json(given["metadata"])
-    unknown = given.keys() - set(NativeOptions._fields)
-    if unknown:
-        names = ", ".join(JobOptions.__annotations__)
-        raise misuse(f"a push has no option {min(unknown)!r}; it has {names}")
-    return NativeOptions(**given)
+    made = NativeOptions(**given)
+    _check_expiry(made)
+    return made
 
 
 def _check(options: JobOptions, given: Mapping[str, Any]) -> None:
@@ -142,6 +148,21 @@ def _check(options: JobOptions, given: Mapping[str, Any]) -> None:
         raise misuse(f"attempts_max={attempts_max}: a job has at least one attempt")
 
 
+def _check_expiry(options: NativeOptions) -> None:
+    """Refuses an expiry before which the job cannot be claimed."""
+    if options.expires_in is not None and options.expires_in <= 0:
+        raise misuse(f"expires_in={options.expires_in}: the job would never be claimed")
+    now_ms = time.time() * 1_000
+    due_ms, end_ms = options.due_ms, options.expires_ms
+    due = due_ms if options.delay is None else now_ms + options.delay * 1_000
+    end = end_ms if options.expires_in is None else now_ms + options.expires_in * 1_000
+    if due is not None and end is not None and end <= due:
+        raise misuse(
+            "the job would expire before it is due, and never be claimed",
+            "let expires_in or expires come after delay or due; expires_in counts from the push",
+        )
+
+
 def refuse_not_utf8(**texts: Any) -> None:
     """Refuses texts with half of a surrogate pair, which UTF-8 has no bytes for."""
     for name, text in texts.items():
@@ -152,26 +173,33 @@ def refuse_not_utf8(**texts: Any) -> None:
                 raise unfit(f"{name} is no UTF-8: {error}") from None
 
 
-def seconds(name: str, time: float | timedelta) -> float:
+def seconds(name: str, length: float | timedelta) -> float:
     """A time in seconds."""
-    if isinstance(time, timedelta):
-        return time.total_seconds()
-    if isinstance(time, (int, float)) and not isinstance(time, bool):
-        return float(time)
-    raise misuse(f"{name} is a number of seconds or a timedelta, not {time!r}")
+    if isinstance(length, timedelta):
+        return length.total_seconds()
+    if isinstance(length, (int, float)) and not isinstance(length, bool):
+        return float(length)
+    raise misuse(f"{name} is a number of seconds or a timedelta, not {length!r}")
 
 
 def milliseconds(name: str, moment: datetime | float) -> int:
-    """A moment in milliseconds since 1970."""
+    """A moment in milliseconds since 1970.
+
+    Raises ProgrammingError for one before the year 2000: it is a time from now, given by mistake.
+    """
+    ms = None
     if isinstance(moment, datetime):
         aware = moment if moment.tzinfo is not None else moment.astimezone()
-        return (aware - _EPOCH) // _MILLISECOND
-    if isinstance(moment, (int, float)) and not isinstance(moment, bool):
-        try:
-            return int(moment * 1_000)
-        except (OverflowError, ValueError):
-            pass
-    raise misuse(f"{name} is a datetime or Unix time in seconds, not {moment!r}")
+        ms = (aware - _EPOCH) // _MILLISECOND
+    elif isinstance(moment, (int, float)) and not isinstance(moment, bool):
+        with contextlib.suppress(OverflowError, ValueError):
+            ms = int(moment * 1_000)
+    if ms is None:
+        raise misuse(f"{name} is a datetime or Unix time in seconds, not {moment!r}")
+    if ms < _MOMENT_MIN_MS:
+        from_now = "delay" if name == "due" else "expires_in"
+        raise misuse(f"{name}={moment!r} is before the year 2000", f"give a time from now as {from_now}")
+    return ms
 
 
 def moment_of(ms: int) -> datetime:

@@ -695,6 +695,8 @@ def _native_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         if value is not None and name in _TIMES:
             value = seconds(name, value)
         elif value is not None and name in _RATES:
+            if not isinstance(value, (tuple, list)) or len(value) != 2:
+                raise misuse(f"{name} is a pair of a number of jobs and a time, as (100, 60), not {value!r}")
             jobs, per = value
             value = (jobs, seconds(name, per))
         native[name] = value
