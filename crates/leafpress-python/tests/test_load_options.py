@@ -68,6 +68,15 @@ def test_types(db, word, stored):
     assert ask(db, "SELECT at FROM t") == [(stored,), (None,)]
 
 
+def test_one_name_as_a_text_and_none(db):
+    lp.load(db, [(1,)], table="t", columns="id", pk="id", index=None, unique=None, select=None, null=None)
+    assert ask(db, "SELECT id FROM t") == [(1,)]
+    lp.load(db, [(1,)], table="u", columns=["id"], pk=None, drop=None, not_null=None)
+    for word in (None, 5):
+        with pytest.raises(lp.ProgrammingError, match=f"{word} is no type of a column"):
+            lp.load(db, ROWS, table="v", types={"id": word})
+
+
 def test_types_of_python(db):
     row = {"i": "5", "r": 1, "b": b"x", "t": 7, "y": "yes", "f": True}
     types = {"i": int, "r": float, "b": bytes, "t": str, "y": bool, "f": "boolean"}

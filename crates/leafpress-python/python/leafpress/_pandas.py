@@ -36,6 +36,15 @@ def with_named_index(frame: Any) -> Any:
     return frame.reset_index()
 
 
+def notes_on_index(frame: Any) -> tuple[str, ...]:
+    """A note if a level of the index has no name, and is left out. One of integers, as of a frame with
+    some of another's rows, is taken for numbers of rows."""
+    names, levels = frame.index.names, getattr(frame.index, "levels", [frame.index])
+    if all(name is not None or level.dtype.kind in "iu" for name, level in zip(names, levels)):
+        return ()
+    return ("the index of the frame has no name, and is left out; reset_index() makes a column of it",)
+
+
 def plain_columns(frame: Any) -> tuple[Any, bool]:
     """The frame with objects made plain where all of a column become one type, and whether that
     is so of all columns.

@@ -8,6 +8,7 @@ import math
 import operator
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, Union
 
 from ._sources import is_frame
@@ -55,6 +56,8 @@ def shape_of(row: Any, has_columns: bool = False) -> Shape:
         return "fields", names, operator.methodcaller("item")
     if hasattr(row, "keys") and hasattr(row, "__getitem__"):
         return "dict", (), lambda row: {key: row[key] for key in row.keys()}
+    if isinstance(row, PathLike):
+        raise TypeError(f"a path is no row: give a list of paths, as list(folder.glob(…)), not {kind.__name__}")
     raise TypeError(
         f"a row of type {kind.__module__}.{kind.__qualname__}: rows are dicts, tuples, named "
         "tuples, dataclasses or models"

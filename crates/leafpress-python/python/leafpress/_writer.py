@@ -42,6 +42,9 @@ _open_writers: weakref.WeakSet[NativeWriter] = weakref.WeakSet()
 
 def open_native(path: Path, options: Mapping[str, Any]) -> NativeWriter:
     """A native writer, which is closed at the end of the program at the latest."""
+    unknown = options.keys() - WriterOptions.__annotations__.keys()
+    if unknown:
+        raise misuse(f"a Writer has no option {min(unknown)!r}")
     native = NativeWriter(os.fsdecode(path), dict(options))
     _open_writers.add(native)
     return native
