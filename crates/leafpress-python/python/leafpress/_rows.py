@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 import operator
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from typing import Any, Union
 
 from ._sources import is_frame
-from ._values import adapt
+from ._values import adapt, to_json
 
 Shape = tuple[str, Sequence[str], Union[Callable[[Any], Any], None]]
 
@@ -96,28 +95,33 @@ def row_as_json(row: Any, names: Sequence[str]) -> str:
         elif kind == "fields":
             values = dict(zip(own, values))
         shown = {str(key): _shown(value) for key, value in values.items()}
-        text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+        text = to_json(shown)
     except Exception:
         text = _repr(row)
     return text.encode(errors="backslashreplace").decode()
 
 
 def _shown(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if type(value) is int and value.bit_length() <= 256:
-        return value
+    """A value that JSON has, as a load of the rejects stores it."""
     try:
         plain = adapt(value)
     except Exception:
-        return _repr(value)
-    if isinstance(plain, bytes):
-        return plain.hex()
-    return repr(plain) if isinstance(plain, float) and not math.isfinite(plain) else plain
+        return _whole_number(value) or _repr(value)
+    return value if isinstance(value, bool) else plain
+
+
+def _whole_number(value: Any) -> int | None:
+    """An integer of any type that is too large for SQLite, but not for a text of its digits."""
+    try:
+        number = operator.index(value)
+        str(number)
+    except (TypeError, ValueError):
+        return None
+    return number
 
 
 def _repr(value: Any) -> str:
-    try:
-        return reprlib.repr(value)
-    except Exception:
-        return f"an object of type {type(value).__qualname__}"
+    for show in (repr, reprlib.repr):
+        with suppress(Exception):
+            return show(value)
+    return f"an object of type {type(value).__qualname__}"
