@@ -129,8 +129,10 @@ class SyncQueue(Queue):
         """Pushes a job. It is on disk when this returns; with `in_`, an open transaction of the
         same Writer, it exists exactly if that is committed.
 
-        The payload is stored as bytes if it is bytes, and else as JSON; `job.payload` gives the
-        same back. The options are those of `JobOptions`.
+        The payload is stored as bytes if it is bytes, and else as JSON, which `job.payload` reads.
+        What JSON lacks comes back as something else: bytes in it as text of hexadecimal digits,
+        Decimal as float, dates and times as text, durations as microseconds, tuples and sets as
+        lists, NaN as None, keys as text. The options are those of `JobOptions`.
 
         Raises DataError for a payload that cannot be JSON.
         """
@@ -348,7 +350,8 @@ class SyncQueue(Queue):
         `q.work(handler)` calls the handler for each job, in as many threads as `concurrency` says
         (in the calling thread if that is 1), and returns the numbers when it ends. The job is
         acked when the handler returns, with what it returns as the result if that is not None; a
-        result that is no JSON is logged as an error, and not kept. The job is tried again later if
+        result that is no JSON is logged as an error, and not kept, and none is kept without the
+        setting `keep_done`. The job is tried again later if
         the handler raises an Exception; another BaseException gives the job back and ends the
         work.
 

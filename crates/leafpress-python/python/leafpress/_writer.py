@@ -113,8 +113,8 @@ class Writer:
     ) -> Executed:
         """Carries out one statement as a transaction, and returns when it is committed.
 
-        Rows that it returns are dropped: for RETURNING use `transaction`. `call_limit` is in
-        seconds.
+        Rows that it returns are dropped: use `query` for SELECT, and `transaction` for RETURNING.
+        `call_limit` is in seconds.
 
         Raises `IntegrityError` if it breaks a rule, `OperationalError` if SQLite refuses it,
         `TimedOut`, and `ProgrammingError` for wrong parameters and inside of a transaction of
