@@ -447,6 +447,14 @@ def test_an_array_of_two_dimensions(db):
     assert (rows_of(db), rows_of(db, "u")) == ([(1, 2), (3, 4)], [("2026-01-01 00:00:00", None)])
 
 
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_times_in_structures_of_numpy(db, unit):
+    row = (numpy.timedelta64(1, "s"), "2026-01-01", "x", (1, 2.5), [1, 2])
+    fields = [("d", f"m8[{unit}]"), ("t", f"M8[{unit}]"), ("s", "U3"), ("n", "i4,f4"), ("l", "i4", 2)]
+    lp.load(db, numpy.array([row], dtype=fields), table="t")
+    assert rows_of(db) == [(1_000_000, "2026-01-01 00:00:00", "x", "[1,2.5]", "[1,2]")]
+
+
 def test_nothing_of_the_callers_is_kept(db):
     """A finished load holds no object, closes generators, and frees buffers."""
     import gc

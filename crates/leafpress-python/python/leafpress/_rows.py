@@ -52,7 +52,7 @@ def shape_of(row: Any, has_columns: bool = False) -> Shape:
         return ("dict", (), dict) if names == ["*"] else ("fields", names, _getter(names))
     names = getattr(getattr(row, "dtype", None), "names", None)
     if names:
-        return "fields", names, operator.methodcaller("item")
+        return "fields", names, _of_structure
     if hasattr(row, "keys") and hasattr(row, "__getitem__"):
         return "dict", (), lambda row: {key: row[key] for key in row.keys()}
     if isinstance(row, PathLike):
@@ -82,6 +82,12 @@ def _getter(names: list[str]) -> Callable[[Any], Any]:
     if len(names) > 1:
         return operator.attrgetter(*names)
     return lambda row: tuple(getattr(row, name) for name in names)
+
+
+def _of_structure(row: Any) -> tuple[Any, ...]:
+    """The values of a structure of numpy. Its times stay numpy's: `item` makes integers of nanoseconds."""
+    kinds = [row.dtype[place].kind for place in range(len(row.dtype))]
+    return tuple(own if kind in "mM" else item for kind, own, item in zip(kinds, row, row.item()))
 
 
 def row_as_json(row: Any, names: Sequence[str]) -> str:
