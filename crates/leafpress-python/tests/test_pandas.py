@@ -13,6 +13,7 @@ import geopandas
 import leafpress as lp
 import numpy
 import pandas
+import pyarrow
 import pytest
 import shapely
 from leafpress._values import adapt
@@ -87,8 +88,12 @@ def test_objects_of_several_types_are_loaded_as_rows(name: str, tmp_path: pathli
     assert loaded(tmp_path / "a.db") == [(value,) for value in expected]
 
 
+def of_arrow(durations: pandas.TimedeltaIndex) -> pandas.Series:
+    return pandas.Series(durations).astype(pandas.ArrowDtype(pyarrow.duration(durations.unit)))
+
+
 @pytest.mark.parametrize("beside", [objects(1, 2), objects("x", b"\xff")], ids=["arrow", "rows"])
-@pytest.mark.parametrize("make", [pandas.Series, pandas.Categorical])
+@pytest.mark.parametrize("make", [pandas.Series, pandas.Categorical, of_arrow])
 def test_a_column_of_durations_counts_in_its_unit(make: type, beside: object, tmp_path: pathlib.Path) -> None:
     durations = pandas.to_timedelta([1, None], unit="s")
     for unit, count in (("ms", 1_000), ("ns", 10**9)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
@@ -152,7 +151,7 @@ def _check_expiry(options: NativeOptions) -> None:
     """Refuses an expiry before which the job cannot be claimed."""
     if options.expires_in is not None and options.expires_in <= 0:
         raise misuse(f"expires_in={options.expires_in}: the job would never be claimed")
-    now_ms = time.time() * 1_000
+    now_ms = (datetime.now(timezone.utc) - _EPOCH) / _MILLISECOND
     due_ms, end_ms = options.due_ms, options.expires_ms
     due = due_ms if options.delay is None else now_ms + options.delay * 1_000
     end = end_ms if options.expires_in is None else now_ms + options.expires_in * 1_000
@@ -173,13 +172,13 @@ def refuse_not_utf8(**texts: Any) -> None:
                 raise unfit(f"{name} is no UTF-8: {error}") from None
 
 
-def seconds(name: str, length: float | timedelta) -> float:
+def seconds(name: str, time: float | timedelta) -> float:
     """A time in seconds."""
-    if isinstance(length, timedelta):
-        return length.total_seconds()
-    if isinstance(length, (int, float)) and not isinstance(length, bool):
-        return float(length)
-    raise misuse(f"{name} is a number of seconds or a timedelta, not {length!r}")
+    if isinstance(time, timedelta):
+        return time.total_seconds()
+    if isinstance(time, (int, float)) and not isinstance(time, bool):
+        return float(time)
+    raise misuse(f"{name} is a number of seconds or a timedelta, not {time!r}")
 
 
 def milliseconds(name: str, moment: datetime | float) -> int:

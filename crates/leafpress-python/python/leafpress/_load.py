@@ -171,10 +171,10 @@ def load(
         A file object, or bytes: the content of such a file.
         A frame: whatever exports Arrow (polars, pandas, pyarrow, DuckDB, DataFusion, Ibis,
         GeoPandas), read a batch at a time without a copy. Of a pandas index the named levels
-        become columns, and unnamed ones are left out: `reset_index` gives a name. An iterable of frames gives
-        the parts of one table: their columns go by name.
+        become columns, and unnamed ones are left out: `reset_index` gives a name. An iterable of
+        frames gives the parts of one table: their columns go by name.
         Rows: an iterable of dicts, tuples (with `columns`), named tuples, dataclasses, pydantic
-        models, a cursor of another database. They are read once, by this thread. Keys are columns
+        models, a cursor of another database, an array of two dimensions. They are read once, by this thread. Keys are columns
         in the order of their first appearance; a key that is missing is NULL.
     table: name of the table; for files by default the first one's name without its endings.
     if_exists: "fail", "append" (a key that is taken is an error), "replace" (all rows),
@@ -291,7 +291,9 @@ def _table_of(name: str) -> str | None:
 
 
 def _names(names: Names) -> list[str]:
-    return [names] if isinstance(names, str) else list(names or ())
+    if names is None:
+        return []
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _type_word(word: str | type) -> str:

@@ -116,6 +116,7 @@ def frame_of(source: Any) -> Input | None:
     for library, name, make in _FRAMES:
         if _is(source, library, name):
             return make(source)
+    # A Series of structures exports their fields as columns.
     if _is(source, "pandas", "Series") and not str(source.dtype).startswith("struct"):
         raise misuse(
             "a Series is one column, and gives no rows of a table",
