@@ -21,6 +21,10 @@ uvloop = pytest.importorskip("uvloop") if sys.platform != "win32" else None
 
 LIMIT_S = 20
 TABLE = "CREATE TABLE t(a INTEGER PRIMARY KEY, b)"
+async def asynchronous_rows():
+    yield {"b": 1}
+
+
 INSERT = "INSERT INTO t(b) VALUES (?)"
 
 
@@ -61,6 +65,8 @@ def test_calls_are_answered(run, path):
             await writer.execute_batch("INSERT INTO t(b) VALUES (1); INSERT INTO t(b) VALUES (2)")
             assert await writer.insert_many("t", ({"b": n} for n in (3, 4))) == 2
             assert await writer.insert_many("t", [(9, 5)]) == 1
+            with pytest.raises(lp.ProgrammingError, match="asynchronous"):
+                await writer.insert_many("t", (row async for row in asynchronous_rows()))
             found = await writer.query("SELECT b FROM t WHERE a > :a", {"a": 1})
             assert found.fetchall() == [(1,), (2,), (3,), (4,), (5,)]
             await writer.maintain("optimize")

@@ -37,25 +37,94 @@ with TestClient(app) as client:
 import django
 from django.conf import settings
 database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "app.db"}
-settings.configure(DATABASES={"default": database}, INSTALLED_APPS=[])
+settings.configure(DATABASES={"default": database}, INSTALLED_APPS=[], USE_TZ=True)
 django.setup()
+import datetime, decimal, uuid
+from django.db import models
+class Event(models.Model):
+    what = models.TextField()
+    class Meta:
+        app_label = "app"
+        db_table = "event"
+class Kept(models.Model):
+    uuid = models.UUIDField()
+    at = models.DateTimeField()
+    day = models.DateField()
+    time = models.TimeField()
+    long = models.DurationField()
+    price = models.DecimalField(max_digits=9, decimal_places=2)
+    json = models.JSONField()
+    flag = models.BooleanField()
+    bytes = models.BinaryField()
+    none = models.TextField(null=True)
+    made = models.DateTimeField(auto_now_add=True)
+    event = models.ForeignKey(Event, models.CASCADE)
+    class Meta:
+        app_label = "app"
 """,
         """
 from django.db import connection
-log("by Django")
+insert([Event(what="by Django")])
 with connection.cursor() as cursor:
     assert cursor.execute("SELECT what FROM event WHERE what = 'by Django'").fetchone()
     cursor.execute("INSERT INTO event(what) VALUES ('by the ORM')")
 child = os.fork()
 if child == 0:
-    log("by a child")
+    insert([Event(what="by a child")])
     writer().close()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 assert writer().query("SELECT count(*) FROM event WHERE what IN ('by the ORM', 'by a child')").fetchone()[0] == 2
+with connection.schema_editor() as editor:
+    editor.create_model(Kept)
+kept = dict(
+    uuid=uuid.uuid4(), at=datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+    day=datetime.date(2026, 1, 2), time=datetime.time(1, 2), long=datetime.timedelta(seconds=5),
+    price=decimal.Decimal("1.10"), json={"a": [1, "é"]}, flag=True, bytes=bytes([255]), none=None, event=Event.objects.first(),
+)
+Kept.objects.create(**kept)
+with transaction.atomic():
+    Event.objects.create(what="in a transaction")
+    insert([Kept(**kept), Kept(**kept)])
+    assert Kept.objects.count() == 1
+for name, value in kept.items():
+    found = Kept.objects.filter(**({f"{name}__isnull": True} if value is None else {name: value}))
+    assert [getattr(one, name) for one in found] == [value] * 3, name
+assert Kept.objects.exclude(made=None).count() == 3
+with connection.cursor() as cursor:
+    columns = ", ".join(name + "_id" * (name == "event") for name in kept)
+    assert cursor.execute(f"SELECT count(*) FROM (SELECT DISTINCT {columns} FROM app_kept)").fetchone() == (1,)
 """,
     ),
-    "sqlalchemy": ("", ""),
+    "sqlalchemy": (
+        "",
+        """
+import datetime, enum, uuid
+Color = enum.Enum("Color", "RED GREEN")
+kept = {
+    "uuid": (sa.Uuid(), uuid.uuid4()), "at": (sa.DateTime(), datetime.datetime(2026, 1, 2, 3, 4, 5)),
+    "day": (sa.Date(), datetime.date(2026, 1, 2)), "time": (sa.Time(), datetime.time(1, 2)),
+    "color": (sa.Enum(Color), Color.RED), "json": (sa.JSON(), {"a": 1}), "text": (sa.JSON(), "text"),
+    "interval": (sa.Interval(), datetime.timedelta(seconds=5)), "none": (sa.Uuid(), None),
+}
+columns = [sa.Column(name, kind) for name, (kind, _) in kept.items()]
+table = sa.Table("kept", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), *columns)
+values = {name: value for name, (_, value) in kept.items()}
+engine = sa.create_engine("sqlite:///app.db")
+table.metadata.create_all(engine)
+with lp.Writer("app.db") as writer:
+    execute(writer, table.insert().values(id=1, **values))
+    execute(writer, table.insert().values([{"id": 2, **values}]))
+    assert execute(writer, table.update().where(table.c.uuid == values["uuid"]).values(id=table.c.id + 5)).rowcount == 2
+with engine.begin() as connection:
+    connection.execute(table.insert().values(id=1, **values))
+    for column in columns:
+        found = connection.execute(sa.select(column)).scalars().all()
+        assert found == [values[column.name]] * 3, (column.name, found)
+    # So it finds them by all that finds its own.
+    assert len(connection.exec_driver_sql(f"SELECT DISTINCT {', '.join(values)} FROM kept").all()) == 1
+""",
+    ),
     "dask": ("", "import leafpress\nassert leafpress.verify('app.db')['sound']"),
     "shards": ("", "import leafpress\nassert report.parts[0].bytes > 0"),
     "ray": (

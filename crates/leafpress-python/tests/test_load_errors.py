@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sqlite3
@@ -12,6 +13,7 @@ import textwrap
 import time
 
 import leafpress as lp
+import numpy
 import pandas
 import polars
 import pyarrow
@@ -97,6 +99,20 @@ def test_bad_rows_are_skipped_and_kept(db, tmp_path):
     log = (tmp_path / "bad.json.log").read_text()
     assert "the row has 1 values, and there are 2 columns" in log
     assert "a row of type builtins.int" in log
+
+
+def test_mended_rejects_have_the_values_of_their_rows(db, tmp_path):
+    kept = {
+        "nan": math.nan, "inf": -math.inf, "number": numpy.int64(3), "flag": numpy.bool_(True), "real": 0.1,
+        "large": "9" * 300, "bytes": b"\xff", "missing": pandas.NA, "list": list(range(300)), "what": "é\\n",
+    }  # fmt: skip
+    rows = [{"id": 1, **kept}, {"id": numpy.uint64(2**64 - 1), **kept}]
+    rejects = tmp_path / "bad.json"
+    lp.load(db, rows, table="t", on_error="skip", rejects=rejects)
+    rejects.write_text(rejects.read_text().replace(str(2**64 - 1), "1"))
+    lp.load(db, rejects, table="t", if_exists="append", format="json")
+    first, second = sqlite3.connect(db).execute("SELECT * FROM t").fetchall()
+    assert first == second and first[1:3] == (None, -math.inf)
 
 
 def test_too_many_bad_rows(db):

@@ -230,8 +230,13 @@ def test_what_exports_no_rows(db):
 
 def test_an_index_of_pandas(db):
     frame = pandas.DataFrame({"x": [1, 2, 3]})
-    lp.load(db, frame[frame.x > 1], table="unnamed")
+    assert lp.load(db, frame[frame.x > 1], table="unnamed").notes == []
     assert columns_of(db, "unnamed") == ["x"]
+    days = frame.set_index(pandas.date_range("2026-01-01", periods=3))
+    for report in (lp.load(db, days, table="days"), lp.load(db, days, table="never", dry_run=True)):
+        assert ["reset_index()" in note for note in report.notes] == [True]
+        assert report.to_dict()["notes"] == report.notes
+    assert columns_of(db, "days") == ["x"]
     lp.load(db, frame.set_index(pandas.Index(["a", "b", "c"], name="k")), table="named")
     assert rows_of(db, "named") == [("a", 1), ("b", 2), ("c", 3)]
     levels = pandas.MultiIndex.from_tuples([(1, "u"), (1, "v"), (2, "u")], names=["i", None])
@@ -410,13 +415,44 @@ def test_columns_that_are_one_to_sqlite(db):
         ({"a": 1}, "a dict is one row"),
         (7, "type builtins.int gives no rows"),
         (asynchronous(), "asynchronous"),
+        (pandas.Series([1, 1]).value_counts(), r"to_frame\(\)(.|\n)*reset_index\(\)"),
     ],
-    ids=["dict", "int", "async"],
+    ids=["dict", "int", "async", "series"],
 )
 def test_what_is_no_input(db, source, says):
     with pytest.raises(lp.ProgrammingError, match=says):
         lp.load(db, source, table="t")
     assert not db.exists()
+
+
+def test_paths_of_an_iterator_are_no_rows(db, tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    with pytest.raises(lp.DataError, match="give a list of paths"):
+        lp.load(db, tmp_path.glob("*.csv"), table="t")
+
+
+def test_rows_that_can_also_be_read_asynchronously(db):
+    class Rows(list):
+        def __aiter__(self):
+            raise AssertionError
+
+    lp.load(db, Rows([{"a": 1}]), table="t")
+    assert rows_of(db) == [(1,)]
+
+
+def test_an_array_of_two_dimensions(db):
+    lp.load(db, numpy.array([[1, 2], [3, 4]]), table="t", columns=["a", "b"])
+    times = numpy.array([["2026-01-01", "NaT"]], dtype="datetime64[ns]")
+    lp.load(db, times, table="u", columns=["a", "b"])
+    assert (rows_of(db), rows_of(db, "u")) == ([(1, 2), (3, 4)], [("2026-01-01 00:00:00", None)])
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_times_in_structures_of_numpy(db, unit):
+    row = (numpy.timedelta64(1, "s"), "2026-01-01", "x", (1, 2.5), [1, 2])
+    fields = [("d", f"m8[{unit}]"), ("t", f"M8[{unit}]"), ("s", "U3"), ("n", "i4,f4"), ("l", "i4", 2)]
+    lp.load(db, numpy.array([row], dtype=fields), table="t")
+    assert rows_of(db) == [(1_000_000, "2026-01-01 00:00:00", "x", "[1,2.5]", "[1,2]")]
 
 
 def test_nothing_of_the_callers_is_kept(db):

@@ -8,6 +8,7 @@ import pathlib
 import sqlite3
 
 import leafpress as lp
+import pandas
 import polars
 import pytest
 
@@ -66,6 +67,15 @@ def test_columns(db):
 def test_types(db, word, stored):
     lp.load(db, ROWS, table="t", types={"at": word})
     assert ask(db, "SELECT at FROM t") == [(stored,), (None,)]
+
+
+def test_one_name_as_a_text_and_none(db):
+    lp.load(db, [(1,)], table="t", columns="id", pk="id", index=None, unique=None, select=None, null=None)
+    assert ask(db, "SELECT id FROM t") == [(1,)]
+    lp.load(db, [(1,)], table="u", columns=["id"], pk=pandas.Index(["id"]), drop=None, not_null=None)
+    for word in (None, 5):
+        with pytest.raises(lp.ProgrammingError, match=f"{word} is no type of a column"):
+            lp.load(db, ROWS, table="v", types={"id": word})
 
 
 def test_types_of_python(db):

@@ -13,6 +13,7 @@ import geopandas
 import leafpress as lp
 import numpy
 import pandas
+import pyarrow
 import pytest
 import shapely
 from leafpress._values import adapt
@@ -48,6 +49,9 @@ OBJECTS = {
     "decimals of one scale": objects(Decimal("1.10"), Decimal("2.50"), None),
     "UUIDs": objects(uuid.UUID(int=1), None),
     "durations": objects(timedelta(seconds=1), None),
+    "equal durations": objects(
+        timedelta(seconds=1), *(pandas.Timedelta(1, "s").as_unit(unit) for unit in ("s", "ns")), pandas.NaT
+    ),
 }
 
 
@@ -82,6 +86,20 @@ def test_objects_of_several_types_are_loaded_as_rows(name: str, tmp_path: pathli
     lp.load(tmp_path / "a.db", [{"x": value} for value in column], table="rows")
     assert loaded(tmp_path / "a.db") == loaded(tmp_path / "a.db", "rows")
     assert loaded(tmp_path / "a.db") == [(value,) for value in expected]
+
+
+def of_arrow(durations: pandas.TimedeltaIndex) -> pandas.Series:
+    return pandas.Series(durations).astype(pandas.ArrowDtype(pyarrow.duration(durations.unit)))
+
+
+@pytest.mark.parametrize("beside", [objects(1, 2), objects("x", b"\xff")], ids=["arrow", "rows"])
+@pytest.mark.parametrize("make", [pandas.Series, pandas.Categorical, of_arrow])
+def test_a_column_of_durations_counts_in_its_unit(make: type, beside: object, tmp_path: pathlib.Path) -> None:
+    durations = pandas.to_timedelta([1, None], unit="s")
+    for unit, count in (("ms", 1_000), ("ns", 10**9)):
+        frame = pandas.DataFrame({"d": make(durations.as_unit(unit)), "x": beside})
+        lp.load(tmp_path / f"{unit}.db", frame, table="t")
+        assert [row[0] for row in loaded(tmp_path / f"{unit}.db")] == [count, None]
 
 
 @pytest.mark.parametrize(

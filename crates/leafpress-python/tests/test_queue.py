@@ -204,6 +204,15 @@ def test_half_a_surrogate_pair_is_no_payload(queue: Any) -> None:
     assert queue.stats()["jobs"]["ready"] == 0
 
 
+def test_half_a_surrogate_pair_in_an_error_is_escaped(queue: Any) -> None:
+    queue.push_many([1, 2])
+    first, second = queue.claim(2)
+    first.nack(ValueError("no x\udce9.csv"), 60)
+    second.fail("no x\udce9.csv")
+    errors = {job["id"]: job["error"] for job in queue.list()}
+    assert errors == {1: r"ValueError: no x\udce9.csv", 2: r"no x\udce9.csv"}
+
+
 def test_options_of_a_push(queue: Any) -> None:
     soon = datetime.now(timezone.utc) + timedelta(hours=1)
     queue.push_many(
@@ -213,10 +222,12 @@ def test_options_of_a_push(queue: Any) -> None:
             lp.NewJob("late", delay=timedelta(minutes=5)),
             lp.NewJob("due", due=soon),
             lp.NewJob("unix", due=soon.timestamp()),
-            lp.NewJob("gone", expires_in=0),
+            lp.NewJob("gone", expires_in=0.001),
+            lp.NewJob("kept", delay=60, expires_in=61),
         ],
         attempts_max=9,
     )
+    time.sleep(0.002)
     jobs = queue.claim(10)
     assert [job.payload for job in jobs] == ["first", "plain"]
     assert jobs[0].metadata == {"a": [1]} and jobs[0].correlation_id == "c"
@@ -338,6 +349,15 @@ def test_prometheus_and_drop(driver: Driver, queue: Any) -> None:
 MISTAKES = [
     (lambda q: q.push({1: object()}), lp.DataError, "of type object"),
     (lambda q: q.push(1, dealy=5), lp.ProgrammingError, "no option 'dealy'"),
+    (lambda q: q.push(1, dealy=None), lp.ProgrammingError, "no option 'dealy'"),
+    (lambda q: q.push(1, due_ms=5), lp.ProgrammingError, "no option 'due_ms'"),
+    (lambda q: q.push(1, expires=60), lp.ProgrammingError, "2000(.|\n)*as expires_in"),
+    (lambda q: q.push(1, due=datetime(1999, 1, 1)), lp.ProgrammingError, "2000(.|\n)*as delay"),
+    (lambda q: q.push(1, expires_in=0), lp.ProgrammingError, "never be claimed"),
+    (lambda q: q.push(1, delay=60, expires_in=60), lp.ProgrammingError, "before it is due"),
+    (lambda q: q.push(1, delay=60, expires=time.time() + 9), lp.ProgrammingError, "before it is due"),
+    (lambda q: q.push(1, due=time.time() + 60, expires_in=9), lp.ProgrammingError, "before it is due"),
+    (lambda q: q.push(1, due=4e9, expires=4e9), lp.ProgrammingError, "before it is due"),
     (lambda q: q.push(1, delay=-1), lp.ProgrammingError, "delay is a number of seconds"),
     (lambda q: q.push(1, delay="5"), lp.ProgrammingError, "a timedelta, not '5'"),
     (lambda q: q.push(1, due="now"), lp.ProgrammingError, "datetime or Unix time"),
@@ -349,12 +369,18 @@ MISTAKES = [
     (lambda q: q.ack("seventeen"), lp.ProgrammingError, "no token"),
     (lambda q: q.list("redy"), lp.ProgrammingError, "redy"),
     (lambda q: q.configure(leese=1), lp.ProgrammingError, "no setting \"leese\""),
+    (lambda q: q.configure(rate="100/1m"), lp.ProgrammingError, "rate is a pair"),
     (lambda q: q.configure(concurrency=0), lp.ProgrammingError, "pause it instead"),
     (lambda q: q.schedule("a", "every day"), lp.ProgrammingError, "schedule"),
     (lambda q: q.schedule("a", "@daily", timezone="Mars"), lp.ProgrammingError, "Mars"),
     (lambda q: q.schedule("a", "@daily", delay=5), lp.ProgrammingError, "delay"),
     (lambda q: q.work(lambda job: None, concurrency=0), lp.ProgrammingError, "concurrency"),
     (lambda q: q.work(lambda job: None, threads=2), lp.ProgrammingError, "no option 'threads'"),
+    (lambda q: q.push(1, unique="\udce9"), lp.DataError, "unique is no UTF-8"),
+    (lambda q: q.push(1, group="\udce9"), lp.DataError, "group is no UTF-8"),
+    (lambda q: q.claim(worker="\udce9"), lp.DataError, "worker is no UTF-8"),
+    (lambda q: q.work(lambda job: None, worker="\udce9"), lp.DataError, "worker is no UTF-8"),
+    (lambda q: q.driver.of("\udce9"), lp.DataError, "name is no UTF-8"),
 ]
 
 

@@ -270,6 +270,23 @@ def test_handlers_ack_on_return_and_retry_on_exception(
     assert (threads == {threading.get_ident()}) is (concurrency == 1)
 
 
+def test_half_a_surrogate_pair_in_an_exception_ends_no_work(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Processes of pytest cannot send a record of it to one another.
+    monkeypatch.setattr(logging.getLogger("leafpress"), "disabled", True)
+    pushed(path, 3, backoff_first=1000)
+
+    def handle(job: lp.Job) -> None:
+        if job.payload == 0:
+            raise ValueError("no x\udce9.csv")
+
+    with lp.Queue(path, "mail") as queue:
+        report = queue.work(handle, until_empty=True)
+        assert (report.done, report.retried) == (2, 1)
+        assert queue.job(1)["error"] == r"ValueError: no x\udce9.csv"
+
+
 def test_a_long_job_keeps_no_others_from_other_consumers(path: Path) -> None:
     pushed(path, 500)
     with lp.Queue(path, "mail") as queue, lp.Queue(path, "mail") as other:

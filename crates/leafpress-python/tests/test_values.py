@@ -96,16 +96,20 @@ VALUES = [
     (timedelta(days=-1, microseconds=1), -86_399_999_999),
     (pandas.Timestamp("2026-11-21 05:30:00.000000001"), "2026-11-21 05:30:00.000000001"),
     (pandas.Timestamp("2026-11-21 05:30", tz="Europe/Berlin"), "2026-11-21 04:30:00+00:00"),
-    (pandas.Timedelta(3, unit="s").as_unit("ms"), 3_000),
-    (pandas.Timedelta(3, unit="ns").as_unit("ns"), 3),
+    # Durations that are equal, in several units.
+    (pandas.Timedelta(3, unit="s").as_unit("s"), 3_000_000),
+    (pandas.Timedelta(3, unit="s").as_unit("ns"), 3_000_000),
+    (pandas.Timedelta(-3, unit="us").as_unit("ns"), -3),
+    (pandas.Timedelta(10**12, unit="s").as_unit("s"), 10**18),
     (numpy.datetime64("2026-11-21"), "2026-11-21"),
     (numpy.datetime64("2026-11"), "2026-11-01"),
     (numpy.datetime64("2026-11-21T05:30"), "2026-11-21 05:30:00"),
     (numpy.datetime64("2026-11-21T05:30:00.250", "ns"), "2026-11-21 05:30:00.250"),
     (numpy.datetime64("2026-11-21T05:30:00", "us"), "2026-11-21 05:30:00"),
     (numpy.datetime64(2_932_897, "D"), "+10000-01-01"),
-    (numpy.timedelta64(5, "ms"), 5),
-    (numpy.timedelta64(2, "m"), 120),
+    (numpy.timedelta64(5, "ms"), 5_000),
+    (numpy.timedelta64(2, "m"), 120_000_000),
+    (numpy.timedelta64(-5_000, "ns"), -5),
     # Numbers.
     (True, 1),
     (Decimal("12.50"), "12.50"),
@@ -239,6 +243,9 @@ REFUSED = [
     (Decimal("1E-999999"), "digits"),
     (datetime(1, 1, 1, tzinfo=BERLIN), "UTC"),
     (timedelta.max, "64 bits"),
+    (pandas.Timedelta(1_001, unit="ns"), "below a microsecond: give its nanoseconds"),
+    (numpy.timedelta64(1, "ns"), "below a microsecond"),
+    ([pandas.Timedelta(1, unit="ns")], "below a microsecond"),
 ]
 
 

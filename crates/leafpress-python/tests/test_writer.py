@@ -476,6 +476,7 @@ def test_options_are_in_force(path):
     [
         ({"profile": "fast"}, "there is no profile 'fast'"),
         ({"profil": "durable"}, "no option 'profil'"),
+        ({"profil": None}, "no option 'profil'"),
         ({"busy_timeout": -1}, "busy_timeout is -1"),
         ({"queue_capacity": -1}, "^queue_capacity: "),
         ({"readers": -1}, "^readers: "),

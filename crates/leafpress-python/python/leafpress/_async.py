@@ -281,8 +281,8 @@ class AsyncWriter:
     def execute(
         self, sql: str, parameters: Parameters = None, *, call_limit: float | None = None
     ) -> asyncio.Future[Executed]:
-        """Carries out one statement as a transaction; done when it is committed. `call_limit` is
-        in seconds.
+        """Carries out one statement as a transaction; done when it is committed. Rows that it
+        returns are dropped. `call_limit` is in seconds.
 
         Raises as `Writer.execute`. Wrong parameters raise at once.
         """

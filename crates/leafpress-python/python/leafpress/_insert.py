@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ._errors import DataError, misuse
 from ._leafpress import NativeRows
 from ._rows import Shape, shape_of
-from ._sources import Input, frame_of, is_frame, names_of_cursor
+from ._sources import Input, frame_of, is_frame, names_of_cursor, refuse_asynchronous
 
 
 class _Frames(NamedTuple):
@@ -30,6 +30,7 @@ def listed(rows: Any) -> Any:
     if isinstance(rows, (Mapping, str, bytes, bytearray, memoryview)):
         kind = type(rows).__name__
         raise misuse(f"an object of type {kind} is no list of rows", "give a list, also of one row")
+    refuse_asynchronous(rows)
     iterator = iter(rows)
     first = [*islice(iterator, 1)]
     if first and is_frame(first[0]):

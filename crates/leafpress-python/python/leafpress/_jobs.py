@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from ._async import Call
 from ._async import start as start_call
-from ._errors import misuse
+from ._errors import misuse, unfit
 from ._typing import Self, Unpack
 from ._values import to_json
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
+# The year 2000.
+_MOMENT_MIN_MS = 946_684_800_000
 
 # A claim as the native module gives it.
 ClaimFields = tuple[
@@ -46,7 +49,7 @@ class JobOptions(TypedDict, total=False):
     attempts_max: int
     """Attempts before the job is dead; else as the queue's settings say."""
     expires_in: float | timedelta
-    """Time after which the job, if it still waits, is dead."""
+    """Time after which the job, if it still waits, is dead; more than 0, and after `delay` or `due`."""
     expires: datetime | float
     """Moment at which the job, if it still waits, is dead."""
     correlation_id: str
@@ -108,6 +111,10 @@ def native_job(
 
 
 def _native_options(options: JobOptions) -> NativeOptions:
+    unknown = options.keys() - JobOptions.__annotations__.keys()
+    if unknown:
+        names = ", ".join(JobOptions.__annotations__)
+        raise misuse(f"a push has no option {min(unknown)!r}; it has {names}")
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     _check(options, given)
     for name in ("delay", "expires_in"):
@@ -119,13 +126,12 @@ def _native_options(options: JobOptions) -> NativeOptions:
     unique_for = given.get("unique_for", "")
     if not isinstance(unique_for, str):
         given["unique_for"] = seconds("unique_for", unique_for)
+    refuse_not_utf8(**given)
     if "metadata" in given:
         given["metadata"] = to_json(given["metadata"])
-    unknown = given.keys() - set(NativeOptions._fields)
-    if unknown:
-        names = ", ".join(JobOptions.__annotations__)
-        raise misuse(f"a push has no option {min(unknown)!r}; it has {names}")
-    return NativeOptions(**given)
+    made = NativeOptions(**given)
+    _check_expiry(made)
+    return made
 
 
 def _check(options: JobOptions, given: Mapping[str, Any]) -> None:
@@ -141,6 +147,31 @@ def _check(options: JobOptions, given: Mapping[str, Any]) -> None:
         raise misuse(f"attempts_max={attempts_max}: a job has at least one attempt")
 
 
+def _check_expiry(options: NativeOptions) -> None:
+    """Refuses an expiry before which the job cannot be claimed."""
+    if options.expires_in is not None and options.expires_in <= 0:
+        raise misuse(f"expires_in={options.expires_in}: the job would never be claimed")
+    now_ms = (datetime.now(timezone.utc) - _EPOCH) / _MILLISECOND
+    due_ms, end_ms = options.due_ms, options.expires_ms
+    due = due_ms if options.delay is None else now_ms + options.delay * 1_000
+    end = end_ms if options.expires_in is None else now_ms + options.expires_in * 1_000
+    if due is not None and end is not None and end <= due:
+        raise misuse(
+            "the job would expire before it is due, and never be claimed",
+            "let expires_in or expires come after delay or due; expires_in counts from the push",
+        )
+
+
+def refuse_not_utf8(**texts: Any) -> None:
+    """Refuses texts with half of a surrogate pair, which UTF-8 has no bytes for."""
+    for name, text in texts.items():
+        if isinstance(text, str):
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise unfit(f"{name} is no UTF-8: {error}") from None
+
+
 def seconds(name: str, time: float | timedelta) -> float:
     """A time in seconds."""
     if isinstance(time, timedelta):
@@ -151,16 +182,23 @@ def seconds(name: str, time: float | timedelta) -> float:
 
 
 def milliseconds(name: str, moment: datetime | float) -> int:
-    """A moment in milliseconds since 1970."""
+    """A moment in milliseconds since 1970.
+
+    Raises ProgrammingError for one before the year 2000: it is a time from now, given by mistake.
+    """
+    ms = None
     if isinstance(moment, datetime):
         aware = moment if moment.tzinfo is not None else moment.astimezone()
-        return (aware - _EPOCH) // _MILLISECOND
-    if isinstance(moment, (int, float)) and not isinstance(moment, bool):
-        try:
-            return int(moment * 1_000)
-        except (OverflowError, ValueError):
-            pass
-    raise misuse(f"{name} is a datetime or Unix time in seconds, not {moment!r}")
+        ms = (aware - _EPOCH) // _MILLISECOND
+    elif isinstance(moment, (int, float)) and not isinstance(moment, bool):
+        with contextlib.suppress(OverflowError, ValueError):
+            ms = int(moment * 1_000)
+    if ms is None:
+        raise misuse(f"{name} is a datetime or Unix time in seconds, not {moment!r}")
+    if ms < _MOMENT_MIN_MS:
+        from_now = "delay" if name == "due" else "expires_in"
+        raise misuse(f"{name}={moment!r} is before the year 2000", f"give a time from now as {from_now}")
+    return ms
 
 
 def moment_of(ms: int) -> datetime:
@@ -373,7 +411,9 @@ def arrived(call: Call[Any]) -> Any:
 def described(error: str | BaseException) -> str:
     """The text of an error, as the history of a job shows it."""
     if isinstance(error, str):
-        return error
-    text = str(error)
-    name = type(error).__qualname__
-    return f"{name}: {text}" if text else name
+        said = error
+    else:
+        text, name = str(error), type(error).__qualname__
+        said = f"{name}: {text}" if text else name
+    # Names of files may have halves of surrogate pairs, which UTF-8 has no bytes for.
+    return said.encode(errors="backslashreplace").decode()

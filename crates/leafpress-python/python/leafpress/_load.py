@@ -16,7 +16,7 @@ from ._report import DryRun, Report
 from ._sources import Path, input_of
 from ._typing import Unpack
 
-Names = Union[str, Iterable[str]]
+Names = Union[str, Iterable[str], None]
 OnConflict = Literal["abort", "ignore", "replace"]
 IfExists = Literal["fail", "append", "replace", "ignore", "upsert"]
 Layout = Literal["local", "remote"]
@@ -171,10 +171,10 @@ def load(
         A file object, or bytes: the content of such a file.
         A frame: whatever exports Arrow (polars, pandas, pyarrow, DuckDB, DataFusion, Ibis,
         GeoPandas), read a batch at a time without a copy. Of a pandas index the named levels
-        become columns; `reset_index` gives an unnamed one a name. An iterable of frames gives
-        the parts of one table: their columns go by name.
+        become columns, and unnamed ones are left out: `reset_index` gives a name. An iterable of
+        frames gives the parts of one table: their columns go by name.
         Rows: an iterable of dicts, tuples (with `columns`), named tuples, dataclasses, pydantic
-        models, a cursor of another database. They are read once, by this thread. Keys are columns
+        models, a cursor of another database, an array of two dimensions. They are read once, by this thread. Keys are columns
         in the order of their first appearance; a key that is missing is NULL.
     table: name of the table; for files by default the first one's name without its endings.
     if_exists: "fail", "append" (a key that is taken is an error), "replace" (all rows),
@@ -223,15 +223,15 @@ def load(
         An exception of the iterable, the file or the callback, as it is, and KeyboardInterrupt:
         each with a note on what is on disk (from Python 3.11 on).
     """
-    kind, name, given, names, opened = input_of(source)
+    kind, name, given, names, opened, notes = input_of(source)
     if columns is not None and (names is not None or kind in ("frame", "batches")):
         raise misuse("the source has names for its columns", "use select or rename")
     options = {
         "table": table if table is not None or kind == "files" or create else _table_of(name),
-        "columns": names if columns is None else list(columns),
+        "columns": names if columns is None else _names(columns),
         "pk": _names(pk),
-        "index": [index] if isinstance(index, str) else list(index),
-        "unique": [unique] if isinstance(unique, str) else list(unique),
+        "index": _names(index),
+        "unique": _names(unique),
         "if_exists": if_exists,
         "create": create,
         "strict": strict,
@@ -273,7 +273,7 @@ def load(
     with opened or nullcontext(), _Telling(progress) as tell:
         _check(kind, options)
         report = _leafpress.load(_database(db), kind, name, given, options, dry_run, tell)
-    return DryRun._from_json(report) if dry_run else Report._from_json(report)
+    return (DryRun if dry_run else Report)._from_json(report, notes)
 
 
 def _database(db: Path) -> str:
@@ -291,6 +291,8 @@ def _table_of(name: str) -> str | None:
 
 
 def _names(names: Names) -> list[str]:
+    if names is None:
+        return []
     return [names] if isinstance(names, str) else list(names)
 
 
@@ -299,6 +301,8 @@ def _type_word(word: str | type) -> str:
         if word not in _TYPES:
             raise misuse(f"{word.__qualname__} is no type of a column")
         return _TYPES[word]
+    if not isinstance(word, str):
+        raise misuse(f"{word!r} is no type of a column", 'name one, such as "integer", or leave out the column')
     return word.lower().replace("_", "-")
 
 

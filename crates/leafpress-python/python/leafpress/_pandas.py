@@ -36,6 +36,15 @@ def with_named_index(frame: Any) -> Any:
     return frame.reset_index()
 
 
+def notes_on_index(frame: Any) -> tuple[str, ...]:
+    """A note if a level of the index has no name, and is left out. One of integers, as of a frame with
+    some of another's rows, is taken for numbers of rows."""
+    names, levels = frame.index.names, getattr(frame.index, "levels", [frame.index])
+    if all(name is not None or level.dtype.kind in "iu" for name, level in zip(names, levels)):
+        return ()
+    return ("the index of the frame has no name, and is left out; reset_index() makes a column of it",)
+
+
 def plain_columns(frame: Any) -> tuple[Any, bool]:
     """The frame with objects made plain where all of a column become one type, and whether that
     is so of all columns.
@@ -58,12 +67,31 @@ def plain_columns(frame: Any) -> tuple[Any, bool]:
         if made is None:
             return frame, False
         plain[place] = made
-    if not plain:
-        return frame, True
+    return _with_columns(frame, plain), True
+
+
+def counted_durations(frame: Any) -> Any:
+    """The frame with durations as integers of their column's unit, as in Arrow: each of them alone
+    would be microseconds."""
+    pandas = importlib.import_module("pandas")
+    counted: dict[int, Any] = {}
+    for place, dtype in enumerate(frame.dtypes):
+        dtype = dtype.categories.dtype if isinstance(dtype, pandas.CategoricalDtype) else dtype
+        if getattr(dtype, "kind", "") == "m":
+            column = frame.iloc[:, place].astype(getattr(dtype, "numpy_dtype", dtype))
+            numbers = column.to_numpy().astype("int64").tolist()
+            values = [None if no else number for number, no in zip(numbers, column.isna(), strict=True)]
+            counted[place] = pandas.Series(values, index=column.index, dtype=object)
+    return _with_columns(frame, counted)
+
+
+def _with_columns(frame: Any, columns: dict[int, Any]) -> Any:
+    if not columns:
+        return frame
     frame = frame.copy(deep=False)
-    for place, column in plain.items():
+    for place, column in columns.items():
         frame.isetitem(place, column)
-    return frame, True
+    return frame
 
 
 def _is_plain(values: Any, pandas: Any) -> bool:

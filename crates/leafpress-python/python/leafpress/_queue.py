@@ -24,6 +24,7 @@ from ._jobs import (
     moment_of,
     native_job,
     native_payload,
+    refuse_not_utf8,
     seconds,
     start,
 )
@@ -109,6 +110,7 @@ class SyncQueue(Queue):
         must_exist: bool = False,
         **settings: Any,
     ) -> None:
+        refuse_not_utf8(name=name)
         self.name = name
         is_given = isinstance(writer, Writer)
         self._writer = writer if isinstance(writer, Writer) else Writer(writer)
@@ -127,8 +129,10 @@ class SyncQueue(Queue):
         """Pushes a job. It is on disk when this returns; with `in_`, an open transaction of the
         same Writer, it exists exactly if that is committed.
 
-        The payload is stored as bytes if it is bytes, and else as JSON; `job.payload` gives the
-        same back. The options are those of `JobOptions`.
+        The payload is stored as bytes if it is bytes, and else as JSON, which `job.payload` reads.
+        What JSON lacks comes back as something else: bytes in it as text of hexadecimal digits,
+        Decimal as float, dates and times as text, durations as microseconds, tuples and sets as
+        lists, NaN as None, keys as text. The options are those of `JobOptions`.
 
         Raises DataError for a payload that cannot be JSON.
         """
@@ -159,6 +163,7 @@ class SyncQueue(Queue):
             worker: Name of this consumer in lists and histories.
         """
         _check_count("count", count)
+        refuse_not_utf8(worker=worker)
         fields = self._native.claim(None, count, _time("lease", lease), _time("wait", wait), worker)
         return [Job(self, each) for each in fields]
 
@@ -345,7 +350,8 @@ class SyncQueue(Queue):
         `q.work(handler)` calls the handler for each job, in as many threads as `concurrency` says
         (in the calling thread if that is 1), and returns the numbers when it ends. The job is
         acked when the handler returns, with what it returns as the result if that is not None; a
-        result that is no JSON is logged as an error, and not kept. The job is tried again later if
+        result that is no JSON is logged as an error, and not kept, and none is kept without the
+        setting `keep_done`. The job is tried again later if
         the handler raises an Exception; another BaseException gives the job back and ends the
         work.
 
@@ -397,6 +403,7 @@ class AsyncQueue(Queue):
         must_exist: bool = False,
         **settings: Any,
     ) -> None:
+        refuse_not_utf8(name=name)
         self.name = name
         self._writer = writer
         native_settings = _native_settings(settings)
@@ -460,6 +467,7 @@ class AsyncQueue(Queue):
     ) -> _AsyncJobs:
         """As `SyncQueue.claim`."""
         _check_count("count", count)
+        refuse_not_utf8(worker=worker)
         claiming = self._call("claim", count, _time("lease", lease), _time("wait", wait), worker)
         try:
             fields = await claiming
@@ -690,6 +698,8 @@ def _native_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         if value is not None and name in _TIMES:
             value = seconds(name, value)
         elif value is not None and name in _RATES:
+            if not isinstance(value, (tuple, list)) or len(value) != 2:
+                raise misuse(f"{name} is a pair of a number of jobs and a time, as (100, 60), not {value!r}")
             jobs, per = value
             value = (jobs, seconds(name, per))
         native[name] = value

@@ -117,8 +117,12 @@ class _Shown(_Part):
     _json: str
 
     @classmethod
-    def _from_json(cls: type[_Made], text: str) -> _Made:
+    def _from_json(cls: type[_Made], text: str, notes: Sequence[str] = ()) -> _Made:
+        """The report of this JSON, with further notes."""
         parts = json.loads(text)
+        if notes:
+            parts["notes"] += notes
+            text = json.dumps(parts)
         parts["columns"] = [Column._of(column) for column in parts["columns"]]
         parts["rejects"] = [BadRow._of(row) for row in parts["rejects"]]
         parts["reject_reasons"] = [RejectReason._of(it) for it in parts["reject_reasons"]]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 import operator
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from os import PathLike
 from typing import Any, Union
 
 from ._sources import is_frame
-from ._values import adapt
+from ._values import adapt, to_json
 
 Shape = tuple[str, Sequence[str], Union[Callable[[Any], Any], None]]
 
@@ -52,9 +52,11 @@ def shape_of(row: Any, has_columns: bool = False) -> Shape:
         return ("dict", (), dict) if names == ["*"] else ("fields", names, _getter(names))
     names = getattr(getattr(row, "dtype", None), "names", None)
     if names:
-        return "fields", names, operator.methodcaller("item")
+        return "fields", names, _of_structure
     if hasattr(row, "keys") and hasattr(row, "__getitem__"):
         return "dict", (), lambda row: {key: row[key] for key in row.keys()}
+    if isinstance(row, PathLike):
+        raise TypeError(f"a path is no row: give a list of paths, as list(folder.glob(…)), not {kind.__name__}")
     raise TypeError(
         f"a row of type {kind.__module__}.{kind.__qualname__}: rows are dicts, tuples, named "
         "tuples, dataclasses or models"
@@ -82,6 +84,12 @@ def _getter(names: list[str]) -> Callable[[Any], Any]:
     return lambda row: tuple(getattr(row, name) for name in names)
 
 
+def _of_structure(row: Any) -> tuple[Any, ...]:
+    """The values of a structure of numpy. Its times stay numpy's: `item` makes integers of nanoseconds."""
+    kinds = [row.dtype[place].kind for place in range(len(row.dtype))]
+    return tuple(own if kind in "mM" else item for kind, own, item in zip(kinds, row, row.item()))
+
+
 def row_as_json(row: Any, names: Sequence[str]) -> str:
     """A row as a person would look it up, whatever is wrong with it."""
     try:
@@ -93,28 +101,33 @@ def row_as_json(row: Any, names: Sequence[str]) -> str:
         elif kind == "fields":
             values = dict(zip(own, values))
         shown = {str(key): _shown(value) for key, value in values.items()}
-        text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+        text = to_json(shown)
     except Exception:
         text = _repr(row)
     return text.encode(errors="backslashreplace").decode()
 
 
 def _shown(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if type(value) is int and value.bit_length() <= 256:
-        return value
+    """A value that JSON has, as a load of the rejects stores it."""
     try:
         plain = adapt(value)
     except Exception:
-        return _repr(value)
-    if isinstance(plain, bytes):
-        return plain.hex()
-    return repr(plain) if isinstance(plain, float) and not math.isfinite(plain) else plain
+        return _whole_number(value) or _repr(value)
+    return value if isinstance(value, bool) else plain
+
+
+def _whole_number(value: Any) -> int | None:
+    """An integer of any type that is too large for SQLite, but not for a text of its digits."""
+    try:
+        number = operator.index(value)
+        str(number)
+    except (TypeError, ValueError):
+        return None
+    return number
 
 
 def _repr(value: Any) -> str:
-    try:
-        return reprlib.repr(value)
-    except Exception:
-        return f"an object of type {type(value).__qualname__}"
+    for show in (repr, reprlib.repr):
+        with suppress(Exception):
+            return show(value)
+    return f"an object of type {type(value).__qualname__}"

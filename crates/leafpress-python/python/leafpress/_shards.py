@@ -84,7 +84,7 @@ class Shards:
     def scan(self, sql: str, parameters: Any = None) -> Result:
         """The rows of a query on each part, in the order of the parts; several are read at once.
 
-        A sum or a count comes once for each part.
+        A sum or a count comes once for each part, and DISTINCT, ORDER BY and LIMIT hold within a part.
         """
         return self._native.scan(sql, parameters)
 

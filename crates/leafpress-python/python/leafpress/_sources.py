@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ._errors import misuse
-from ._pandas import plain_columns, with_named_index
+from ._pandas import counted_durations, notes_on_index, plain_columns, with_named_index
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -29,6 +29,8 @@ class Input(NamedTuple):
     """Names of the columns, where rows do not have them."""
     opened: IO[bytes] | None = None
     """A file that was opened for it, to be closed after it."""
+    notes: tuple[str, ...] = ()
+    """Notes for the report."""
 
 
 def input_of(source: Any) -> Input:
@@ -40,6 +42,8 @@ def input_of(source: Any) -> Input:
     frame = frame_of(source)
     if frame is not None:
         return frame
+    if _is(source, "numpy", "ndarray") and source.ndim == 2:
+        return Input("rows", "<rows>", map(tuple, source))
     # A reader of pandas gives frames, which are parts.
     is_of_pandas = type(source).__module__.startswith("pandas.")
     if callable(getattr(source, "read", None)) and not is_of_pandas:
@@ -49,8 +53,7 @@ def input_of(source: Any) -> Input:
         return Input("files", "", _files(source))
     if isinstance(source, Mapping):
         raise misuse("a dict is one row", "give a list of such rows, or a data frame")
-    if hasattr(source, "__aiter__"):
-        raise misuse("rows come from an iterable, and this one is asynchronous")
+    refuse_asynchronous(source)
     if not isinstance(source, Iterable):
         kind = type(source)
         raise misuse(
@@ -58,6 +61,15 @@ def input_of(source: Any) -> Input:
             "give a path, a file, bytes, a data frame or an iterable of rows",
         )
     return Input("rows", "<rows>", source, names_of_cursor(source))
+
+
+def refuse_asynchronous(rows: Any) -> None:
+    """Refuses an iterable for `async for` alone; a QuerySet of Django is of both kinds."""
+    if hasattr(rows, "__aiter__") and not isinstance(rows, Iterable):
+        raise misuse(
+            "rows come from an iterable, and this one is asynchronous",
+            "make a list: [row async for row in rows]",
+        )
 
 
 def _pipe(path: Path) -> Input | None:
@@ -104,6 +116,12 @@ def frame_of(source: Any) -> Input | None:
     for library, name, make in _FRAMES:
         if _is(source, library, name):
             return make(source)
+    # A Series of structures exports their fields as columns.
+    if _is(source, "pandas", "Series") and not str(source.dtype).startswith("struct"):
+        raise misuse(
+            "a Series is one column, and gives no rows of a table",
+            "make a frame of it: series.to_frame(), or series.reset_index() to keep its index",
+        )
     return _batches(source) if _exports_arrow(source) else None
 
 
@@ -172,17 +190,18 @@ def _arrow_type(name: str, kind: Any, polars: Any) -> Any:
 
 def _pandas(frame: Any) -> Input:
     """A frame of pandas: as Arrow where pyarrow is there and Arrow keeps its values, else as rows."""
+    notes = notes_on_index(frame)
     frame, are_plain = plain_columns(with_named_index(frame))
     if _is(frame, "geopandas", "GeoDataFrame"):
         if are_plain:
-            return _frame(frame.to_arrow(index=False))
+            return _frame(frame.to_arrow(index=False))._replace(notes=notes)
         frame = frame.to_wkb()
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     table = _pandas_as_arrow(frame) if are_plain else None
     if table is not None:
-        return _frame(table)
-    rows = frame.itertuples(index=False, name=None)
-    return Input("rows", "<frame>", rows, list(frame.columns))
+        return _frame(table)._replace(notes=notes)
+    rows = counted_durations(frame).itertuples(index=False, name=None)
+    return Input("rows", "<frame>", rows, list(frame.columns), notes=notes)
 
 
 def _pandas_as_arrow(frame: Any) -> Any:

@@ -9,7 +9,7 @@ the same value, whichever way it comes.
 | datetime, pandas Timestamp, numpy datetime64 | text `2026-11-21 05:30:00.250`; with a time zone the instant in UTC, with `+00:00` |
 | date | text `2026-11-21` |
 | time | text `05:30:00.250` |
-| timedelta | integer, microseconds; those of pandas and numpy in their own unit |
+| timedelta, pandas Timedelta, numpy timedelta64 | integer, microseconds |
 | Decimal | with a fraction text, every digit; else an integer, or text if it is beyond 64 bits |
 | UUID | text |
 | Enum | its value |
@@ -42,7 +42,6 @@ from ._errors import unfit
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
 # A Decimal of a few bytes can stand for a gigabyte of zeros.
 _DECIMAL_DIGITS_MAX = 10_000
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def adapt(value: Any) -> None | int | float | str | bytes:
@@ -170,14 +169,26 @@ def _fraction(digits: str) -> str:
 
 
 def _duration(value: timedelta) -> int:
-    # A Timedelta of pandas counts in a unit of its own, as a data frame does.
-    unit = getattr(value, "unit", None)
-    if unit in _NANOSECONDS:
-        return _integer(value.value // _NANOSECONDS[unit])  # type: ignore[attr-defined]
-    return _integer(value // _MICROSECOND)
+    seconds = value.days * 86_400 + value.seconds
+    # Only a Timedelta of pandas has nanoseconds.
+    nanoseconds = value.microseconds * 1_000 + getattr(value, "nanoseconds", 0)
+    return _microseconds(seconds * 1_000_000_000 + nanoseconds, value)
 
 
-_NANOSECONDS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+def _microseconds(nanoseconds: int, value: Any) -> int:
+    microseconds, rest = divmod(nanoseconds, 1_000)
+    if rest:
+        raise unfit(
+            f"the duration {_shown(value)} has a part below a microsecond: "
+            "give its nanoseconds as an integer, which are the `value` of a Timedelta"
+        )
+    return _integer(microseconds)
+
+
+_NANOSECONDS = {
+    "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000,
+    "h": 3_600_000_000_000, "D": 86_400_000_000_000, "W": 604_800_000_000_000,
+}  # fmt: skip
 
 
 def _decimal(value: Decimal) -> None | int | float | str:
@@ -207,13 +218,11 @@ def _numpy_scalar(value: Any, numpy: Any) -> None | int | float | str:
     if isinstance(value, (numpy.datetime64, numpy.timedelta64)):
         if numpy.isnat(value):
             return None
-        unit, _ = numpy.datetime_data(value.dtype)
+        unit, step = numpy.datetime_data(value.dtype)
         if isinstance(value, numpy.datetime64):
             return _numpy_moment(value, unit)
         if unit in _NANOSECONDS:
-            return int(value.astype(f"timedelta64[{unit}]").astype("int64"))
-        if unit in ("W", "D", "h", "m"):
-            return int(value.astype("timedelta64[s]").astype("int64"))
+            return _microseconds(int(value.astype("int64")) * step * _NANOSECONDS[unit], value)
     raise unfit(f"SQLite has no value for {_shown(value)}")
 
 

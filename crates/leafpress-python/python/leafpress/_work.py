@@ -23,6 +23,7 @@ from ._jobs import (
     arrived,
     described,
     native_payload,
+    refuse_not_utf8,
     seconds,
     start,
 )
@@ -109,6 +110,7 @@ class _Options:
         lease = given.pop("lease", None)
         self.lease = None if lease is None else seconds("lease", lease)
         self.worker: str | None = given.pop("worker", None)
+        refuse_not_utf8(worker=self.worker)
         self.jobs_max: int | None = given.pop("jobs_max", None)
         if self.jobs_max is not None and self.jobs_max < 0:
             raise misuse(f"jobs_max={self.jobs_max}: a number of jobs is 0 at least")

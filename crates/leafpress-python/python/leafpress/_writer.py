@@ -42,6 +42,9 @@ _open_writers: weakref.WeakSet[NativeWriter] = weakref.WeakSet()
 
 def open_native(path: Path, options: Mapping[str, Any]) -> NativeWriter:
     """A native writer, which is closed at the end of the program at the latest."""
+    unknown = options.keys() - WriterOptions.__annotations__.keys()
+    if unknown:
+        raise misuse(f"a Writer has no option {min(unknown)!r}")
     native = NativeWriter(os.fsdecode(path), dict(options))
     _open_writers.add(native)
     return native
@@ -110,8 +113,8 @@ class Writer:
     ) -> Executed:
         """Carries out one statement as a transaction, and returns when it is committed.
 
-        Rows that it returns are dropped: for RETURNING use `transaction`. `call_limit` is in
-        seconds.
+        Rows that it returns are dropped: use `query` for SELECT, and `transaction` for RETURNING.
+        `call_limit` is in seconds.
 
         Raises `IntegrityError` if it breaks a rule, `OperationalError` if SQLite refuses it,
         `TimedOut`, and `ProgrammingError` for wrong parameters and inside of a transaction of
