@@ -725,7 +725,7 @@ with lp.Writer(sys.argv[1]) as writer:
                 call()
                 os._exit(1)
             except lp.Error as error:
-                if "fork" not in str(error):
+                if error.kind != "forked":
                     print(error, flush=True)
                     os._exit(2)
         del work, job

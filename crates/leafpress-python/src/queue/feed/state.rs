@@ -14,6 +14,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use leafpress::queue::{Claim, Nack, Payload, Queue, Token};
+use leafpress::vfs::fork::Process;
 use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -63,7 +64,7 @@ pub struct Shared {
     pub queue: Queue,
     pub options: Options,
     /// The process that made it: in a child its thread is not there.
-    pub process: u32,
+    pub process: Process,
     pub state: Mutex<State>,
     /// The thread has ended.
     pub over: Condvar,
@@ -119,15 +120,7 @@ impl Shared {
     /// # Errors
     /// [`Forked`](ErrorKind::Forked), as each call of its queue gives there.
     pub fn check_process(&self) -> Result<()> {
-        if std::process::id() == self.process {
-            return Ok(());
-        }
-        Err(Error::from(ErrorKind::Misuse(
-            "this work on a queue was begun before a fork, and its jobs are the parent's"
-                .to_owned(),
-        ))
-        .on_disk("nothing was changed")
-        .to_do("open the queue in the child"))
+        self.process.check("queue").map_err(Error::from)
     }
 
     /// Hands in what a consumer says about its job. Does not wait.
