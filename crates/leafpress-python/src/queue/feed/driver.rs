@@ -65,7 +65,7 @@ enum Became {
     Retried,
     Dead,
     Released,
-    GivenBack,
+    ReturnedUncounted,
 }
 
 /// Starts the thread of a feed.
@@ -210,7 +210,7 @@ impl Driver {
         self.give_back_at = moved_at.map(|at| at + READY_MAX).filter(|at| *at > now);
         if moved_at.is_some() && self.give_back_at.is_none() {
             let waiting = state.ready.drain(ahead..);
-            let given = waiting.map(|claim| (claim.token, Outcome::GiveBack));
+            let given = waiting.map(|claim| (claim.token, Outcome::ReturnUncounted));
             state.to_settle.extend(given);
         }
     }
@@ -250,8 +250,8 @@ impl Driver {
                     Retry::Dead => Became::Dead,
                 },
                 Outcome::Release => queue.release_async(token).await.map(|()| Became::Released)?,
-                Outcome::GiveBack => {
-                    queue.release_async(token).await.map(|()| Became::GivenBack)?
+                Outcome::ReturnUncounted => {
+                    queue.release_async(token).await.map(|()| Became::ReturnedUncounted)?
                 }
             })
         })
@@ -432,7 +432,7 @@ impl Driver {
             Ok(Became::Retried) => state.counts.retried += 1,
             Ok(Became::Dead) => state.counts.dead += 1,
             Ok(Became::Released) => state.counts.released += 1,
-            Ok(Became::GivenBack) => state.counts.claimed -= 1,
+            Ok(Became::ReturnedUncounted) => state.counts.claimed -= 1,
             Err(error) if is_lost(&error) => state.counts.lease_lost += 1,
             Err(error) => {
                 drop(state);

@@ -28,10 +28,11 @@ pub enum Outcome {
     Done(Option<Payload>),
     /// The attempt failed.
     Retry(Nack),
-    /// Nothing was done.
+    /// The job is given back and counted as released: its consumer did nothing, or the feed stops.
     Release,
-    /// No consumer has had the job: it does not count.
-    GiveBack,
+    /// The job waited too long for a consumer and is given back. It does not count as claimed, so it
+    /// uses up none of `jobs_max`.
+    ReturnUncounted,
 }
 
 /// Numbers of jobs, by what became of them.
@@ -147,7 +148,9 @@ impl Shared {
                 Outcome::Done(None) => acked.push(token),
                 Outcome::Done(Some(result)) => self.queue.ack_with_async(token, result).leave(),
                 Outcome::Retry(nack) => self.queue.nack_async(token, nack).leave(),
-                Outcome::Release | Outcome::GiveBack => self.queue.release_async(token).leave(),
+                Outcome::Release | Outcome::ReturnUncounted => {
+                    self.queue.release_async(token).leave();
+                }
             }
         }
         if !acked.is_empty() {
