@@ -1,9 +1,9 @@
 //! The seam: where a group is committed.
 //!
 //! Grouping, order, back-pressure and tickets know nothing of SQLite files. They
-//! hand a [`Group`] to a [`CommitTarget`], which answers every call in it. The
-//! database in this process ([`LocalTarget`](super::local)) is one; a
-//! replicated one behind a network would be another.
+//! hand a [`Group`] to a [`CommitTarget`], which answers every call in it.
+//! [`LocalTarget`](super::local) is the database of this process; the crate
+//! `leafpress-rqlite` has one for a cluster.
 //!
 //! Must never: let a target see a call that was cancelled, or a caller see an
 //! answer before the target has returned.
