@@ -20,6 +20,7 @@ use crate::load::file::pages::FileSize;
 use crate::load::options::OnConflict;
 use crate::load::row_savepoint::insert_whole;
 use crate::new_file::disk;
+use crate::schema::declared::{insert_of_defaults, rowid_name};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
 
@@ -178,7 +179,10 @@ fn insert_sql(build: &Build<'_>, columns: &[usize], on_conflict: OnConflict) -> 
     };
     let table = quote_identifier(&shape.name);
     if columns.is_empty() {
-        return format!("INSERT{or} INTO {table} DEFAULT VALUES");
+        let is_column =
+            |name: &str| shape.columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
+        let rowid = rowid_name(is_column).filter(|_| shape.key.is_none());
+        return insert_of_defaults(&format!("INSERT{or}"), &table, rowid, then);
     }
     let names: Vec<_> =
         columns.iter().map(|&column| quote_identifier(&shape.columns[column].name)).collect();
