@@ -49,7 +49,8 @@ impl LocalTarget {
         let (number, limit) = group.terms(index);
         let Call::Execute(statement) = group.call(index) else { return None };
         let mut last = LastStatement::new(&self.connection, &self.known);
-        if !last.is_whole(&statement.sql) || !last.is_kept() {
+        last.select(&statement.sql);
+        if !last.is_atomic() || !last.find_compiled() {
             return None;
         }
         let refused = self.refuse_beside_another_copy();

@@ -83,16 +83,16 @@ impl LocalTarget {
             // A statement that fails may leave the changes that it made so far: OR FAIL,
             // RAISE(FAIL).
             Call::Execute(statement)
-                if !self.schema_may_fail
-                    && !self.guard.has_changed_schema()
-                    && last.is_whole(&statement.sql) =>
+                if !self.schema_may_fail && !self.guard.has_changed_schema() =>
             {
+                last.select(&statement.sql);
+                let is_atomic = last.is_atomic();
                 let code = || match place {
                     // This call cannot be carried out again, so its values are not needed any more.
                     Within::Alone => last.execute(statement.parameters.take()),
                     Within::LastLeft | Within::Group => last.execute(&statement.parameters),
                 };
-                Some(self.interrupts.run(code).map(Answer::Executed))
+                is_atomic.then(|| self.interrupts.run(code).map(Answer::Executed))
             }
             _ => None,
         };
