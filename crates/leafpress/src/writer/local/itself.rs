@@ -42,7 +42,10 @@ impl LocalTarget {
         group: &mut Group<'_>,
         range: &Range<usize>,
     ) -> Option<RangeEnd> {
-        if range.len() != 1 || group.has_failed(range.start) || !self.lets_commit() {
+        if range.len() != 1 || group.has_failed(range.start) {
+            return None;
+        }
+        if self.take_range_begun() || !self.lets_commit() {
             return None;
         }
         let index = range.start;
@@ -68,16 +71,19 @@ impl LocalTarget {
             self.ranges_begun = RANGES_BEGUN;
             return None;
         }
-        Some(self.has_committed(group, range, outcome, commit))
+        Some(self.end_itself(group, range, outcome, commit))
+    }
+
+    /// Counts a range that the writer begins and commits; returns false if none is left.
+    fn take_range_begun(&mut self) -> bool {
+        let is_left = self.ranges_begun > 0;
+        self.ranges_begun -= u32::from(is_left);
+        is_left
     }
 
     /// Returns true if no part of this crate or of another process has to be told of transactions,
     /// and no schema that is known has a word that leaves half of a statement.
     fn lets_commit(&mut self) -> bool {
-        if self.ranges_begun > 0 {
-            self.ranges_begun -= 1;
-            return false;
-        }
         let used = self.counts.wal_bytes.load(Ordering::Relaxed);
         self.busy.sharing().is_none()
             && self.hooks.get().is_none()
@@ -88,7 +94,7 @@ impl LocalTarget {
     }
 
     /// Answers the call, after SQLite has committed the statement or undone it.
-    fn has_committed(
+    fn end_itself(
         &mut self,
         group: &mut Group<'_>,
         range: &Range<usize>,
