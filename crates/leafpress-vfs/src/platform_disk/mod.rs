@@ -168,14 +168,14 @@ impl AtomicDisk for BareDisk {
     fn file_stamp(&self, path: &str) -> VfsResult<FileStamp> {
         let found = match &self.stamps {
             Some(stamps) => stamps.of_file(Path::new(path)),
-            None => is_there(Path::new(path)),
+            None => stamp_without_times(Path::new(path)),
         };
         found.map_err(|_| VfsError::IO_ACCESS)
     }
 }
 
 /// The state of a file where no stamp can be relied on: there or not.
-fn is_there(file: &Path) -> std::io::Result<FileStamp> {
+fn stamp_without_times(file: &Path) -> std::io::Result<FileStamp> {
     Ok(if file.try_exists()? { FileStamp::There(None) } else { FileStamp::Absent })
 }
 

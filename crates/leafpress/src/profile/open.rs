@@ -594,7 +594,7 @@ impl Opening<'_> {
             "{how}, so that it cannot be changed to {wanted}, which profile {} needs",
             self.request.profile
         );
-        self.is_held(
+        self.held_by_another(
             &how,
             source,
             "end the other programs while it is changed, or choose a profile with their journal \
@@ -602,8 +602,8 @@ impl Opening<'_> {
         )
     }
 
-    /// A connection holds it, and this is what to do about that.
-    fn is_held(&self, how: &str, source: &rusqlite::Error, advice: &str) -> Error {
+    /// The error for a database that another connection holds. `advice`: what to do about that.
+    fn held_by_another(&self, how: &str, source: &rusqlite::Error, advice: &str) -> Error {
         self.refusal().locked(how, source, advice)
     }
 
@@ -618,7 +618,7 @@ impl Opening<'_> {
                     path_text(self.path)
                 );
                 let how = "cannot be had alone: another connection is using it";
-                self.is_held(how, &source, &advice)
+                self.held_by_another(how, &source, &advice)
             }
             _ => Error::sqlite("take the database for this connection alone", source),
         })

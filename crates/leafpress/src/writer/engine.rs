@@ -374,7 +374,7 @@ pub(super) fn start_thread(
         };
         let outcome = catch_unwind(AssertUnwindSafe(closing))
             .unwrap_or_else(|_| Err(Error::bug("closing the writer panicked")));
-        end.tell(queue.failure().map_or(outcome, |reason| Err(has_failed(reason))));
+        end.tell(queue.failure().map_or(outcome, |reason| Err(stopped_before(reason))));
     };
     Builder::new()
         .name("leafpress-writer".to_owned())
@@ -383,7 +383,7 @@ pub(super) fn start_thread(
 }
 
 /// The error of closing a writer that had stopped before.
-fn has_failed(reason: String) -> Error {
+fn stopped_before(reason: String) -> Error {
     Error::from(ErrorKind::Stopped { reason })
         .on_disk(
             "what was answered with success; if the database was moved, in the file that was moved",

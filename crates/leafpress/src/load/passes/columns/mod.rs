@@ -104,7 +104,7 @@ impl ColumnMap {
         let (mut names, mut sources) = (Vec::new(), Vec::new());
         if let Some((name, form)) = &options.uuid7 {
             if wanted.iter().any(|(_, it)| it.name.eq_ignore_ascii_case(name)) {
-                return Err(has_keys_already(name));
+                return Err(keys_are_there(name));
             }
             names.push(name.as_str().into());
             sources.push(ValueSource::Uuid7(*form));
@@ -324,7 +324,7 @@ fn refuse_misplaced_uuid7(
         return Err(Error::misuse(reason).to_do("name one of its columns with ⟦uuid7⟧"));
     };
     if fields[at].is_some() {
-        return Err(has_keys_already(name));
+        return Err(keys_are_there(name));
     }
     let (declared, keys) = (&shape.columns[at].declared_type, form.declared_type());
     let holds = |type_name: &str| declared.eq_ignore_ascii_case(type_name);
@@ -336,7 +336,8 @@ fn refuse_misplaced_uuid7(
     Ok(())
 }
 
-fn has_keys_already(name: &str) -> Error {
+/// The error for keys that are to be made for a column that the input has.
+fn keys_are_there(name: &str) -> Error {
     Error::misuse(format!("the input has a column '{name}' already"))
         .to_do("give ⟦uuid7⟧ another name, or leave that column out with ⟦drop⟧")
 }
