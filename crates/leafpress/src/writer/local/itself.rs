@@ -23,7 +23,7 @@ use rusqlite::ErrorCode;
 use super::run::NOTHING;
 use super::{LocalTarget, RangeEnd};
 use crate::writer::call::{Answer, Call};
-use crate::writer::guard::OwnCommit;
+use crate::writer::guard::StatementCommit;
 use crate::writer::place;
 use crate::writer::refused::refused;
 use crate::writer::request::Executed;
@@ -67,7 +67,7 @@ impl LocalTarget {
         let (outcome, commit) = self.guard.committing_itself(run);
         self.interrupts.end();
         drop(last);
-        if commit == OwnCommit::Refused {
+        if commit == StatementCommit::Refused {
             self.ranges_begun = RANGES_BEGUN;
             return None;
         }
@@ -99,9 +99,9 @@ impl LocalTarget {
         group: &mut Group<'_>,
         range: &Range<usize>,
         outcome: rusqlite::Result<Executed>,
-        commit: OwnCommit,
+        commit: StatementCommit,
     ) -> RangeEnd {
-        if let OwnCommit::Begun(since) = commit {
+        if let StatementCommit::Begun(since) = commit {
             let took_ns = since.elapsed().as_nanos() as u64;
             self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
         }
@@ -110,7 +110,7 @@ impl LocalTarget {
                 group.answer(range.start, Ok(Answer::Executed(executed)));
                 return self.committed(group, range);
             }
-            (Err(source), OwnCommit::Begun(_)) => {
+            (Err(source), StatementCommit::Begun(_)) => {
                 return self.not_committed(group, range, source, true);
             }
             (Err(source), _) => match (self.interrupts.stopped(), source.sqlite_error_code()) {

@@ -59,7 +59,7 @@ impl LocalTarget {
         let begun = self.own("BEGIN /* leafpress */").and_then(|()| {
             // The first read takes the lock, or the snapshot.
             let sql = "SELECT 1 FROM sqlite_schema LIMIT 1";
-            self.guard.as_owner(|| self.connection.prepare(sql)?.raw_query().next().map(drop))
+            self.guard.as_writer(|| self.connection.prepare(sql)?.raw_query().next().map(drop))
         });
         let done = match begun {
             Ok(()) => catch_unwind(AssertUnwindSafe(|| read(&self.connection))),

@@ -145,7 +145,7 @@ impl LocalTarget {
     fn run_rows(&self, rows: &InsertMany) -> Ran {
         self.tell(TransactionHooks::call_began);
         let plans = &mut self.plans.borrow_mut();
-        let code = || self.guard.as_owner(|| insert_alone(&self.connection, plans, rows));
+        let code = || self.guard.as_writer(|| insert_alone(&self.connection, plans, rows));
         let inserted = self.interrupts.run(code);
         if let Some(error) = self.interrupts.stopped() {
             return Ran::Lost(error);
@@ -265,11 +265,11 @@ impl LocalTarget {
             Call::InsertMany(rows) => {
                 let plans = &mut self.plans.borrow_mut();
                 let insert = || insert_sorted(&self.connection, plans, rows);
-                self.guard.as_owner(insert).map(Answer::Inserted)
+                self.guard.as_writer(insert).map(Answer::Inserted)
             }
             Call::Internal(own) => {
                 let body = own.0.get_mut();
-                self.guard.as_owner(|| answered(|| body(&self.connection)))
+                self.guard.as_writer(|| answered(|| body(&self.connection)))
             }
             Call::Closure(closure) => {
                 let transaction = Transaction::new(self.parts());
