@@ -10,8 +10,8 @@
 //! small commit without a sync.
 //!
 //! 1. One thread drives it at a time.
-//! 2. A thread that leaves the engine looks at the queue once more, and calls the writer's
-//!    thread if a call is there. So no call is left behind by callers that found the engine
+//! 2. A thread that leaves the engine looks at the queue once more, and wakes the writer's
+//!    thread if a call waits. So no call is left behind by callers that found the engine
 //!    busy.
 //! 3. A caller that does its work itself (`alone.rs`) takes the next turn: threads that drive
 //!    the engine again and again let it pass, or it might wait for ever.
@@ -396,7 +396,7 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
     let process = Process::current();
     while !driving::is_driving() && !is_answered() {
         if queue.has_turn_taken() {
-            // The thread whose turn it is calls the writer's thread before it leaves.
+            // The thread whose turn it is wakes the writer's thread before it leaves.
             return;
         }
         let mut engine = match engine.try_lock() {
@@ -410,7 +410,7 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
         if !process.is_current() {
             return;
         }
-        queue.call_thread();
+        queue.wake_thread();
     }
 }
 

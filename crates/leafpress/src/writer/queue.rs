@@ -77,7 +77,7 @@ struct QueueState {
     refused_from: Option<u64>,
     /// True if the queue was closed by a failure.
     has_failed: bool,
-    /// The writer's thread sleeps, and no thread has called it yet.
+    /// The writer's thread sleeps, and no thread has woken it yet.
     thread_sleeps: bool,
     /// Number of calls for which the thread that makes a group waits; 0 if none waits.
     gather_at: usize,
@@ -118,7 +118,7 @@ impl CallQueue {
     }
 
     /// Takes a call in; if the queue is full, waits for room. The writer's thread
-    /// is called, unless `by` is the caller itself, who will see to it that the
+    /// is woken, unless `by` is the caller itself, who will see to it that the
     /// call is carried out.
     ///
     /// # Errors
@@ -259,8 +259,8 @@ impl CallQueue {
         matches!(self.turn.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// Calls the writer's thread, if calls wait and it does not know.
-    pub(super) fn call_thread(&self) {
+    /// Wakes the writer's thread, if calls wait and it does not know.
+    pub(super) fn wake_thread(&self) {
         let mut state = lock(&self.state);
         if !state.entries.is_empty() && std::mem::take(&mut state.thread_sleeps) {
             self.arrived.notify_one();
