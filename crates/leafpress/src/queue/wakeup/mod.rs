@@ -320,7 +320,7 @@ pub(super) struct Waiter {
     queue: Arc<str>,
     /// The waiter sleeps on it.
     woken: Arc<Condvar>,
-    /// Set by [`Caller::call`] to end the wait.
+    /// Set by [`WaitEnder::end_wait`] to end the wait.
     is_interrupted: Arc<AtomicBool>,
     /// The permit for the look that it is at.
     holds: Option<Permit>,
@@ -426,8 +426,8 @@ impl Waiter {
     }
 
     /// A handle for a thread that may have to end the waits of this one.
-    pub(super) fn caller(&self) -> Caller {
-        Caller {
+    pub(super) fn wait_ender(&self) -> WaitEnder {
+        WaitEnder {
             shared: Arc::clone(&self.wake_ups.shared),
             woken: Arc::clone(&self.woken),
             is_interrupted: Arc::clone(&self.is_interrupted),
@@ -477,15 +477,15 @@ impl Drop for Waiter {
 
 /// Ends the wait of one waiter, whatever it waits for.
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(super) struct WaitEnder {
     shared: Arc<Shared>,
     woken: Arc<Condvar>,
     is_interrupted: Arc<AtomicBool>,
 }
 
-impl Caller {
+impl WaitEnder {
     /// Ends the waiter's wait, or its next one, with [`Woken::Look`].
-    pub(super) fn call(&self) {
+    pub(super) fn end_wait(&self) {
         self.is_interrupted.store(true, Ordering::SeqCst);
         // A waiter that did not see it under this lock is asleep once the lock is free.
         drop(lock(&self.shared.state));

@@ -23,7 +23,7 @@ use super::{JobContext, Outcome, Stop, WorkReport, Worker, keeper};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
 use crate::queue::elsewhere::QueueElsewhere;
-use crate::queue::wakeup::{Caller, Waiter, Woken};
+use crate::queue::wakeup::{WaitEnder, Waiter, Woken};
 use crate::queue::{Claim, ClaimOptions, Queue, Token};
 use crate::sync::lock;
 
@@ -57,7 +57,7 @@ pub(super) struct State {
     failure: Option<Error>,
     report: WorkReport,
     /// Wakes the claiming thread from its wait for jobs.
-    caller: Option<Caller>,
+    wait_ender: Option<WaitEnder>,
     pub(super) is_over: bool,
     /// The moment since when a call extends leases, or fails to.
     pub(super) extending_since: Option<Instant>,
@@ -193,7 +193,7 @@ impl Pool {
         }
         // From here on no wake-up is missed, so it looks once more.
         let ours = queue.session.get()?.wake_ups().waiter(&queue.name)?;
-        self.lock().caller = Some(ours.caller());
+        self.lock().wait_ender = Some(ours.wait_ender());
         *waiter = Some(ours);
         Ok(())
     }
@@ -433,10 +433,10 @@ impl Pool {
     /// Has the thread that claims look again.
     fn wake(&self) {
         // Under the lock, or a look that is just over would miss it.
-        let caller = self.lock().caller.clone();
+        let wait_ender = self.lock().wait_ender.clone();
         self.changed.notify_all();
-        if let Some(caller) = caller {
-            caller.call();
+        if let Some(wait_ender) = wait_ender {
+            wait_ender.end_wait();
         }
     }
 
