@@ -334,8 +334,8 @@ impl Target {
         let columns = plan.shape.columns.clone();
         let best = best_order(existing, &self.table, &plan.given_names(), *mode)?;
         let row_order = match best {
-            BestOrder::Rowid(_) => RowOrder::RenumberedIfGiven,
-            BestOrder::Columns(_) | BestOrder::Any => RowOrder::Renumbered,
+            BestOrder::Rowid(_) => RowOrder::ByRowidIfGiven,
+            BestOrder::Columns(_) | BestOrder::Any => RowOrder::ByKey,
         };
         let order = match best {
             BestOrder::Any => return Ok((plan.shape.clone(), RowOrder::Ascending)),
@@ -406,7 +406,7 @@ impl Target {
         let (existing, mode) = self.table_there()?;
         monitor.enter_counting("inserting");
         let into = InsertInto { table: &self.table, columns: built.columns, mode };
-        let sorted = matches!(order, RowOrder::Renumbered | RowOrder::RenumberedIfGiven);
+        let sorted = matches!(order, RowOrder::ByKey | RowOrder::ByRowidIfGiven);
         let settings = settings(options, monitor);
         let outcome = insert(existing, &self.staged(built), &into, sorted, &settings)?;
         Ok(published(options, outcome, started))

@@ -122,7 +122,7 @@ fn plan_ahead(
     let mut plan = Vec::new();
     let sorts = match order {
         RowOrder::ThroughSql => None,
-        RowOrder::Unsorted | RowOrder::Renumbered | RowOrder::RenumberedIfGiven => {
+        RowOrder::Unsorted | RowOrder::ByKey | RowOrder::ByRowidIfGiven => {
             Some("the rows are sorted")
         }
         RowOrder::Ascending if has_key => Some("the rows are sorted if they are not in key order"),

@@ -548,7 +548,7 @@ fn path(shape: &TableShape, order: RowOrder, published: Option<&str>) -> String 
         (RowOrder::ThroughSql, Some(why)) => format!("SQL: {why}"),
         (RowOrder::ThroughSql, None) => "SQL".to_owned(),
         (RowOrder::Ascending, _) => "pressed".to_owned(),
-        (RowOrder::Unsorted | RowOrder::Renumbered | RowOrder::RenumberedIfGiven, _) => {
+        (RowOrder::Unsorted | RowOrder::ByKey | RowOrder::ByRowidIfGiven, _) => {
             "sorted and pressed".to_owned()
         }
     };
