@@ -293,11 +293,6 @@ impl Target {
         matches!(self.place, Place::New)
     }
 
-    /// Returns true if rows with the same key all go on, as the destination's table decides.
-    pub fn keeps_repeats(&self) -> bool {
-        matches!(self.place, Place::Table(..))
-    }
-
     /// Declaration of the table that the rows go to, if it is not the built one.
     pub fn create_sql(&self) -> Option<String> {
         match &self.place {

@@ -370,7 +370,8 @@ impl Flow<'_> {
     fn on_conflict(&self, order: RowOrder) -> OnConflict {
         // SQLite itself refuses such rows, and reports each of them.
         let rejects_here = self.rejects_repeats() && order != RowOrder::ThroughSql;
-        if self.target.keeps_repeats() || rejects_here {
+        // A table that is there decides itself about rows with the same key: all of them go on.
+        if self.target.is_table() || rejects_here {
             OnConflict::Ignore
         } else {
             self.wanted_on_conflict()
