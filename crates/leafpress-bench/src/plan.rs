@@ -42,17 +42,18 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
     let experiments = options.distinct_experiments();
     let mut groups: Vec<Group> =
         experiments.iter().flat_map(|experiment| groups_of(*experiment, options)).collect();
-    let ratios = groups.iter().flat_map(|group| &group.ratios);
-    let mut names: Vec<String> = ratios.map(|ratio| ratio.name.clone()).collect();
-    if experiments.contains(&Experiment::Load) {
-        names.push(BILLION.to_owned());
-    }
-    // A ratio of one of several sizes may be named as in the report.
-    let shown: Vec<String> = groups.iter().flat_map(Group::ratio_names).collect();
-    let is_known = |name: &&String| names.contains(name) || shown.contains(name);
+    let has_billion = experiments.contains(&Experiment::Load);
+    let is_ratio =
+        |group: &Group, name: &str| group.ratios.iter().any(|it| group.is_meant(it, name));
+    let is_known = |name: &str| {
+        (has_billion && name == BILLION) || groups.iter().any(|group| is_ratio(group, name))
+    };
     if let Some(unknown) = options.only.iter().find(|name| !is_known(name)) {
+        let ratios = groups.iter().flat_map(|group| &group.ratios);
+        let mut names: Vec<&str> = ratios.map(|ratio| ratio.name.as_str()).collect();
+        names.extend(has_billion.then_some(BILLION));
         let mut seen = std::collections::BTreeSet::new();
-        names.retain(|name| seen.insert(name.clone()));
+        names.retain(|name| seen.insert(*name));
         return Err(Error::Usage(format!(
             "there is no {unknown} in the experiment {}; there are {}",
             options.experiment_names(),
