@@ -26,6 +26,7 @@ use crate::queue::elsewhere::QueueElsewhere;
 use crate::queue::wakeup::{WaitEnder, Waiter, Woken};
 use crate::queue::{Claim, ClaimOptions, Queue, Token};
 use crate::sync::lock;
+use crate::words::panic_text;
 
 /// The pauses after an answer that another connection holds the database: the first, and the
 /// longest. The writer may be told not to wait, and then a thread without them would spin.
@@ -331,7 +332,7 @@ impl Pool {
             let outcome = catch_unwind(AssertUnwindSafe(|| handler(&context)));
             let outcome = outcome.unwrap_or_else(|panic| {
                 self.lock().report.panicked += 1;
-                let text = panic_text(&*panic);
+                let text = panic_text(&*panic).unwrap_or("(without a text)");
                 Outcome::Retry { error: format!("the handler panicked: {text}"), delay: None }
             });
             self.settle(&context, &outcome);
@@ -481,14 +482,4 @@ fn count(report: &mut WorkReport, settled: Result<Settled>) -> Result<()> {
         Err(error) => return Err(error),
     }
     Ok(())
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        text
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text
-    } else {
-        "(without a text)"
-    }
 }

@@ -5,10 +5,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::LocalTarget;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::failed_commit::is_failed_sync;
 use crate::vfs::database_file;
-use crate::writer::caught::{drop_caught, text_of};
+use crate::writer::caught::panicked;
 use crate::writer::maintenance::{IsWhole, Maintenance};
 use crate::writer::target::Reading;
 
@@ -68,11 +68,7 @@ impl LocalTarget {
         // In a child of a fork that `read` made, the connection is the parent's.
         self.process.check("writer")?;
         self.roll_back();
-        done.unwrap_or_else(|panic| {
-            let message = text_of(&*panic);
-            drop_caught(panic);
-            Err(ErrorKind::Panicked { message }.into())
-        })
+        done.unwrap_or_else(|panic| Err(panicked(panic)))
     }
 
     /// Fails if no work may be begun on the connection.

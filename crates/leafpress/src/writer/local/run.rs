@@ -11,11 +11,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::LocalTarget;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::vfs::connection::unresolved_deferred_keys;
 use crate::writer::batch;
 use crate::writer::call::{Answer, AnyValue, Call, ClosureValue};
-use crate::writer::caught::{Caught, drop_caught, text_of};
+use crate::writer::caught::{Caught, drop_caught, panicked};
 use crate::writer::insert_many::{Alone, InsertMany, insert_alone, insert_sorted};
 use crate::writer::refused::refused;
 use crate::writer::statement::{LastStatement, execute};
@@ -309,10 +309,6 @@ fn broken_deferred_key() -> Error {
 fn answered(body: impl FnOnce() -> Result<AnyValue>) -> Result<Answer> {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(Caught::new(value)))),
-        Err(panic) => {
-            let message = text_of(&*panic);
-            drop_caught(panic);
-            Err(ErrorKind::Panicked { message }.into())
-        }
+        Err(panic) => Err(panicked(panic)),
     }
 }
