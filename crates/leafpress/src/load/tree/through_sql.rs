@@ -10,12 +10,12 @@
 use std::time::{Duration, Instant};
 
 use leafpress_format::{RecordColumns, Value};
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, ToSql};
+use rusqlite::{Connection, OpenFlags};
 
 use super::{Build, BuildOptions, Built, Dropped, RowOrder};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
+use crate::load::bound::Bound;
 use crate::load::file::pages::FileSize;
 use crate::load::options::OnConflict;
 use crate::load::row_savepoint::insert_whole;
@@ -188,19 +188,4 @@ fn insert_sql(build: &Build<'_>, columns: &[usize], on_conflict: OnConflict) -> 
         columns.iter().map(|&column| quote_identifier(&shape.columns[column].name)).collect();
     let marks = vec!["?"; columns.len()].join(",");
     format!("INSERT{or} INTO {table} ({}) VALUES ({marks}){then}", names.join(","))
-}
-
-/// A value, bound to a statement.
-struct Bound<'v>(Value<'v>);
-
-impl ToSql for Bound<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self.0 {
-            Value::Null => ValueRef::Null,
-            Value::Integer(integer) => ValueRef::Integer(integer),
-            Value::Real(real) => ValueRef::Real(real),
-            Value::Text(text) => ValueRef::Text(text),
-            Value::Blob(blob) => ValueRef::Blob(blob),
-        }))
-    }
 }
