@@ -89,7 +89,7 @@ impl Target {
     pub fn why_not_writable(&self, options: &LoadOptions) -> Option<String> {
         let database = options.database.as_path();
         let file = (!self.is_new()).then(|| why_not_writable(database)).flatten();
-        let why = file.or_else(|| why_not_writable(&folder_of(database)))?;
+        let why = file.or_else(|| why_not_writable(folder_of(database)))?;
         Some(format!("a load would fail now: {why}"))
     }
 

@@ -279,17 +279,17 @@ fn look_at(path: &Path, profile: Profile) -> Result<()> {
     refuse_what_is_no_file(path)?;
     let target = follow_links(path)?;
     let folder = folder_of(&target);
-    let folder_facts = fs::metadata(&folder);
-    let is_folder = folder_facts.map_err(|source| no_folder(&folder, source))?.is_dir();
+    let folder_facts = fs::metadata(folder);
+    let is_folder = folder_facts.map_err(|source| no_folder(folder, source))?.is_dir();
     if !is_folder {
-        return Err(no_folder(&folder, io::ErrorKind::NotADirectory.into()));
+        return Err(no_folder(folder, io::ErrorKind::NotADirectory.into()));
     }
     refuse_orphans(&target)?;
     refuse_log_of_another(&target)?;
     refuse_second_name(&target)?;
-    refuse_read_only_folder(&folder, &target, profile)?;
-    refuse_folder_without_sync(&folder, &target, profile)?;
-    refuse_far_folder(&folder, &target, profile)
+    refuse_read_only_folder(folder, &target, profile)?;
+    refuse_folder_without_sync(folder, &target, profile)?;
+    refuse_far_folder(folder, &target, profile)
 }
 
 fn refuse_what_is_no_file(path: &Path) -> Result<()> {
