@@ -32,19 +32,21 @@ const LEASE: &str = concat!(
     ", due_at_ms = ?2, changed_at_ms = ?3,
          claims = claims + 1, worker = ?4, lease_ms = ?5 WHERE id = ?1"
 );
-/// The length of the lease is negative until a claim sets it: that tells this due time from one that
-/// a caller gave, and the row stays as long as it is.
 const HOLD_OFF: &str = concat!(
     "UPDATE leafpress_job SET state = ",
     state!(Delayed),
-    ", due_at_ms = ?2, changed_at_ms = ?3, lease_ms = -abs(coalesce(lease_ms, 1)) WHERE id = ?1"
+    ", due_at_ms = ?2, changed_at_ms = ?3, ",
+    held_off!(set),
+    " WHERE id = ?1"
 );
 const LET_GO: &str = concat!(
     "UPDATE leafpress_job SET state = ",
     state!(Ready),
     ", due_at_ms = ?2, changed_at_ms = ?2 WHERE id IN (SELECT id ",
     jobs_in!(Delayed),
-    " AND lease_ms < 0)"
+    " AND ",
+    held_off!(),
+    ")"
 );
 const COUNT_LEASED: &str =
     concat!("SELECT count(*) FROM (SELECT 1 ", jobs_in!(Leased), " LIMIT +?2)");

@@ -51,7 +51,9 @@ const LEASES_FROM_NOW: &str = concat!(
 const DELAYS_FROM_NOW: &str = concat!(
     "UPDATE leafpress_job
      SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
-     WHERE (claims > 0 OR lease_ms < 0) AND changed_at_ms > ?1 AND state = ",
+     WHERE (claims > 0 OR ",
+    held_off!(),
+    ") AND changed_at_ms > ?1 AND state = ",
     state!(Delayed)
 );
 
