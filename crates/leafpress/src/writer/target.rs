@@ -130,9 +130,9 @@ impl<'c> Group<'c> {
         self.calls.push(Member { call, answer: None, number, limit });
     }
 
-    /// The number by which the call at `index` is interrupted, and its limit.
-    pub(super) fn terms(&self, index: usize) -> (u64, Option<Duration>) {
-        (self.calls[index].number, self.calls[index].limit)
+    /// The number by which the call at `index` is interrupted.
+    pub(super) fn number(&self, index: usize) -> u64 {
+        self.calls[index].number
     }
 
     /// Returns true if the caller of the call at `index` has asked for its end since it was

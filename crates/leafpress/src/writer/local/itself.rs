@@ -49,7 +49,7 @@ impl LocalTarget {
             return None;
         }
         let index = range.start;
-        let (number, limit) = group.terms(index);
+        let (number, limit) = (group.number(index), group.call_limit(index));
         let Call::Execute(statement) = group.call(index) else { return None };
         let mut last = LastStatement::new(&self.connection, &self.known);
         last.select(&statement.sql);

@@ -332,7 +332,7 @@ impl LocalTarget {
             return Some(RangeEnd::Answered);
         }
         let numbers = range.clone().filter(|&index| !group.has_failed(index));
-        self.interrupts.waits_for(numbers.map(|index| group.terms(index).0));
+        self.interrupts.waits_for(numbers.map(|index| group.number(index)));
         let begun = self.begin();
         self.interrupts.waits_for(std::iter::empty());
         if let Err(error) = begun {

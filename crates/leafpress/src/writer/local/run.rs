@@ -60,7 +60,7 @@ impl LocalTarget {
         (within, has_savepoint): (Within, bool),
         last: &mut LastStatement<'_>,
     ) -> Ran {
-        let (number, limit) = group.terms(index);
+        let (number, limit) = (group.number(index), group.call_limit(index));
         if let Err(error) = self.interrupts.begin(number, limit) {
             return Ran::Failed(error);
         }
