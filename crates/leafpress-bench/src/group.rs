@@ -127,6 +127,11 @@ impl Group {
         }
     }
 
+    /// Returns true if this is the ratio's name, alone or as in the report.
+    pub(crate) fn is_meant(&self, ratio: &RatioPlan, name: &str) -> bool {
+        ratio.name == name || self.shown(&ratio.name) == name
+    }
+
     /// Positions of the rivals after which a power cut takes nothing.
     pub(crate) fn rivals_that_keep_all(&self) -> Vec<usize> {
         let kinds = self.kinds.iter().enumerate();
@@ -138,7 +143,7 @@ impl Group {
     /// need; `false` if nothing is left.
     pub(crate) fn keep_only(&mut self, only: &[String]) -> bool {
         let mut ratios = std::mem::take(&mut self.ratios);
-        ratios.retain(|it| only.contains(&it.name) || only.contains(&self.shown(&it.name)));
+        ratios.retain(|ratio| only.iter().any(|name| self.is_meant(ratio, name)));
         self.ratios = ratios;
         let needed = |index: usize| {
             self.ratios.iter().any(|ratio| ratio.ours == index || ratio.rivals.contains(&index))

@@ -37,28 +37,23 @@ fn groups_of(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
     }
 }
 
-/// All groups of an experiment, each with its name.
-fn named(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
-    let groups = groups_of(experiment, options).into_iter();
-    groups.map(|group| Group { experiment, ..group }).collect()
-}
-
 /// The groups that were asked for.
 pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
     let experiments = options.distinct_experiments();
     let mut groups: Vec<Group> =
-        experiments.iter().flat_map(|experiment| named(*experiment, options)).collect();
-    let ratios = groups.iter().flat_map(|group| &group.ratios);
-    let mut names: Vec<String> = ratios.map(|ratio| ratio.name.clone()).collect();
-    if experiments.contains(&Experiment::Load) {
-        names.push(BILLION.to_owned());
-    }
-    // A ratio of one of several sizes may be named as in the report.
-    let shown: Vec<String> = groups.iter().flat_map(Group::ratio_names).collect();
-    let is_known = |name: &&String| names.contains(name) || shown.contains(name);
+        experiments.iter().flat_map(|experiment| groups_of(*experiment, options)).collect();
+    let has_billion = experiments.contains(&Experiment::Load);
+    let is_ratio =
+        |group: &Group, name: &str| group.ratios.iter().any(|it| group.is_meant(it, name));
+    let is_known = |name: &str| {
+        (has_billion && name == BILLION) || groups.iter().any(|group| is_ratio(group, name))
+    };
     if let Some(unknown) = options.only.iter().find(|name| !is_known(name)) {
+        let ratios = groups.iter().flat_map(|group| &group.ratios);
+        let mut names: Vec<&str> = ratios.map(|ratio| ratio.name.as_str()).collect();
+        names.extend(has_billion.then_some(BILLION));
         let mut seen = std::collections::BTreeSet::new();
-        names.retain(|name| seen.insert(name.clone()));
+        names.retain(|name| seen.insert(*name));
         return Err(Error::Usage(format!(
             "there is no {unknown} in the experiment {}; there are {}",
             options.experiment_names(),
@@ -88,6 +83,23 @@ mod tests {
     fn planned(experiments: &[Experiment], only: &[&str]) -> Result<Vec<Group>> {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
         plan(&BenchOptions { experiments: experiments.to_vec(), only, ..BenchOptions::default() })
+    }
+
+    /// The experiments of commits and of jobs.
+    const OF_COMMITS: [Experiment; 5] = [
+        Experiment::Writer,
+        Experiment::Checkpoint,
+        Experiment::Atomic,
+        Experiment::Queue,
+        Experiment::Shared,
+    ];
+
+    #[test]
+    fn each_group_is_of_the_experiment_that_it_is_made_for() {
+        for experiment in Experiment::ALL {
+            let groups = planned(&[experiment], &[]).expect("a plan");
+            assert!(groups.iter().all(|group| group.experiment == experiment), "{experiment:?}");
+        }
     }
 
     fn load_rungs(group: &Group) -> Vec<LoadRung> {
@@ -172,7 +184,7 @@ mod tests {
 
     #[test]
     fn no_two_rungs_of_commits_and_no_two_ratios_share_a_name() {
-        let groups = planned(&Experiment::ALL[5..], &[]).expect("a plan");
+        let groups = planned(&OF_COMMITS, &[]).expect("a plan");
         let mut names = std::collections::BTreeSet::new();
         for group in &groups {
             for kind in &group.kinds {
@@ -224,8 +236,7 @@ mod tests {
 
     #[test]
     fn only_ratios_of_commits_too() {
-        let groups =
-            planned(&Experiment::ALL[5..], &["blocking64", "worst_commit_slow"]).expect("a plan");
+        let groups = planned(&OF_COMMITS, &["blocking64", "worst_commit_slow"]).expect("a plan");
         let names: Vec<_> = groups.iter().flat_map(|it| &it.kinds).map(|it| it.name()).collect();
         assert_eq!(
             names,

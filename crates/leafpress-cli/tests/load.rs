@@ -174,6 +174,18 @@ fn what_only_the_input_can_tell_is_a_usage_error_too() {
     assert_eq!(names_in(folder.path()), ["people.csv"]);
 }
 
+/// Rows of a table that SQLite fills, as it has a CHECK.
+#[test]
+fn objects_without_keys_are_ignored_if_their_key_is_there() {
+    let folder = folder_with("rows.ndjson", "{}\n{}\n");
+    let declared = "CREATE TABLE t(k TEXT UNIQUE DEFAULT 'x' CHECK (k > ''))";
+    let mut load = vec!["load", "a.db", "rows.ndjson", "--table", "t", "--create", declared];
+    run(folder.path(), &load).expect_status(3);
+    load.extend(["--json", "--on-conflict", "ignore"]);
+    let report = run(folder.path(), &load).expect_status(0).json();
+    assert_eq!((&report["rows_loaded"], &report["rows_ignored"]), (&1.into(), &1.into()));
+}
+
 #[test]
 fn a_missing_input_gives_status_3() {
     let folder = TempDir::new().unwrap();

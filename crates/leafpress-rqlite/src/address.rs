@@ -39,14 +39,15 @@ pub struct Address {
 }
 
 impl Address {
-    /// A client of HTTP for these nodes, which follows no redirect by itself.
-    pub(crate) fn agent(&self, connect_max: Duration, request_max: Duration) -> Agent {
+    /// A client of HTTP for these nodes, which follows no redirect by itself. `request_max`: the
+    /// longest time for a request with its answer; `None` if each request sets its own.
+    pub(crate) fn agent(&self, connect_max: Duration, request_max: Option<Duration>) -> Agent {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .timeout_connect(Some(connect_max))
-            .timeout_global(Some(request_max))
+            .timeout_global(request_max)
             .tls_config(self.tls.clone())
             // Without this line it would be that of the environment.
             .proxy(self.proxy.clone());

@@ -13,8 +13,6 @@ use crate::answer::{Fate, error_of_query, fate, results};
 
 /// The longest time for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// The longest time for a request with its answer.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Two nodes that call each other the leader must not send a request back and forth for ever.
 const REDIRECTS_MAX: usize = 4;
 /// An answer that is larger is none: that of a claim has the payloads of its jobs.
@@ -62,7 +60,7 @@ impl Unread {
 
 impl Client {
     pub fn new(address: Address) -> Self {
-        let agent = address.agent(CONNECT_MAX, REQUEST_MAX);
+        let agent = address.agent(CONNECT_MAX, None);
         Self { address, agent, node: 0 }
     }
 

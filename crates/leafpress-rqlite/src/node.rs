@@ -86,7 +86,7 @@ impl<'a> Node<'a> {
     }
 
     pub fn agent(&self, time: Duration) -> Agent {
-        self.address.agent(CONNECT_MAX, time)
+        self.address.agent(CONNECT_MAX, Some(time))
     }
 
     pub fn signed<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {

@@ -124,10 +124,10 @@ pub struct Session {
     process: u32,
     /// The number of the group that is sent.
     pub number: u64,
-    /// The time of the session that raised the floor, in the unit of the rows, and the moment when it was read.
-    /// A leader whose clock was ahead may have raised the floor above the time; at the floor itself rows would not
-    /// grow old.
-    least: Option<(i64, Instant)>,
+    /// The earliest time for this session's groups, as (time in the unit of the rows, when read). It is set after a
+    /// group was refused below the floor, and goes on with this machine's steady clock. A leader whose clock was
+    /// ahead may have raised the floor above the time; at the floor itself rows would not grow old.
+    time_above_floor: Option<(i64, Instant)>,
 }
 
 impl Session {
@@ -166,11 +166,11 @@ impl Session {
 
     /// The time of the group that is begun at this time of the leader.
     pub fn at(&self, rows: &Rows, now_ms: i64) -> i64 {
-        let least = self.least.map_or(i64::MIN, |(at, read)| {
+        let above_floor = self.time_above_floor.map_or(i64::MIN, |(at, read)| {
             at.saturating_add(in_milliseconds(read.elapsed()) / rows.unit_ms)
         });
-        // Not the leader's time and the distance: with a leader that is ahead again, this would be ahead of it, too.
-        least.max(now_ms / rows.unit_ms)
+        // The later of the two, not their sum: a leader whose clock is ahead would otherwise be counted twice.
+        above_floor.max(now_ms / rows.unit_ms)
     }
 
     /// Reads the floor, and the time anew, for a group of which no request may be applied: its time becomes that of
@@ -189,7 +189,7 @@ impl Session {
         let floor = "SELECT at FROM _leafpress_floor WHERE kind=?";
         let found = client.rows(floor, &[rows.kind], limit)?;
         let floor = found.first().and_then(|row| row.get(0)?.as_i64()).unwrap_or_default();
-        self.least = Some((floor.saturating_add(rows.kept()), Instant::now()));
+        self.time_above_floor = Some((floor.saturating_add(rows.kept()), Instant::now()));
         clock.now(client, limit).map(drop)
     }
 }

@@ -85,14 +85,15 @@ enum Kind {
 /// The number of calls that go in one request after a call of the group was refused: as many as were not refused,
 /// then twice as many with each number. So the bytes that are sent for a call are bounded, however many are refused.
 /// `None` before: all that fit, and once more without the refused one, which is often the only one.
-type Window = Option<usize>;
+#[derive(Clone, Copy, Default)]
+struct CallsPerRequest(Option<usize>);
 
 /// The calls of one number, and what was sent under it.
 #[derive(Default)]
 struct Slot {
     /// The calls of the next request by their places in `members`, which ascend.
     list: Vec<usize>,
-    window: Window,
+    calls_max: CallsPerRequest,
     /// A call was refused, or one of the calls that were left out after that.
     has_refusals: bool,
     /// For each request, the calls in it by their places in `members`.
@@ -109,26 +110,42 @@ struct Slot {
 
 impl Slot {
     /// A slot for the first calls, as many as one request takes.
-    fn new(members: &[Member], window: Window) -> Self {
+    fn new(members: &[Member], calls_max: CallsPerRequest) -> Self {
         let mut list = fitting(members);
-        list.truncate(window.unwrap_or(usize::MAX));
-        Self { list, window, ..Self::default() }
+        list.truncate(calls_max.0.unwrap_or(usize::MAX));
+        Self { list, calls_max, ..Self::default() }
     }
 
-    /// Takes the call that was refused out of the list, or half of the calls if it is not known. Returns
-    /// the end of the number if nothing is left to be sent.
-    fn take_out(&mut self, culprit: Option<usize>, reason: String) -> Option<End> {
-        let list = &mut self.list;
-        match culprit.or((list.len() == 1).then(|| list[0])) {
-            Some(at) => {
-                let is_first = self.window.is_none() && !self.has_refusals;
-                list.retain(|it| *it < at || *it > at && is_first);
-                self.refused.push((at, reason));
-            }
-            None if list.is_empty() => return Some(End::Unknown(reason)),
-            None => list.truncate(list.len() / 2),
+    /// Takes the calls out of the list that are not sent again after a refusal. `culprit`: the call that was
+    /// refused, if it is known. Returns the end of the number if nothing is left to be sent.
+    fn after_refusal(&mut self, culprit: Option<usize>, reason: String) -> Option<End> {
+        let only = (self.list.len() == 1).then(|| self.list[0]);
+        match culprit.or(only) {
+            Some(at) => self.remove_culprit(at, reason),
+            None if self.list.is_empty() => return Some(End::Unknown(reason)),
+            None => self.halve(),
         }
         self.has_refusals = true;
+        self.end_if_empty()
+    }
+
+    /// Takes the call at this place in `members` out of the list, and answers it with its refusal.
+    ///
+    /// After the first refusal of a group only the calls before the culprit are sent again: else each
+    /// further refusal would send all of the rest once more.
+    fn remove_culprit(&mut self, at: usize, reason: String) {
+        let is_first = self.calls_max.0.is_none() && !self.has_refusals;
+        self.list.retain(|it| *it < at || *it > at && is_first);
+        self.refused.push((at, reason));
+    }
+
+    /// Leaves the second half of the calls out, as it is not known which one was refused.
+    fn halve(&mut self) {
+        self.list.truncate(self.list.len() / 2);
+    }
+
+    /// The end of the number, if nothing is left to be sent.
+    fn end_if_empty(&self) -> Option<End> {
         // A request without calls takes the number, if an earlier one may still arrive, or has calls that go under
         // the next number: a node may have handed it on twice.
         let has_others =
@@ -136,13 +153,13 @@ impl Slot {
         (self.list.is_empty() && !self.may_be_applied && !has_others).then_some(End::Empty)
     }
 
-    /// The window of the next number.
-    fn next_window(&self) -> Window {
-        if self.has_refusals {
+    /// Calls of a request under the next number.
+    fn next_calls_max(&self) -> CallsPerRequest {
+        CallsPerRequest(if self.has_refusals {
             Some(self.list.len().max(1))
         } else {
-            self.window.map(|calls| calls.saturating_mul(2))
-        }
+            self.calls_max.0.map(|calls| calls.saturating_mul(2))
+        })
     }
 
     /// Forgets the last request, of which nothing is or will be applied.
@@ -238,7 +255,7 @@ impl RqliteTarget {
     /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown).
     pub(crate) fn apply_once(&mut self, statements: Vec<Prepared>) -> Result<Vec<u64>> {
         let members = [Member::new(0, Kind::InsertMany, statements)];
-        let mut slot = Slot::new(&members, None);
+        let mut slot = Slot::new(&members, CallsPerRequest::default());
         let end = self.run(&members, &mut slot);
         match (end, slot.refused.pop()) {
             (End::Unknown(reason), _) => Err(Error::unknown_outcome(reason)),
@@ -286,11 +303,11 @@ impl RqliteTarget {
         &mut self,
         group: &mut Group<'_>,
         mut members: Vec<Member>,
-        window: &mut Window,
+        calls_max: &mut CallsPerRequest,
     ) -> Vec<Member> {
-        let mut slot = Slot::new(&members, *window);
+        let mut slot = Slot::new(&members, *calls_max);
         let end = self.run(&members, &mut slot);
-        *window = slot.next_window();
+        *calls_max = slot.next_calls_max();
         if let End::Applied(..) = end {
             self.learn(&members);
         }
@@ -365,7 +382,7 @@ impl RqliteTarget {
                     slot.was_not_sent();
                 }
                 Refusal::Call(culprit) => {
-                    if let Some(end) = slot.take_out(culprit, reason) {
+                    if let Some(end) = slot.after_refusal(culprit, reason) {
                         return end;
                     }
                 }
@@ -570,9 +587,9 @@ impl CommitTarget for RqliteTarget {
                 Err(error) => group.answer(index, Err(error)),
             }
         }
-        let mut window = None;
+        let mut calls_max = CallsPerRequest::default();
         while !members.is_empty() {
-            members = self.commit_slot(group, members, &mut window);
+            members = self.commit_slot(group, members, &mut calls_max);
         }
         Ok(())
     }

@@ -5,13 +5,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use leafpress::load::Bound;
 use leafpress::vfs::fork::OfProcess;
 use leafpress::vfs::locks;
 use leafpress::{Error, ErrorKind, Result, quote_identifier};
 use leafpress_format::number::NumberText;
 use leafpress_format::{Affinity, Value};
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, Params, Row, Statement, ToSql, params_from_iter};
+use rusqlite::{Connection, Params, Row, Statement, params_from_iter};
 
 use crate::cache::Cache;
 use crate::connect;
@@ -354,19 +354,4 @@ fn rows<T>(
 ) -> Result<Vec<T>> {
     let rows = statement.query_map(params, map).map_err(failed)?;
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
-}
-
-/// A value as a parameter.
-struct Bound<'v>(Value<'v>);
-
-impl ToSql for Bound<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self.0 {
-            Value::Null => ValueRef::Null,
-            Value::Integer(integer) => ValueRef::Integer(integer),
-            Value::Real(real) => ValueRef::Real(real),
-            Value::Text(text) => ValueRef::Text(text),
-            Value::Blob(blob) => ValueRef::Blob(blob),
-        }))
-    }
 }

@@ -619,14 +619,19 @@ fn is_lost(entry: &Entry, run: &str, named: &HashSet<String>) -> bool {
     if entry.upload.is_some() {
         return true;
     }
-    let is_part = |name: &str| {
-        let inside = entry.path.strip_prefix(&parts_of(run)).and_then(|it| it.strip_prefix('/'));
-        inside == Some(name)
-    };
+    (is_part_file(entry, run) || is_publication_file(entry, run)) && !named.contains(&entry.path)
+}
+
+/// Returns true for a file in the folder of the parts.
+fn is_part_file(entry: &Entry, run: &str) -> bool {
+    let inside = entry.path.strip_prefix(&parts_of(run)).and_then(|it| it.strip_prefix('/'));
+    inside == Some(store::last_name(&entry.path))
+}
+
+/// Returns true for a file of the run that its publication has left.
+fn is_publication_file(entry: &Entry, run: &str) -> bool {
     let name = store::last_name(&entry.path);
-    let is_own =
-        is_part(name) || (entry.path == format!("{RUNS}/{run}/{name}") && is_of_publication(name));
-    is_own && !named.contains(&entry.path)
+    entry.path == format!("{RUNS}/{run}/{name}") && is_of_publication(name)
 }
 
 /// The problems of a part.
@@ -664,8 +669,8 @@ fn problems_of(
 /// Returns true for what a run has before its manifest has its name, and leaves when it is
 /// killed: the sign of life, the database, a journal, hidden files.
 fn is_of_publication(name: &str) -> bool {
-    let is_own = |own| name.trim_start_matches('.').starts_with(own);
-    name == ALIVE || (name != MANIFEST && [MANIFEST, CATALOG].into_iter().any(is_own))
+    let begins_with = |own| name.trim_start_matches('.').starts_with(own);
+    name == ALIVE || (name != MANIFEST && [MANIFEST, CATALOG].into_iter().any(begins_with))
 }
 
 fn as_json(object: &impl Serialize, path: &Path) -> Result<Vec<u8>> {

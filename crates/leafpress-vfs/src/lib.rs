@@ -64,6 +64,8 @@ pub mod gathered_database;
 pub mod gathered_log;
 mod layer;
 pub mod locks;
+#[doc(hidden)]
+pub mod paths;
 mod platform_disk;
 mod process_vfs;
 #[doc(hidden)]

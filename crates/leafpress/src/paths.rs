@@ -2,13 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folder that a file is in, also for a bare name.
-pub fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
+pub use leafpress_vfs::paths::folder_of;
 
 /// The path of a file that stands beside a database, named after it: `-wal`, `-journal` and the like.
 pub fn companion_of(database: &Path, suffix: &str) -> PathBuf {

@@ -104,7 +104,7 @@ impl Refusal<'_> {
     /// Returns true if the disk has no room for the files that SQLite keeps beside a database.
     fn has_no_room(&self) -> bool {
         const ENOUGH_BYTES: u64 = 64 << 10;
-        let folder = self.file.map(|file| folder_of(&real_path(file)));
+        let folder = self.file.map(|file| folder_of(&real_path(file)).to_owned());
         let free = folder.and_then(|folder| crate::storage::free_bytes(&folder));
         free.is_some_and(|free| free < ENOUGH_BYTES)
     }
@@ -118,7 +118,7 @@ impl Refusal<'_> {
         let why = file.and_then(|file| {
             why_not_writable(&file)
                 .or_else(|| companions(&file).find_map(|it| why_not_writable(&it)))
-                .or_else(|| why_no_journal(&folder_of(&file)))
+                .or_else(|| why_no_journal(folder_of(&file)))
         });
         self.not_writable(why.as_deref().unwrap_or(says)).to_do(
             "give yourself leave to write to the file and its folder, or use a copy in a folder \
@@ -146,7 +146,7 @@ impl Refusal<'_> {
         }
         let is_writable = why_not_writable(&file)
             .or_else(|| companions(&file).find_map(|it| why_not_writable(&it)))
-            .or_else(|| why_no_journal(&folder_of(&file)))
+            .or_else(|| why_no_journal(folder_of(&file)))
             .is_none();
         if is_writable {
             return self

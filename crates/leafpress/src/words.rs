@@ -5,6 +5,7 @@
 //!
 //! Must never: be used for what programs read (JSON escapes by its own rules).
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 
 pub(crate) use leafpress_vfs::text::printable_lines;
@@ -14,6 +15,12 @@ use serde::Serializer;
 
 /// Values are shown up to this many characters.
 const VALUE_SHOWN_MAX: usize = 60;
+
+/// The message of a panic, if it has one.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+}
 
 /// A count and its noun: `1 page`, `2 pages`.
 pub(crate) fn counted(number: impl Into<u64>, singular: &str, plural: &str) -> String {

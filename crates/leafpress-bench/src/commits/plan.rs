@@ -38,8 +38,8 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(safety: Safety, size: Size) -> Self {
-        Self { group: Group::new(Experiment::Writer), safety, size }
+    fn new(experiment: Experiment, safety: Safety, size: Size) -> Self {
+        Self { group: Group::new(experiment), safety, size }
     }
 
     fn add(&mut self, rung: CommitRung) -> usize {
@@ -93,7 +93,7 @@ pub(crate) fn writer_groups(quick: bool) -> Vec<Group> {
 /// Durable, into a table that has more to do for each row, beside all rows in one transaction and beside
 /// groups without isolation, which show what commits of that size cost by themselves.
 fn table_group(table: Table, size: Size) -> Group {
-    let mut group = Builder::new(Safety::Durable, size);
+    let mut group = Builder::new(Experiment::Writer, Safety::Durable, size);
     let transaction = group.rate_in(table, Committer::OneTransaction, Calls::Blocking(1));
     let name = table.ratio_name();
     let pipelined = group.rate_in(table, Committer::Leafpress, Calls::InFlight(512));
@@ -116,7 +116,7 @@ fn table_group(table: Table, size: Size) -> Group {
 fn per_call_group(size: Size) -> Group {
     use Calls::{Blocking, InFlight};
     use Committer::{BareGroups, Leafpress, Mutex, PerCall, SavepointGroups};
-    let mut group = Builder::new(Safety::Durable, size);
+    let mut group = Builder::new(Experiment::Writer, Safety::Durable, size);
     let per_call = group.rate(PerCall, Blocking(1));
     let alone = group.rate(Leafpress, Blocking(1));
     let blocking = group.rate(Leafpress, Blocking(64));
@@ -139,7 +139,7 @@ fn per_call_group(size: Size) -> Group {
 fn transaction_group(size: Size) -> Group {
     use Calls::{Blocking, InFlight};
     use Committer::{BareGroups, Leafpress, OneTransaction, SavepointGroups};
-    let mut group = Builder::new(Safety::Durable, size);
+    let mut group = Builder::new(Experiment::Writer, Safety::Durable, size);
     let transaction = group.rate(OneTransaction, Blocking(1));
     let pipelined = group.rate(Leafpress, InFlight(4096));
     let bare = group.rate(BareGroups, InFlight(4096));
@@ -154,7 +154,7 @@ fn transaction_group(size: Size) -> Group {
 fn callers_group(size: Size) -> Group {
     use Calls::{Blocking, InFlight};
     use Committer::{Leafpress, Mutex};
-    let mut group = Builder::new(Safety::Durable, size);
+    let mut group = Builder::new(Experiment::Writer, Safety::Durable, size);
     for callers in [8, 512] {
         let mutex = group.rate(Mutex, Blocking(callers));
         let ours = group.rate(Leafpress, Blocking(callers));
@@ -170,7 +170,7 @@ fn callers_group(size: Size) -> Group {
 fn profile_group(safety: Safety, size: Size) -> Group {
     use Calls::{Blocking, InFlight};
     use Committer::{Leafpress, Mutex, OneTransaction, PerCall};
-    let mut group = Builder::new(safety, size);
+    let mut group = Builder::new(Experiment::Writer, safety, size);
     let named = |name: &str| format!("{}_{name}", safety.name());
     let per_call = group.rate(PerCall, Blocking(1));
     let alone = group.rate(Leafpress, Blocking(1));
@@ -222,7 +222,7 @@ fn course(by: Committer, calls: Calls, scene: Scene, rows: u64) -> CommitRung {
 fn course_group(commits: u64) -> Group {
     use Calls::{Blocking, InFlight};
     use Committer::{Leafpress, PerCall};
-    let mut group = Builder::new(Safety::Relaxed, Size::default());
+    let mut group = Builder::new(Experiment::Checkpoint, Safety::Relaxed, Size::default());
     let auto = group.add(course(PerCall, Blocking(1), Scene::Course, commits));
     let alone = group.add(course(Leafpress, Blocking(1), Scene::Course, commits));
     let pipelined = group.add(course(Leafpress, InFlight(512), Scene::Course, commits));
@@ -259,7 +259,7 @@ fn slow_group(commits: u64) -> Group {
 fn alone_in(scene: Scene, name: &str, commits: u64) -> (Builder, usize) {
     use Calls::Blocking;
     use Committer::{Leafpress, PerCall};
-    let mut group = Builder::new(Safety::Relaxed, Size::default());
+    let mut group = Builder::new(Experiment::Checkpoint, Safety::Relaxed, Size::default());
     let auto = group.add(course(PerCall, Blocking(1), scene, commits));
     let alone = group.add(course(Leafpress, Blocking(1), scene, commits));
     group.compare(format!("worst_commit_{name}"), alone, auto, Measure::Worst);

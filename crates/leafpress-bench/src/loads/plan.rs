@@ -42,7 +42,12 @@ pub(crate) fn sorted_groups(keys: u64) -> Vec<Group> {
 }
 
 /// A group of loads, with its ratios: the name, our rung and the rival's, by their positions.
-fn group(rows: u64, loads: &[Load], ratios: &[(&str, usize, usize)]) -> Group {
+fn group(
+    experiment: Experiment,
+    rows: u64,
+    loads: &[Load],
+    ratios: &[(&str, usize, usize)],
+) -> Group {
     let kind = |by: &Load| RungKind::Load(LoadRung { by: *by, rows, memory_bytes: None });
     let ratio = |(name, ours, rival): &(&str, usize, usize)| {
         RatioPlan::new(*name, *ours, &[*rival], Measure::Wall)
@@ -50,13 +55,14 @@ fn group(rows: u64, loads: &[Load], ratios: &[(&str, usize, usize)]) -> Group {
     Group {
         kinds: loads.iter().map(kind).collect(),
         ratios: ratios.iter().map(ratio).collect(),
-        ..Group::new(Experiment::Load)
+        ..Group::new(experiment)
     }
 }
 
 fn csv_group() -> Group {
     use Load::{CsvBatchedSql, CsvDisk, CsvLeafpress, CsvSql, CsvTypedLeafpress};
     group(
+        Experiment::Load,
         0,
         &[CsvSql, CsvLeafpress, CsvTypedLeafpress, CsvBatchedSql, CsvDisk],
         &[
@@ -70,25 +76,30 @@ fn csv_group() -> Group {
 }
 
 fn csv_index_group() -> Group {
-    group(0, &[Load::CsvIndexSql, Load::CsvIndexLeafpress], &[("csv_index_vs_sql", 1, 0)])
+    group(
+        Experiment::Load,
+        0,
+        &[Load::CsvIndexSql, Load::CsvIndexLeafpress],
+        &[("csv_index_vs_sql", 1, 0)],
+    )
 }
 
 fn ndjson_group() -> Group {
     use Load::{NdjsonBatchedSql, NdjsonLeafpress, NdjsonSql};
     let ratios = [("ndjson_vs_sql", 1, 0), ("ndjson_vs_batched_sql", 1, 2)];
-    group(0, &[NdjsonSql, NdjsonLeafpress, NdjsonBatchedSql], &ratios)
+    group(Experiment::Load, 0, &[NdjsonSql, NdjsonLeafpress, NdjsonBatchedSql], &ratios)
 }
 
 fn parquet_group() -> Group {
     use Load::{ParquetBatchedSql, ParquetLeafpress, ParquetSql};
     let ratios = [("parquet_vs_sql", 1, 0), ("parquet_vs_batched_sql", 1, 2)];
-    group(0, &[ParquetSql, ParquetLeafpress, ParquetBatchedSql], &ratios)
+    group(Experiment::Load, 0, &[ParquetSql, ParquetLeafpress, ParquetBatchedSql], &ratios)
 }
 
 /// A CSV file of this many rows, by whole processes.
 fn small_group(rows: u64) -> Group {
     let name = format!("load{rows}_vs_sqlite3");
-    group(rows, &[Load::ProcessShell, Load::ProcessLeafpress], &[(&name, 1, 0)])
+    group(Experiment::Load, rows, &[Load::ProcessShell, Load::ProcessLeafpress], &[(&name, 1, 0)])
 }
 
 /// Users made in memory, this many.
@@ -96,26 +107,26 @@ pub(crate) fn users_group(rows: u64) -> Group {
     use Load::{UsersDisk, UsersIteratorLeafpress, UsersLeafpress, UsersSql};
     let ratios = [("rows_vs_sql", 1, 0), ("rows_iterator_vs_sql", 2, 0), ("rows_vs_disk", 1, 3)];
     let rungs = [UsersSql, UsersLeafpress, UsersIteratorLeafpress, UsersDisk];
-    let group = group(rows, &rungs, &ratios);
+    let group = group(Experiment::Load, rows, &rungs, &ratios);
     Group { suffix: Some(size_name(rows)), ..group }
 }
 
 /// A billion users, beside no rival; a million in a quick run.
 pub(crate) fn billion_group(quick: bool) -> Group {
     let rows = if quick { 1_000_000 } else { BILLION_ROWS };
-    group(rows, &[Load::UsersLeafpress], &[])
+    group(Experiment::Load, rows, &[Load::UsersLeafpress], &[])
 }
 
 fn attach_group(rows: u64) -> Group {
     use Load::{AttachBatchedSql, AttachLeafpress, AttachSql};
     let ratios = [("attach_vs_insert", 1, 0), ("attach_vs_batched_insert", 1, 2)];
-    group(rows, &[AttachSql, AttachLeafpress, AttachBatchedSql], &ratios)
+    group(Experiment::Load, rows, &[AttachSql, AttachLeafpress, AttachBatchedSql], &ratios)
 }
 
 fn keys_group(rows: u64) -> Group {
     use Load::{KeysDisk, KeysLeafpress, KeysPresortedSql, KeysSql};
     let ratios = [("keys_vs_sql", 1, 0), ("keys_vs_presorted", 1, 2), ("keys_vs_disk", 1, 3)];
-    group(rows, &[KeysSql, KeysLeafpress, KeysPresortedSql, KeysDisk], &ratios)
+    group(Experiment::Presort, rows, &[KeysSql, KeysLeafpress, KeysPresortedSql, KeysDisk], &ratios)
 }
 
 /// Keys whose sort has less memory than they take.
@@ -123,7 +134,8 @@ fn spill_group(rows: u64) -> Group {
     let memory_bytes = (rows * (SPILL_MEMORY_BYTES / 1024) / SPILL_MEMORY_ROWS) * 1024;
     let memory_bytes = Some(memory_bytes.max(SPILL_MEMORY_BYTES_MIN));
     let spilled = LoadRung { by: Load::KeysSpilledLeafpress, rows, memory_bytes };
-    let mut group = group(rows, &[Load::KeysBatchedSql], &[("spill_vs_batches", 1, 0)]);
+    let mut group =
+        group(Experiment::Presort, rows, &[Load::KeysBatchedSql], &[("spill_vs_batches", 1, 0)]);
     group.kinds.push(RungKind::Load(spilled));
     group
 }
@@ -131,9 +143,14 @@ fn spill_group(rows: u64) -> Group {
 fn index_group(rows: u64) -> Group {
     use Load::{IndexDurableSql, IndexLeafpress, IndexSql};
     let ratios = [("index_vs_sql", 1, 0), ("index_vs_durable_sql", 1, 2)];
-    group(rows, &[IndexSql, IndexLeafpress, IndexDurableSql], &ratios)
+    group(Experiment::Presort, rows, &[IndexSql, IndexLeafpress, IndexDurableSql], &ratios)
 }
 
 fn append_group(rows: u64) -> Group {
-    group(rows, &[Load::AppendSql, Load::AppendLeafpress], &[("append_vs_insert", 1, 0)])
+    group(
+        Experiment::Presort,
+        rows,
+        &[Load::AppendSql, Load::AppendLeafpress],
+        &[("append_vs_insert", 1, 0)],
+    )
 }

@@ -13,6 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use leafpress::vfs::paths::folder_of;
+
 use super::sql::DATA_TABLE;
 use crate::error::{Error, Result};
 use crate::generate::{self, FileSize, TextFormat};
@@ -125,7 +127,7 @@ fn started(tool: Tool, csv: &Path, database: &Path) -> Result<Command> {
             let name = |path: &Path| path.file_name().map(OsString::from).unwrap_or_default();
             let mut command = Command::new(SHELL);
             // Names without a folder need no quotes in a command of the shell.
-            command.current_dir(database.parent().unwrap_or(Path::new(".")));
+            command.current_dir(folder_of(database));
             // Nothing from the user's own file of settings.
             command.args(["-batch", "-bail", "-init"]);
             command.arg(if cfg!(windows) { "NUL" } else { "/dev/null" }).arg(name(database));

@@ -59,8 +59,8 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(size: Size) -> Self {
-        Self { group: Group::new(Experiment::Queue), size, sync_delay_us: 0 }
+    fn new(experiment: Experiment, size: Size) -> Self {
+        Self { group: Group::new(experiment), size, sync_delay_us: 0 }
     }
 
     fn add(&mut self, rung: QueueRung) -> usize {
@@ -100,7 +100,7 @@ pub(crate) fn queue_groups(options: &BenchOptions) -> Vec<Group> {
 
 /// The full cycle by this many clients, beside SQLite in both ways.
 fn cycle_group(size: Size, safety: Safety, clients: u32, batch: u32, sync_delay_us: u32) -> Group {
-    let mut group = Builder { sync_delay_us, ..Builder::new(size) };
+    let mut group = Builder { sync_delay_us, ..Builder::new(Experiment::Queue, size) };
     let of = (clients, batch);
     let ours = group.clients(Keeper::Leafpress, Part::Cycle, safety, of);
     let mutex = group.clients(Keeper::SqlMutex, Part::Cycle, safety, of);
@@ -118,7 +118,7 @@ fn cycle_group(size: Size, safety: Safety, clients: u32, batch: u32, sync_delay_
 
 /// Pushes alone, and claims with their acknowledgements, beside no rival.
 fn parts_group(size: Size, safety: Safety) -> Group {
-    let mut group = Builder::new(size);
+    let mut group = Builder::new(Experiment::Queue, size);
     for part in [Part::Push, Part::ClaimAck] {
         for batch in BATCHES {
             for clients in CLIENTS {
@@ -131,7 +131,7 @@ fn parts_group(size: Size, safety: Safety) -> Group {
 
 /// Claims among few jobs and among many.
 fn claim_group(size: Size) -> Group {
-    let mut group = Builder::new(size);
+    let mut group = Builder::new(Experiment::Queue, size);
     let few = if size.is_quick { 200 } else { 1_000 };
     let many = size.waiting_max.max(few);
     let beside = if size.is_quick { 500 } else { 100_000 };
@@ -174,7 +174,7 @@ fn claim_group(size: Size) -> Group {
 
 /// A consumer in another process.
 fn wakeup_group(size: Size) -> Group {
-    let mut group = Builder::new(size);
+    let mut group = Builder::new(Experiment::Queue, size);
     let jobs = if size.is_quick { 10 } else { 300 };
     let ways = [Waking::Waits, Waking::SqlPolls, Waking::Polls];
     let process = WakeupProcess::Pusher;
@@ -201,7 +201,7 @@ pub(crate) fn inserts_groups(options: &BenchOptions) -> Vec<Group> {
     let rows = options.size.of(2_000, 10_000, 10_000);
     let milliseconds_max = (options.size.patience_s() * 1e3) as u64;
     let size = Size { is_quick: options.is_quick(), waiting_max: 0 };
-    let mut group = Builder::new(size);
+    let mut group = Builder::new(Experiment::QueueInserts, size);
     let mut add = |by| group.add(QueueRung::Inserts(InsertsRung { by, rows, milliseconds_max }));
     let (durable, relaxed) = (Safety::Durable, Safety::Relaxed);
     let [default, _, _, wal, wal_normal] = SqlSettings::ALL.map(|it| add(SqlEach(it)));

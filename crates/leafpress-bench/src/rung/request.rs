@@ -15,6 +15,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use leafpress::vfs;
+use leafpress::vfs::paths::folder_of;
 use serde::{Deserialize, Serialize};
 
 use super::described::Given;
@@ -84,7 +85,7 @@ impl<K: Serialize> Request<K> {
             serde_json::to_string(self).map_err(|error| Error::rung(name, error.to_string()))?;
         let mut command = command_again()?;
         // SQLite's sorter writes to the disk that is measured, as ours does.
-        let folder = self.database.parent().unwrap_or(Path::new("."));
+        let folder = folder_of(&self.database);
         command.args(["bench", RUNG_FLAG, &text]).env("SQLITE_TMPDIR", folder);
         Ok(command)
     }

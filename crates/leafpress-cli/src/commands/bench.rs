@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use leafpress::path_text;
+use leafpress::vfs::paths::folder_of;
 use leafpress_bench::generate::{self, FileSize, TextFormat};
 use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
 use leafpress_bench::report::ExperimentReport;
@@ -277,10 +278,9 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 /// Refuses a path that cannot be written, before an hour of measuring.
 fn check_report_path(flag: &str, path: Option<&Path>) -> Result<(), Error> {
     let Some(path) = path else { return Ok(()) };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let reason = if path.is_dir() {
         "it is a folder"
-    } else if folder.is_some_and(|folder| !folder.is_dir()) {
+    } else if !folder_of(path).is_dir() {
         "there is no such folder"
     } else {
         return Ok(());

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use leafpress::hidden::{HiddenNames, claims, is_left};
 use leafpress::verify::Candidate;
 use leafpress::vfs::locks::{self, FileHandle, Open};
+use leafpress::vfs::paths::folder_of;
 use leafpress::vfs::rights::{Rights, make_private_folder};
 use leafpress::{Error, ErrorKind, Result, path_text, storage};
 use rusqlite::backup::{Backup, StepResult};
@@ -70,8 +71,7 @@ impl Copy {
         stop: &dyn Fn() -> bool,
     ) -> Result<Self> {
         let original = candidate.path();
-        let beside = original.parent().unwrap_or_else(|| Path::new("."));
-        let folder = folder.unwrap_or(beside);
+        let folder = folder.unwrap_or_else(|| folder_of(original));
         let refused = |error| candidate.refused("read the database", error);
         let source = candidate.open().map_err(refused)?;
         // From here on the copy is of one moment.

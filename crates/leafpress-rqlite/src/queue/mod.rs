@@ -110,9 +110,7 @@ impl RqliteQueuesBuilder {
         let engine = Engine::new(Client::new(self.address), self.time_limit, self.has_dedupe);
         let run = move || engine.run(&received);
         let spawned = thread::Builder::new().name("leafpress-rqlite".to_owned()).spawn(run);
-        spawned.map_err(|source| {
-            Error::io("start", std::path::Path::new("a thread for a cluster"), source)
-        })?;
+        spawned.map_err(|source| Error::no_thread("for a cluster", source))?;
         Ok(RqliteQueues { calls, process: Process::current(), pause: self.pause })
     }
 }

@@ -190,7 +190,9 @@ impl RemotePages {
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         let chain = self.chain_at(index, recent, &state);
-        let range = self.choose(&mut state, index, chain);
+        let ahead = self.pages_ahead(&state, index);
+        let range = self.range_to_fetch(&state, index, ahead.max(chain.unwrap_or(1)));
+        state.continue_scan(index, Scan { next: range.end, pages: ahead.min(range.end - index) });
         state.in_flight.push(range.clone());
         drop(state);
         let flight = Flight { pages: self, range: range.clone() };
@@ -219,36 +221,39 @@ impl RemotePages {
         wanted.ok_or_else(|| Error::changed("the object ends before its last page"))
     }
 
-    /// Number of pages of the chain that begins at a page, if one of the recent pages says so.
+    /// Number of pages to fetch of the chain that begins at a page, if one of the recent pages says so.
     fn chain_at(&self, index: u64, recent: &VecDeque<u64>, state: &State) -> Option<u64> {
         let number = u32::try_from(index + 1).ok()?;
-        recent.iter().find_map(|&before| {
+        let pages = recent.iter().find_map(|&before| {
             let page = match self.in_front(before) {
                 Some(page) => page,
                 None => &state.cached.get(&before)?.0,
             };
             chain_pages(self.layout, page, number).map(u64::from)
-        })
+        });
+        pages.map(|pages| pages.min(self.pages_max(CHAIN_BYTES_MAX)))
     }
 
-    /// Chooses the pages of a request, from the missing page on.
-    fn choose(&self, state: &mut State, index: u64, chain: Option<u64>) -> Range<u64> {
-        let page_bytes = self.page_bytes();
+    /// Limit of the pages of one request: so many bytes, and no more than leave room for others in memory.
+    fn pages_max(&self, bytes: u64) -> u64 {
         let in_memory_max = self.cached_pages_max as u64 / 4;
-        let limit = |bytes: u64| (bytes / page_bytes).min(in_memory_max).max(1);
-        let continued = state.scans.iter().position(|scan| scan.next == index);
-        let scan = continued.and_then(|at| state.scans.remove(at));
-        let ahead = scan.map_or(1, |scan| (scan.pages * 2).min(limit(AHEAD_BYTES_MAX)));
-        let chain = chain.map_or(1, |pages| pages.min(limit(CHAIN_BYTES_MAX)));
-        let mut end = (index + ahead.max(chain)).min(self.page_count);
+        (bytes / self.page_bytes()).min(in_memory_max).max(1)
+    }
+
+    /// Number of pages that a scan reads next: twice as many as by its last request, so that a long scan
+    /// costs few requests, and a short one few pages for nothing. 1 if no scan comes to this page.
+    fn pages_ahead(&self, state: &State, index: u64) -> u64 {
+        let scan = state.scans.iter().find(|scan| scan.next == index);
+        scan.map_or(1, |scan| (scan.pages * 2).min(self.pages_max(AHEAD_BYTES_MAX)))
+    }
+
+    /// The pages of a request: from the missing page on as many as are wanted, but none that is in memory
+    /// or on its way. One request is one range, so it ends before the first such page.
+    fn range_to_fetch(&self, state: &State, index: u64, pages: u64) -> Range<u64> {
+        let end = (index + pages).min(self.page_count);
         let cached = (index + 1..end).find(|page| state.cached.contains_key(page));
         let flying = state.in_flight.iter().map(|range| range.start).filter(|&it| it > index).min();
-        end = end.min(cached.unwrap_or(end)).min(flying.unwrap_or(end));
-        if state.scans.len() == SCANS_MAX {
-            state.scans.pop_front();
-        }
-        state.scans.push_back(Scan { next: end, pages: ahead.min(end - index) });
-        index..end
+        index..end.min(cached.unwrap_or(end)).min(flying.unwrap_or(end))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -265,6 +270,17 @@ impl State {
         self.by_use.insert(self.uses, index);
         *used = self.uses;
         Some(Arc::clone(page))
+    }
+
+    /// Moves the scan that comes to this page on, or remembers a new one in place of the scan that was
+    /// continued least recently. Each request may be the beginning of a scan.
+    fn continue_scan(&mut self, index: u64, scan: Scan) {
+        if let Some(at) = self.scans.iter().position(|scan| scan.next == index) {
+            self.scans.remove(at);
+        } else if self.scans.len() == SCANS_MAX {
+            self.scans.pop_front();
+        }
+        self.scans.push_back(scan);
     }
 
     fn keep(&mut self, index: u64, page: Page, pages_max: usize) {

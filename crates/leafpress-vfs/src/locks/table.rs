@@ -368,7 +368,7 @@ impl Table {
         if known.is_used() {
             return;
         }
-        if known.may_close() {
+        if known.lock_to_close() {
             known.close();
             self.files.remove(&identity);
         } else if !self.parked.contains(&identity) {
@@ -481,9 +481,9 @@ impl Table {
 }
 
 impl Known {
-    /// Returns true if closing all descriptors drops no lock of another owner; then a lock
-    /// on the whole file is held where the file can be written.
-    fn may_close(&mut self) -> bool {
+    /// Locks the whole file, where it can be written, so that its descriptors can be closed. Returns
+    /// true if closing all of them drops no lock of another owner.
+    fn lock_to_close(&mut self) -> bool {
         if none_here() {
             return true;
         }
@@ -600,7 +600,7 @@ pub(super) fn owner_of(path: &Path) -> Option<Owner> {
     (owner != Owner::Undecided).then_some(owner)
 }
 
-/// Does what [`Known::may_close`] does with a file whose parked descriptors can only be read.
+/// Does what [`Known::lock_to_close`] does with a file whose parked descriptors can only be read.
 #[cfg(test)]
 pub(super) fn reopen_parked(path: &Path) {
     let identity = FileIdentity::from(&rustix::fs::stat(path).unwrap());

@@ -33,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 use super::atomic::{AtomicDisk, AtomicFile, FileStamp, NoAtomicWrites, Stamp};
 use super::{VfsError, VfsResult};
 use crate::locks::FileHandle;
+use crate::paths::folder_of;
 
 #[cfg(target_os = "linux")]
 mod detect;
@@ -144,7 +145,7 @@ impl AtomicDisk for BareDisk {
     }
 
     fn sync_folder_of(&self, path: &str) -> VfsResult<()> {
-        sync_folder(folder_of(path)).map_err(|error| {
+        sync_folder(folder_of(Path::new(path))).map_err(|error| {
             tracing::warn!(%error, path, "the folder cannot be synced");
             VfsError::IO_SYNC_FOLDER
         })
@@ -162,29 +163,21 @@ impl AtomicDisk for BareDisk {
 
     fn folder_stamp(&self, path: &str) -> VfsResult<Option<Stamp>> {
         let Some(stamps) = &self.stamps else { return Ok(None) };
-        stamps.of_folder(folder_of(path)).map_err(|_| VfsError::IO_ACCESS)
+        stamps.of_folder(folder_of(Path::new(path))).map_err(|_| VfsError::IO_ACCESS)
     }
 
     fn file_stamp(&self, path: &str) -> VfsResult<FileStamp> {
         let found = match &self.stamps {
             Some(stamps) => stamps.of_file(Path::new(path)),
-            None => is_there(Path::new(path)),
+            None => stamp_without_times(Path::new(path)),
         };
         found.map_err(|_| VfsError::IO_ACCESS)
     }
 }
 
 /// The state of a file where no stamp can be relied on: there or not.
-fn is_there(file: &Path) -> std::io::Result<FileStamp> {
+fn stamp_without_times(file: &Path) -> std::io::Result<FileStamp> {
     Ok(if file.try_exists()? { FileStamp::There(None) } else { FileStamp::Absent })
-}
-
-/// The folder that holds the name of a file.
-fn folder_of(path: &str) -> &Path {
-    match Path::new(path).parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    }
 }
 
 #[cfg(unix)]

@@ -59,8 +59,8 @@ pub(crate) trait CommonLog: Debug + Send + Sync {
     /// Lets the next one in the line go on.
     fn leave_line(&self);
 
-    /// The log was cut to nothing, and there was no commit since `commits`.
-    fn is_empty_since(&self, commits: u64);
+    /// Notes that the log was cut to nothing, if there was no commit since `commits`.
+    fn note_emptied(&self, commits: u64);
 
     /// Returns true if no other writer has joined.
     fn is_last(&self) -> bool;

@@ -171,7 +171,7 @@ impl Worker {
                 closed.wal_rewinds(self.policy.bound_frames());
             }
             if cut {
-                self.is_empty_since(commits);
+                self.note_emptied(commits);
                 closed.wal_is_empty();
             }
         }
@@ -201,15 +201,15 @@ impl Worker {
         let outcome = self.checkpoint("TRUNCATE");
         if matches!(outcome, Outcome::Done { busy: false, .. }) {
             closed.wal_is_empty();
-            self.is_empty_since(commits);
+            self.note_emptied(commits);
         }
         drop(closed);
         (outcome, since.elapsed())
     }
 
-    fn is_empty_since(&self, commits: u64) {
+    fn note_emptied(&self, commits: u64) {
         if let Some(log) = &self.log {
-            log.is_empty_since(commits);
+            log.note_emptied(commits);
         }
     }
 

@@ -34,6 +34,7 @@
 mod arranged;
 #[cfg(feature = "arrow")]
 mod batches;
+mod bound;
 mod csv;
 #[doc(hidden)]
 pub mod endings;
@@ -60,6 +61,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[doc(hidden)]
+pub use self::bound::Bound;
 pub use self::existing::{IndexReport, Indexer};
 #[doc(hidden)]
 pub use self::memory::default_bytes as memory_default_bytes;

@@ -17,7 +17,7 @@ use crate::schema::ColumnType;
 use crate::words::path_text;
 
 /// Default wait for other programs that write the database.
-const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+pub const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
 /// Longest wait that SQLite takes: it counts milliseconds in 32 bits.
 pub const BUSY_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
@@ -216,7 +216,7 @@ impl LoadOptions {
 
     /// The folder for temporary files that belong to this database.
     pub fn folder_beside(&self, database: &Path) -> PathBuf {
-        self.tmpdir.clone().unwrap_or_else(|| folder_of(database))
+        self.tmpdir.clone().unwrap_or_else(|| folder_of(database).to_owned())
     }
 }
 

@@ -90,7 +90,7 @@ impl Target {
     pub fn why_not_writable(&self, options: &LoadOptions) -> Option<String> {
         let database = options.database.as_path();
         let file = (!self.is_new()).then(|| why_not_writable(database)).flatten();
-        let why = file.or_else(|| why_not_writable(&folder_of(database)))?;
+        let why = file.or_else(|| why_not_writable(folder_of(database)))?;
         Some(format!("a load would fail now: {why}"))
     }
 
@@ -303,11 +303,6 @@ impl Target {
         matches!(self.place, Place::New)
     }
 
-    /// Returns true if rows with the same key all go on, as the destination's table decides.
-    pub fn keeps_repeats(&self) -> bool {
-        matches!(self.place, Place::Table(..))
-    }
-
     /// Declaration of the table that the rows go to, if it is not the built one.
     pub fn create_sql(&self) -> Option<String> {
         match &self.place {
@@ -344,8 +339,8 @@ impl Target {
         let columns = plan.shape.columns.clone();
         let best = best_order(existing, &self.table, &plan.given_names(), *mode)?;
         let row_order = match best {
-            BestOrder::Rowid(_) => RowOrder::RenumberedIfGiven,
-            BestOrder::Columns(_) | BestOrder::Any => RowOrder::Renumbered,
+            BestOrder::Rowid(_) => RowOrder::ByRowidIfGiven,
+            BestOrder::Columns(_) | BestOrder::Any => RowOrder::ByKey,
         };
         let order = match best {
             BestOrder::Any => return Ok((plan.shape.clone(), RowOrder::Ascending)),
@@ -416,7 +411,7 @@ impl Target {
         let (existing, mode) = self.table_there()?;
         monitor.enter_counting("inserting");
         let into = InsertInto { table: &self.table, columns: built.columns, mode };
-        let sorted = matches!(order, RowOrder::Renumbered | RowOrder::RenumberedIfGiven);
+        let sorted = matches!(order, RowOrder::ByKey | RowOrder::ByRowidIfGiven);
         let settings = settings(options, monitor);
         let outcome = insert(existing, &self.staged(built), &into, sorted, &settings)?;
         Ok(published(options, outcome, started))

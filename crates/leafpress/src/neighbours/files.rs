@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::paths::companion_of;
+use crate::paths::{companion_of, folder_of};
 use crate::times::UnixTime;
 use crate::vfs::FileIdentity;
 
@@ -85,11 +85,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
         Ok(found) => Ok(found),
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
             let name = path.file_name().ok_or_else(|| Error::misuse("no database was named"))?;
-            let folder = match path.parent() {
-                Some(folder) if folder != Path::new("") => folder,
-                _ => Path::new("."),
-            };
-            Ok(folder.canonicalize().map_err(cannot)?.join(name))
+            Ok(folder_of(path).canonicalize().map_err(cannot)?.join(name))
         }
         Err(source) => Err(cannot(source)),
     }

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::paths::folder_of;
 use crate::profile::check_background_checkpoints;
 use crate::storage::FileSystem;
 
@@ -206,7 +207,7 @@ pub fn neighbours(path: impl AsRef<Path>) -> Result<Neighbours> {
 fn ask(path: &Path, with_libraries: bool) -> Result<Neighbours> {
     let database = files::resolve(path)?;
     let files = files::look(&database);
-    let folder = database.parent().unwrap_or(&database);
+    let folder = folder_of(&database);
     let in_shared_memory = files.iter().find(|file| file.which == Which::SharedMemory);
     let log = in_shared_memory.and_then(|file| wal_index::read(&file.path));
     let file_system = FileSystem::of(if files.is_empty() { folder } else { &files[0].path }).ok();

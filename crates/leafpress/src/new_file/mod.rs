@@ -79,7 +79,7 @@ impl Destination {
         };
         let folder = folder_of(path);
         let names = HiddenNames::new(name, ".leafpress-", ".tmp");
-        remove_leftovers(&folder, &names);
+        remove_leftovers(folder, &names);
         for hidden in names.attempts() {
             let temporary = folder.join(hidden);
             match claim(&temporary, rights) {
@@ -88,14 +88,14 @@ impl Destination {
                 }
                 Ok(None) => {}
                 Err(source) => {
-                    return Err(not_created(path, &folder, source)
+                    return Err(not_created(path, folder, source)
                         .on_disk(NOTHING_WRITTEN)
                         .to_do(advice));
                 }
             }
         }
         let source = io::Error::from(io::ErrorKind::AlreadyExists);
-        Err(Error::io("create a file in", &folder, source).on_disk(NOTHING_WRITTEN))
+        Err(Error::io("create a file in", folder, source).on_disk(NOTHING_WRITTEN))
     }
 
     /// Tells a listener of the writes to the file from now on.
@@ -125,7 +125,7 @@ impl Destination {
             }
         })?;
         self.published = true;
-        disk::sync_folder(&folder_of(&self.path)).map_err(|source| {
+        disk::sync_folder(folder_of(&self.path)).map_err(|source| {
             Error::io("sync the folder of", &self.path, source).on_disk(format!(
                 "{} is complete, but a power cut may take its name away",
                 path_text(&self.path)
@@ -251,7 +251,7 @@ pub fn refuse_without_folder(path: &Path) -> Result<()> {
         Ok(_) => io::ErrorKind::NotADirectory.into(),
         Err(source) => source,
     };
-    Err(not_created(path, &folder, source).on_disk(NOTHING_WRITTEN).to_do(FOLDER_TO_WRITE))
+    Err(not_created(path, folder, source).on_disk(NOTHING_WRITTEN).to_do(FOLDER_TO_WRITE))
 }
 
 /// The error for a temporary file that could not be made: the folder may be read-only, or missing.

@@ -279,17 +279,17 @@ fn look_at(path: &Path, profile: Profile) -> Result<()> {
     refuse_what_is_no_file(path)?;
     let target = follow_links(path)?;
     let folder = folder_of(&target);
-    let folder_facts = fs::metadata(&folder);
-    let is_folder = folder_facts.map_err(|source| no_folder(&folder, source))?.is_dir();
+    let folder_facts = fs::metadata(folder);
+    let is_folder = folder_facts.map_err(|source| no_folder(folder, source))?.is_dir();
     if !is_folder {
-        return Err(no_folder(&folder, io::ErrorKind::NotADirectory.into()));
+        return Err(no_folder(folder, io::ErrorKind::NotADirectory.into()));
     }
     refuse_orphans(&target)?;
     refuse_log_of_another(&target)?;
     refuse_second_name(&target)?;
-    refuse_read_only_folder(&folder, &target, profile)?;
-    refuse_folder_without_sync(&folder, &target, profile)?;
-    refuse_far_folder(&folder, &target, profile)
+    refuse_read_only_folder(folder, &target, profile)?;
+    refuse_folder_without_sync(folder, &target, profile)?;
+    refuse_far_folder(folder, &target, profile)
 }
 
 fn refuse_what_is_no_file(path: &Path) -> Result<()> {
@@ -594,7 +594,7 @@ impl Opening<'_> {
             "{how}, so that it cannot be changed to {wanted}, which profile {} needs",
             self.request.profile
         );
-        self.is_held(
+        self.held_by_another(
             &how,
             source,
             "end the other programs while it is changed, or choose a profile with their journal \
@@ -602,8 +602,8 @@ impl Opening<'_> {
         )
     }
 
-    /// A connection holds it, and this is what to do about that.
-    fn is_held(&self, how: &str, source: &rusqlite::Error, advice: &str) -> Error {
+    /// The error for a database that another connection holds. `advice`: what to do about that.
+    fn held_by_another(&self, how: &str, source: &rusqlite::Error, advice: &str) -> Error {
         self.refusal().locked(how, source, advice)
     }
 
@@ -618,7 +618,7 @@ impl Opening<'_> {
                     path_text(self.path)
                 );
                 let how = "cannot be had alone: another connection is using it";
-                self.is_held(how, &source, &advice)
+                self.held_by_another(how, &source, &advice)
             }
             _ => Error::sqlite("take the database for this connection alone", source),
         })

@@ -32,19 +32,21 @@ const LEASE: &str = concat!(
     ", due_at_ms = ?2, changed_at_ms = ?3,
          claims = claims + 1, worker = ?4, lease_ms = ?5 WHERE id = ?1"
 );
-/// The length of the lease is negative until a claim sets it: that tells this due time from one that
-/// a caller gave, and the row stays as long as it is.
 const HOLD_OFF: &str = concat!(
     "UPDATE leafpress_job SET state = ",
     state!(Delayed),
-    ", due_at_ms = ?2, changed_at_ms = ?3, lease_ms = -abs(coalesce(lease_ms, 1)) WHERE id = ?1"
+    ", due_at_ms = ?2, changed_at_ms = ?3, ",
+    held_off!(set),
+    " WHERE id = ?1"
 );
 const LET_GO: &str = concat!(
     "UPDATE leafpress_job SET state = ",
     state!(Ready),
     ", due_at_ms = ?2, changed_at_ms = ?2 WHERE id IN (SELECT id ",
     jobs_in!(Delayed),
-    " AND lease_ms < 0)"
+    " AND ",
+    held_off!(),
+    ")"
 );
 const COUNT_LEASED: &str =
     concat!("SELECT count(*) FROM (SELECT 1 ", jobs_in!(Leased), " LIMIT +?2)");
@@ -109,8 +111,8 @@ impl Candidate {
     }
 }
 
-/// Result for one ready job.
-enum Turn {
+/// Decision about one ready job.
+enum Decision {
     Claimed(Claim),
     /// The job was passed over.
     TurnedAway,
@@ -137,14 +139,14 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
             break;
         }
         for candidate in candidates {
-            match turn(work, queue, candidate, options)? {
-                Turn::Claimed(claim) => found.claims.push(claim),
-                Turn::TurnedAway => turned_away += 1,
-                Turn::Expired => {
+            match decide(work, queue, candidate, options)? {
+                Decision::Claimed(claim) => found.claims.push(claim),
+                Decision::TurnedAway => turned_away += 1,
+                Decision::Expired => {
                     turned_away += 1;
                     continue 'look;
                 }
-                Turn::NotBefore(at_ms) => {
+                Decision::NotBefore(at_ms) => {
                     found.next_due_ms = Some(at_ms);
                     break 'look;
                 }
@@ -175,10 +177,15 @@ fn next(work: &Work<'_>, queue: &QueueRow, jobs_max: usize) -> Result<Vec<Candid
     work.all(NEXT, params![queue.id, jobs_max], Candidate::from_row)
 }
 
-fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOptions) -> Result<Turn> {
+fn decide(
+    work: &Work<'_>,
+    queue: &QueueRow,
+    job: Candidate,
+    options: &ClaimOptions,
+) -> Result<Decision> {
     if job.expires_at_ms.is_some_and(|at_ms| at_ms <= work.now_ms) {
         due::expired(work, queue, job.id)?;
-        return Ok(Turn::Expired);
+        return Ok(Decision::Expired);
     }
     let mut taken = Vec::new();
     if let (Some(group), Some(limit)) = (job.group.as_deref(), queue.settings.group_rate) {
@@ -186,18 +193,18 @@ fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOption
             Ok(claim) => taken.push(claim),
             Err(at_ms) => {
                 work.execute(HOLD_OFF, params![job.id, at_ms, work.now_ms])?;
-                return Ok(Turn::TurnedAway);
+                return Ok(Decision::TurnedAway);
             }
         }
     }
     if let Some(limit) = queue.settings.rate {
         match rate::look(work, queue.id, None, limit)? {
             Ok(claim) => taken.push(claim),
-            Err(at_ms) => return Ok(Turn::NotBefore(at_ms)),
+            Err(at_ms) => return Ok(Decision::NotBefore(at_ms)),
         }
     }
     taken.iter().try_for_each(|claim| claim.take(work))?;
-    lease(work, queue, job, options).map(Turn::Claimed)
+    lease(work, queue, job, options).map(Decision::Claimed)
 }
 
 fn lease(

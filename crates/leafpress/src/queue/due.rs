@@ -51,7 +51,9 @@ const LEASES_FROM_NOW: &str = concat!(
 const DELAYS_FROM_NOW: &str = concat!(
     "UPDATE leafpress_job
      SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
-     WHERE (claims > 0 OR lease_ms < 0) AND changed_at_ms > ?1 AND state = ",
+     WHERE (claims > 0 OR ",
+    held_off!(),
+    ") AND changed_at_ms > ?1 AND state = ",
     state!(Delayed)
 );
 
@@ -62,10 +64,10 @@ const JOBS_MAX: u32 = 256;
 /// next look goes on with them, even in the same millisecond.
 pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<bool> {
     if let Some(session) = work.session {
-        if !session.is_due_now(queue.id, work.now_ms) {
+        if !session.begin_due_changes(queue.id, work.now_ms) {
             return Ok(false);
         }
-        if session.clock_went_back() {
+        if session.begin_measuring_anew() {
             measure_from_now(work)?;
         }
     }
@@ -99,7 +101,7 @@ pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<bool> {
         rate::purge(work, queue.id, JOBS_MAX)?;
     }
     if let Some(session) = work.session.filter(|_| has_more) {
-        session.is_due_again(queue.id);
+        session.repeat_due_changes(queue.id);
     }
     Ok(has_more)
 }

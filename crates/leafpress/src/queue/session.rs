@@ -117,9 +117,9 @@ impl Session {
         now_ms
     }
 
-    /// Returns true if the wall clock was set back, until a transaction in which this was asked is
-    /// committed. The caller measures leases anew then.
-    pub(super) fn clock_went_back(&self) -> bool {
+    /// Returns true if the wall clock was set back: the caller measures leases anew then. Notes that,
+    /// so that it returns false once this transaction is committed.
+    pub(super) fn begin_measuring_anew(&self) -> bool {
         let went_back = self.went_back.load(Ordering::Relaxed);
         if went_back {
             lock(&self.transaction).is_measured_anew = true;
@@ -171,8 +171,9 @@ impl Session {
         }
     }
 
-    /// Returns true if the due changes of this queue were not made yet in this millisecond.
-    pub(super) fn is_due_now(&self, queue: i64, now_ms: i64) -> bool {
+    /// Notes that the due changes of this queue are made now. Returns false if they were made in this
+    /// millisecond already.
+    pub(super) fn begin_due_changes(&self, queue: i64, now_ms: i64) -> bool {
         let known = &mut lock(&self.transaction).due_changes;
         let Some(changes) = known.iter_mut().find(|changes| changes.queue == queue) else {
             known.push(DueChanges { queue, committed_ms: None, open_ms: Some(now_ms) });
@@ -186,7 +187,7 @@ impl Session {
     }
 
     /// Lets the next look make due changes in any case, as this one left some over.
-    pub(super) fn is_due_again(&self, queue: i64) {
+    pub(super) fn repeat_due_changes(&self, queue: i64) {
         lock(&self.transaction).due_changes.retain(|changes| changes.queue != queue);
     }
 }

@@ -21,6 +21,14 @@ macro_rules! state {
     (ended) => { "state IN (4, 5)" };
 }
 
+/// Condition of a job that its group's rate holds off. Such a job has a negative lease length until a
+/// claim sets it: so its due time is told from one that a caller gave, and the row keeps its size.
+#[rustfmt::skip]
+macro_rules! held_off {
+    () => { "lease_ms < 0" };
+    (set) => { "lease_ms = -abs(coalesce(lease_ms, 1))" };
+}
+
 /// FROM and WHERE of the jobs of one state in the queue ?1, by the index of that state.
 #[rustfmt::skip]
 macro_rules! jobs_in {

@@ -106,6 +106,22 @@ pub fn rowid_name(is_column: impl Fn(&str) -> bool) -> Option<&'static str> {
     ["rowid", "_rowid_", "oid"].into_iter().find(|name| !is_column(name))
 }
 
+/// Statement that inserts a row without a value for any column. DEFAULT VALUES takes no ON CONFLICT, so
+/// with one the row has a NULL for its rowid, which SQLite replaces by the next number.
+/// `rowid`: a name of the rowid; `None` if there is none, and then the declaration decides about a row
+/// whose key is taken.
+pub fn insert_of_defaults(
+    verb: &str,
+    table: &str,
+    rowid: Option<&str>,
+    on_conflict: &str,
+) -> String {
+    match rowid.filter(|_| !on_conflict.is_empty()) {
+        Some(rowid) => format!("{verb} INTO {table}({rowid}) VALUES (NULL){on_conflict}"),
+        None => format!("{verb} INTO {table} DEFAULT VALUES"),
+    }
+}
+
 impl DeclaredTable {
     /// Reads the declaration of a table of the main database. SQLite ignores the case of the name.
     pub fn read(connection: &Connection, table: &str) -> rusqlite::Result<Self> {

@@ -24,6 +24,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::paths::folder_of;
 use crate::words::path_text;
 
 mod doubts;
@@ -193,11 +194,10 @@ fn folder_to_measure(path: &Path) -> Result<PathBuf> {
         Err(source) if source.kind() == io::ErrorKind::NotFound => path.to_owned(),
         Err(source) => return Err(cannot(source)),
     };
-    let folder = match target.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ if target.as_os_str().is_empty() => return Err(Error::misuse("no path was named")),
-        _ => Path::new("."),
-    };
+    if target.as_os_str().is_empty() {
+        return Err(Error::misuse("no path was named"));
+    }
+    let folder = folder_of(&target);
     let found = folder.canonicalize();
     let found = found.map_err(|source| {
         Error::io("look at", folder, source).to_do("name a folder that is there, or a file in one")

@@ -112,7 +112,7 @@ impl Writer {
         let done = work(&mut engine);
         drop(engine);
         // In a child of `fork` no lock may be taken.
-        self.shared.get()?.queue.call_thread();
+        self.shared.get()?.queue.wake_thread();
         done
     }
 }

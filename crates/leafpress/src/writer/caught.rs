@@ -12,6 +12,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+use crate::error::{Error, ErrorKind};
+use crate::words::panic_text;
+
 /// A value whose destructor is the caller's: its panic is logged, and goes no further.
 pub(super) struct Caught<T>(Option<T>);
 
@@ -58,16 +61,20 @@ pub(crate) fn wake(waker: Waker) {
 /// Runs code of a caller.
 pub(super) fn caught(what: &str, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-        let message = text_of(&*panic);
+        let message = message_of(&*panic);
         tracing::error!(%message, "{what} of a caller panicked; no call fails by that");
         // The destructor of the panic's own value may panic too.
         std::mem::forget(panic);
     }
 }
 
-/// The message of a panic.
-pub(super) fn text_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a panic without a message".to_owned())
+/// The error of a call whose code panicked.
+pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Error {
+    let message = message_of(&*panic).to_owned();
+    drop_caught(panic);
+    ErrorKind::Panicked { message }.into()
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> &str {
+    panic_text(panic).unwrap_or("a panic without a message")
 }

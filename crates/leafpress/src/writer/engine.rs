@@ -10,8 +10,8 @@
 //! small commit without a sync.
 //!
 //! 1. One thread drives it at a time.
-//! 2. A thread that leaves the engine looks at the queue once more, and calls the writer's
-//!    thread if a call is there. So no call is left behind by callers that found the engine
+//! 2. A thread that leaves the engine looks at the queue once more, and wakes the writer's
+//!    thread if a call waits. So no call is left behind by callers that found the engine
 //!    busy.
 //! 3. A caller that does its work itself (`alone.rs`) takes the next turn: threads that drive
 //!    the engine again and again let it pass, or it might wait for ever.
@@ -374,7 +374,7 @@ pub(super) fn start_thread(
         };
         let outcome = catch_unwind(AssertUnwindSafe(closing))
             .unwrap_or_else(|_| Err(Error::bug("closing the writer panicked")));
-        end.tell(queue.failure().map_or(outcome, |reason| Err(has_failed(reason))));
+        end.tell(queue.failure().map_or(outcome, |reason| Err(stopped_before(reason))));
     };
     Builder::new()
         .name("leafpress-writer".to_owned())
@@ -383,7 +383,7 @@ pub(super) fn start_thread(
 }
 
 /// The error of closing a writer that had stopped before.
-fn has_failed(reason: String) -> Error {
+fn stopped_before(reason: String) -> Error {
     Error::from(ErrorKind::Stopped { reason })
         .on_disk(
             "what was answered with success; if the database was moved, in the file that was moved",
@@ -396,7 +396,7 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
     let process = Process::current();
     while !driving::is_driving() && !is_answered() {
         if queue.has_turn_taken() {
-            // The thread whose turn it is calls the writer's thread before it leaves.
+            // The thread whose turn it is wakes the writer's thread before it leaves.
             return;
         }
         let mut engine = match engine.try_lock() {
@@ -410,7 +410,7 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
         if !process.is_current() {
             return;
         }
-        queue.call_thread();
+        queue.wake_thread();
     }
 }
 

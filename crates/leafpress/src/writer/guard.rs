@@ -80,7 +80,7 @@ const TEMPORARY: &str = "other callers would find what is temporary on this conn
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     /// True while the writer itself runs statements.
-    is_own: AtomicBool,
+    is_writer: AtomicBool,
     /// True if the next commit is the writer's.
     may_commit: AtomicBool,
     /// True if the last commit of the writer came as far as the commit hook.
@@ -91,12 +91,12 @@ pub(super) struct Guard {
     changed_schema: AtomicBool,
     refusal: Mutex<Option<String>>,
     /// Present while a statement runs that commits itself.
-    own_commit: Mutex<Option<OwnCommit>>,
+    statement_commit: Mutex<Option<StatementCommit>>,
 }
 
-/// The commit of a statement that commits itself.
+/// The commit of a caller's statement that runs outside of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OwnCommit {
+pub(super) enum StatementCommit {
     /// SQLite did not come to it: there is nothing to commit, or the statement has failed.
     NotBegun,
     /// It began at this moment. The statement itself had succeeded.
@@ -116,7 +116,7 @@ impl Guard {
         let guard = Arc::new(Self::default());
         let authorizer = Arc::clone(&guard);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
-            if authorizer.is_own.load(Ordering::Relaxed) {
+            if authorizer.is_writer.load(Ordering::Relaxed) {
                 return Authorization::Allow;
             }
             authorizer.compiles();
@@ -143,51 +143,51 @@ impl Guard {
         Ok(guard)
     }
 
-    /// A statement of a caller is being compiled.
+    /// Notes that a statement of a caller is being compiled.
     fn compiles(&self) {
-        if let Some(own_commit) = &mut *lock(&self.own_commit) {
-            *own_commit = OwnCommit::Refused;
+        if let Some(statement_commit) = &mut *lock(&self.statement_commit) {
+            *statement_commit = StatementCommit::Refused;
         }
     }
 
     /// Notes that the commit of a statement begins. False if no statement may commit itself now.
     fn begins_commit(&self) -> bool {
-        let mut own_commit = lock(&self.own_commit);
-        let is_allowed = *own_commit == Some(OwnCommit::NotBegun);
+        let mut statement_commit = lock(&self.statement_commit);
+        let is_allowed = *statement_commit == Some(StatementCommit::NotBegun);
         if is_allowed {
-            *own_commit = Some(OwnCommit::Begun(Instant::now()));
+            *statement_commit = Some(StatementCommit::Begun(Instant::now()));
         }
         is_allowed
     }
 
     /// Lets a compiled statement of a caller commit itself, unless SQLite compiles it again. The
     /// permission ends with `run`, also after a panic.
-    pub(super) fn committing_itself<T>(&self, run: impl FnOnce() -> T) -> (T, OwnCommit) {
+    pub(super) fn committing_itself<T>(&self, run: impl FnOnce() -> T) -> (T, StatementCommit) {
         struct Allowed<'g>(&'g Guard);
         impl Drop for Allowed<'_> {
             fn drop(&mut self) {
-                *lock(&self.0.own_commit) = None;
+                *lock(&self.0.statement_commit) = None;
             }
         }
-        *lock(&self.own_commit) = Some(OwnCommit::NotBegun);
+        *lock(&self.statement_commit) = Some(StatementCommit::NotBegun);
         let allowed = Allowed(self);
         let outcome = run();
-        let own_commit = lock(&self.own_commit).unwrap_or(OwnCommit::NotBegun);
+        let statement_commit = lock(&self.statement_commit).unwrap_or(StatementCommit::NotBegun);
         drop(allowed);
-        (outcome, own_commit)
+        (outcome, statement_commit)
     }
 
     /// Runs statements of the writer itself: BEGIN, SAVEPOINT and the like. The permission ends
     /// with `run`, also after a panic.
-    pub(super) fn as_owner<T>(&self, run: impl FnOnce() -> T) -> T {
+    pub(super) fn as_writer<T>(&self, run: impl FnOnce() -> T) -> T {
         struct Speaking<'g>(&'g AtomicBool);
         impl Drop for Speaking<'_> {
             fn drop(&mut self) {
                 self.0.store(false, Ordering::Relaxed);
             }
         }
-        self.is_own.store(true, Ordering::Relaxed);
-        let _speaking = Speaking(&self.is_own);
+        self.is_writer.store(true, Ordering::Relaxed);
+        let _speaking = Speaking(&self.is_writer);
         run()
     }
 
@@ -195,7 +195,7 @@ impl Guard {
     pub(super) fn as_committer<T>(&self, commit: impl FnOnce() -> T) -> T {
         self.has_begun_commit.store(false, Ordering::Relaxed);
         self.may_commit.store(true, Ordering::Relaxed);
-        let outcome = self.as_owner(commit);
+        let outcome = self.as_writer(commit);
         self.may_commit.store(false, Ordering::Relaxed);
         outcome
     }

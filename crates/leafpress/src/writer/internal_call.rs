@@ -54,8 +54,7 @@ impl Writer {
         let (path, vfs) = (local.readers.path(), local.readers.vfs());
         let hooks = Arc::clone(local.hooks.0.get_or_init(|| make(path, vfs)));
         let any: Arc<dyn Any + Send + Sync> = hooks;
-        any.downcast::<C>()
-            .map_err(|_| Error::bug("this writer has a hooks of another kind already"))
+        any.downcast::<C>().map_err(|_| Error::bug("this writer has hooks of another kind already"))
     }
 }
 

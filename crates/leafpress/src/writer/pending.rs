@@ -1,15 +1,15 @@
 //! Calls of tasks: futures that never block the thread that polls them.
 //!
 //! ```text
-//! execute_async ─► first poll ─► queue, or the line if it is full ─► group ─► answer ─► the task
+//! execute_async ─► first poll ─► queue, or its overflow if it is full ─► group ─► answer ─► the task
 //! ```
 //!
 //! Stands beside the calls that wait (`mod.rs`), which block a thread while the queue is full
-//! and until their group is committed. A task does neither: its call stands in the line, and
+//! and until their group is committed. A task does neither: its call waits for room, and
 //! the thread that answers wakes the task. No runtime is needed, and any will do.
 //!
 //! 1. Nothing is done before the first poll.
-//! 2. A future that is dropped frees its place in the line at once, and its place in the queue
+//! 2. A future that is dropped frees its place in the overflow at once, and its place in the queue
 //!    when the next group is taken. Its call is taken back if no thread had begun with it;
 //!    otherwise it is committed.
 //!
@@ -34,7 +34,7 @@ use crate::error::Result;
 ///
 /// If it is dropped before a thread has begun with the call, the call is taken back, and nothing
 /// of it is written. If it is dropped later, the call is committed all the same, and its answer
-/// is lost. Its place in the line is free at once, one in the queue when the next group is taken.
+/// is lost. If it waited for room, its place is free at once, else when the next group is taken.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -71,7 +71,7 @@ pub struct PendingCall<T> {
 enum State<T> {
     /// It was not polled yet; or the error of its arguments.
     New(Result<Call<'static>>),
-    /// It is in the line, in the queue, in a group, or answered.
+    /// It is in the overflow, in the queue, in a group, or answered.
     Submitted(Ticket<T>),
     /// The answer is with the caller, or the call was taken back.
     Over,
@@ -82,12 +82,12 @@ impl<T> PendingCall<T> {
         Self { writer: writer.clone(), take, state: State::New(call) }
     }
 
-    fn line_up(&self, call: Result<Call<'static>>) -> Result<Ticket<T>> {
+    fn hand_in(&self, call: Result<Call<'static>>) -> Result<Ticket<T>> {
         let shared = self.writer.shared.get()?;
         if driving::is_in_call() {
             return Err(waits_in_closure());
         }
-        shared.queue.push_or_line_up((call?, self.writer.call_limit), self.take)
+        shared.queue.push_or_overflow((call?, self.writer.call_limit), self.take)
     }
 
     /// The answer, for a thread: it waits here, and carries out the call itself if no other thread
@@ -125,7 +125,7 @@ impl<T> PendingCall<T> {
     pub fn leave(mut self) {
         if let State::New(Ok(call)) = std::mem::replace(&mut self.state, State::Over)
             && let Some(shared) = self.writer.shared.here()
-            && let Err(error) = shared.queue.push_or_line_up((call, None), self.take)
+            && let Err(error) = shared.queue.push_or_overflow((call, None), self.take)
         {
             tracing::debug!(%error, "a call that no caller waits for was refused");
         }
@@ -141,7 +141,7 @@ impl<T> PendingCall<T> {
             return Some(ticket);
         }
         if let (Some(shared), Some(number)) = (self.writer.shared.here(), ticket.number()) {
-            shared.queue.leave_line(number);
+            shared.queue.leave_overflow(number);
         }
         None
     }
@@ -153,7 +153,7 @@ impl<T> Future for PendingCall<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let mut ticket = match std::mem::replace(&mut this.state, State::Over) {
-            State::New(call) => match this.line_up(call) {
+            State::New(call) => match this.hand_in(call) {
                 Ok(ticket) => ticket,
                 Err(error) => return Poll::Ready(Err(error)),
             },

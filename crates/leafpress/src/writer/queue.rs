@@ -7,9 +7,9 @@
 //! 1. Calls leave in the order in which they came.
 //! 2. At most `capacity` calls wait; a caller that comes then waits for room, or gets an error.
 //! 3. Once closed, nothing is accepted, and all that was accepted still leaves.
-//! 4. Calls that wait for room, of threads and of tasks, stand in the *line*, in the order in which
-//!    they came. There is a call in the line only while calls wait for their group, and each group
-//!    that leaves gives its room to the first calls of the line.
+//! 4. Calls that wait for room, of threads and of tasks, are the *overflow*, in the order in which
+//!    they came. It has a call only while calls wait for their group, and each group that leaves
+//!    gives its room to the first calls of the overflow.
 //!
 //! Must never: run a caller's code under its lock.
 
@@ -66,23 +66,23 @@ pub(super) type Limited = (Call<'static>, Option<Duration>);
 struct QueueState {
     entries: Vec<Entry>,
     /// Calls that wait for room, by their numbers.
-    line: BTreeMap<u64, Entry>,
+    overflow: BTreeMap<u64, Entry>,
     /// The event of the next group, on which the callers that push now will wait.
     event: Arc<GroupEvent>,
     /// Number of the last call that came.
     last_number: u64,
     /// Reason why no call is accepted any more.
     closed: Option<String>,
-    /// Number of the first call that was in the line when the queue was closed.
+    /// Number of the first call of the overflow when the queue was closed.
     refused_from: Option<u64>,
     /// True if the queue was closed by a failure.
     has_failed: bool,
-    /// The writer's thread sleeps, and no thread has called it yet.
+    /// The writer's thread sleeps, and no thread has woken it yet.
     thread_sleeps: bool,
     /// Number of calls for which the thread that makes a group waits; 0 if none waits.
     gather_at: usize,
-    /// Threads whose call is in the line.
-    threads_in_line: usize,
+    /// Threads whose call is in the overflow.
+    threads_in_overflow: usize,
     depth_max: usize,
 }
 
@@ -90,7 +90,7 @@ impl CallQueue {
     pub(super) fn new(capacity: usize, interrupts: Arc<Interrupts>) -> Self {
         let state = QueueState {
             entries: Vec::new(),
-            line: BTreeMap::new(),
+            overflow: BTreeMap::new(),
             event: GroupEvent::new(&interrupts, 1),
             last_number: 0,
             closed: None,
@@ -98,7 +98,7 @@ impl CallQueue {
             has_failed: false,
             thread_sleeps: false,
             gather_at: 0,
-            threads_in_line: 0,
+            threads_in_overflow: 0,
             depth_max: 0,
         };
         Self {
@@ -118,7 +118,7 @@ impl CallQueue {
     }
 
     /// Takes a call in; if the queue is full, waits for room. The writer's thread
-    /// is called, unless `by` is the caller itself, who will see to it that the
+    /// is woken, unless `by` is the caller itself, who will see to it that the
     /// call is carried out.
     ///
     /// # Errors
@@ -130,19 +130,19 @@ impl CallQueue {
         by: CarriedOutBy,
     ) -> Result<Ticket<T>> {
         let mut state = self.open()?;
-        // With room, the line is empty.
+        // With room, the overflow is empty.
         if state.entries.len() < self.capacity {
             return Ok(self.accept(&mut state, call, take, by));
         }
         if driving::is_driving() {
             return Err(waits_in_closure());
         }
-        let (number, ticket) = state.line_up(call, take);
-        state.threads_in_line += 1;
-        while state.line.contains_key(&number) {
+        let (number, ticket) = state.enter_overflow(call, take);
+        state.threads_in_overflow += 1;
+        while state.overflow.contains_key(&number) {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.threads_in_line -= 1;
+        state.threads_in_overflow -= 1;
         match (&state.closed, state.refused_from) {
             (Some(reason), Some(first)) if number >= first => Err(Error::stopped(reason.clone())),
             _ => Ok(ticket),
@@ -163,16 +163,16 @@ impl CallQueue {
         Ok(self.accept(&mut state, call, take, CarriedOutBy::Thread))
     }
 
-    /// Takes a call in, or puts it into the line if there is no room. Never waits.
+    /// Takes a call in, or puts it into the overflow if there is no room. Never waits.
     ///
     /// # Errors
-    /// If the queue is closed. A call that is in the line then is answered with that error.
-    pub(super) fn push_or_line_up<T>(&self, call: Limited, take: Take<T>) -> Result<Ticket<T>> {
+    /// If the queue is closed. A call of the overflow is answered with that error.
+    pub(super) fn push_or_overflow<T>(&self, call: Limited, take: Take<T>) -> Result<Ticket<T>> {
         let mut state = self.open()?;
         if state.entries.len() < self.capacity {
             return Ok(self.accept(&mut state, call, take, CarriedOutBy::Thread));
         }
-        Ok(state.line_up(call, take).1)
+        Ok(state.enter_overflow(call, take).1)
     }
 
     /// A number for a call that does not go through the queue.
@@ -182,33 +182,33 @@ impl CallQueue {
         state.last_number
     }
 
-    /// Returns true if a call with a lower number waits for its group or, in the line, for room.
+    /// Returns true if a call with a lower number waits for its group or, in the overflow, for room.
     pub(super) fn has_earlier(&self, number: u64) -> bool {
         let state = lock(&self.state);
-        let first_in_line = state.line.first_key_value().map(|(&first, _)| first);
-        let mut waiting = state.entries.iter().map(Entry::number).chain(first_in_line);
-        // The line is empty if no entries are there.
+        let first_of_overflow = state.overflow.first_key_value().map(|(&first, _)| first);
+        let mut waiting = state.entries.iter().map(Entry::number).chain(first_of_overflow);
+        // The overflow is empty if no entries are there.
         !state.entries.is_empty() && waiting.any(|earlier| earlier < number)
     }
 
-    /// Takes the call of this number out of the line, if it is there. It must have been taken back.
-    pub(super) fn leave_line(&self, number: u64) {
-        let left = lock(&self.state).line.remove(&number);
+    /// Takes the call of this number out of the overflow, if it is there. It must have been taken back.
+    pub(super) fn leave_overflow(&self, number: u64) {
+        let left = lock(&self.state).overflow.remove(&number);
         if let Some(mut entry) = left {
             entry.begin();
         }
     }
 
-    /// Calls in the line.
+    /// Calls in the overflow.
     #[cfg(test)]
-    pub(super) fn line_len(&self) -> usize {
-        lock(&self.state).line.len()
+    pub(super) fn overflow_len(&self) -> usize {
+        lock(&self.state).overflow.len()
     }
 
-    /// Gives the room of the group that left to the first calls of the line.
+    /// Gives the room of the group that left to the first calls of the overflow.
     fn admit(&self, state: &mut QueueState) {
         while state.entries.len() < self.capacity {
-            let Some((_, entry)) = state.line.pop_first() else { break };
+            let Some((_, entry)) = state.overflow.pop_first() else { break };
             state.entries.push(entry);
         }
         state.depth_max = state.depth_max.max(state.entries.len());
@@ -259,8 +259,8 @@ impl CallQueue {
         matches!(self.turn.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// Calls the writer's thread, if calls wait and it does not know.
-    pub(super) fn call_thread(&self) {
+    /// Wakes the writer's thread, if calls wait and it does not know.
+    pub(super) fn wake_thread(&self) {
         let mut state = lock(&self.state);
         if !state.entries.is_empty() && std::mem::take(&mut state.thread_sleeps) {
             self.arrived.notify_one();
@@ -314,7 +314,7 @@ impl CallQueue {
         }
         state.event = GroupEvent::new(&self.interrupts, state.last_number + 1);
         self.admit(&mut state);
-        if state.threads_in_line > 0 {
+        if state.threads_in_overflow > 0 {
             self.room.notify_all();
         }
         true
@@ -347,14 +347,14 @@ impl CallQueue {
     pub(super) fn close(&self, reason: &str) {
         let mut state = lock(&self.state);
         state.closed.get_or_insert_with(|| reason.to_owned());
-        let line = std::mem::take(&mut state.line);
-        let first = line.first_key_value().map(|(&first, _)| first);
+        let overflow = std::mem::take(&mut state.overflow);
+        let first = overflow.first_key_value().map(|(&first, _)| first);
         state.refused_from = state.refused_from.or(first);
         drop(state);
         self.arrived.notify_all();
         self.gathered.notify_all();
         self.room.notify_all();
-        refuse(line.into_values(), reason);
+        refuse(overflow.into_values(), reason);
     }
 
     /// Closes the queue as [`close`](Self::close) does, because of a failure.
@@ -407,11 +407,11 @@ impl QueueState {
         Entry::new(call, self.last_number, Arc::clone(&self.event), take)
     }
 
-    /// Puts a call at the end of the line; its number, and the ticket for it.
-    fn line_up<T>(&mut self, call: Limited, take: Take<T>) -> (u64, Ticket<T>) {
+    /// Puts a call at the end of the overflow; its number, and the ticket for it.
+    fn enter_overflow<T>(&mut self, call: Limited, take: Take<T>) -> (u64, Ticket<T>) {
         let (entry, ticket) = self.enter(call, take);
         let number = entry.number();
-        self.line.insert(number, entry);
+        self.overflow.insert(number, entry);
         (number, ticket)
     }
 }
@@ -534,33 +534,34 @@ mod tests {
     }
 
     #[test]
-    fn the_line_moves_up_in_order_and_a_place_in_it_can_be_left() {
+    fn the_overflow_moves_up_in_order_and_a_place_in_it_can_be_left() {
         let queue = queue_of(2);
         let tickets: Vec<_> =
-            (0..6).map(|n| queue.push_or_line_up(call(&n.to_string()), done)).collect();
-        assert_eq!((queue.depth().0, queue.line_len()), (2, 4));
+            (0..6).map(|n| queue.push_or_overflow(call(&n.to_string()), done)).collect();
+        assert_eq!((queue.depth().0, queue.overflow_len()), (2, 4));
         let leaves = tickets[3].as_ref().expect("open");
         assert!(leaves.cancel());
-        queue.leave_line(4);
-        assert_eq!(queue.line_len(), 3);
+        queue.leave_overflow(4);
+        assert_eq!(queue.overflow_len(), 3);
         let mut group = Vec::new();
         for expected in [vec![1, 2], vec![3, 5], vec![6]] {
             assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
             assert_eq!(numbers(&mut group), expected);
         }
-        assert!(!queue.take(NATURAL, 1, Duration::ZERO, &mut group) && queue.line_len() == 0);
+        assert!(!queue.take(NATURAL, 1, Duration::ZERO, &mut group) && queue.overflow_len() == 0);
     }
 
     #[test]
-    fn closing_answers_the_line_and_keeps_what_was_accepted() {
+    fn closing_answers_the_overflow_and_keeps_what_was_accepted() {
         let queue = queue_of(1);
-        let accepted = queue.push_or_line_up(call("accepted"), done).expect("room");
-        let lined_up = queue.push_or_line_up(call("lined up"), done).expect("a place in the line");
+        let accepted = queue.push_or_overflow(call("accepted"), done).expect("room");
+        let waiting =
+            queue.push_or_overflow(call("waits for room"), done).expect("a place in the overflow");
         queue.close("closed");
-        let error = lined_up.wait().expect_err("it was not accepted");
+        let error = waiting.wait().expect_err("it was not accepted");
         assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
         assert!(!accepted.is_answered());
-        assert!(queue.push_or_line_up(call("late"), done).is_err());
+        assert!(queue.push_or_overflow(call("late"), done).is_err());
     }
 
     #[test]
@@ -575,9 +576,9 @@ mod tests {
                     other.push(call("thread"), done, CarriedOutBy::Thread).map(drop)
                 }));
             } else {
-                drop(queue.push_or_line_up(call("task"), done).expect("a place in the line"));
+                drop(queue.push_or_overflow(call("task"), done).expect("a place in the overflow"));
             }
-            while queue.line_len() < number - 1 {
+            while queue.overflow_len() < number - 1 {
                 std::thread::yield_now();
             }
         }
@@ -592,14 +593,14 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_in_the_line_is_refused_if_the_queue_is_closed() {
+    fn a_thread_that_waits_for_room_is_refused_if_the_queue_is_closed() {
         let queue = Arc::new(queue_of(1));
         let accepted = queue.push(call("accepted"), done, CarriedOutBy::Thread).expect("room");
         let other = Arc::clone(&queue);
         let thread = std::thread::spawn(move || {
             other.push(call("thread"), done, CarriedOutBy::Thread).map(drop)
         });
-        while queue.line_len() < 1 {
+        while queue.overflow_len() < 1 {
             std::thread::yield_now();
         }
         queue.close("closed");
@@ -612,7 +613,7 @@ mod tests {
     fn threads_and_tasks_that_wait_for_room_both_get_it() {
         let queue = Arc::new(queue_of(1));
         let first = queue.push(call("first"), done, CarriedOutBy::Thread).expect("room");
-        let of_task = queue.push_or_line_up(call("task"), done).expect("a place in the line");
+        let of_task = queue.push_or_overflow(call("task"), done).expect("a place in the overflow");
         let other = Arc::clone(&queue);
         let thread = std::thread::spawn(move || {
             other.push(call("thread"), done, CarriedOutBy::Thread)?.wait()

@@ -46,20 +46,25 @@ impl<'c> LastStatement<'c> {
         Self { connection, known: known.borrow_mut(), compiled: None, has_begun: false }
     }
 
-    /// Takes this statement as the last one. Whether SQLite's own atomicity is
-    /// enough for it: with OR FAIL, half of it would stay.
-    pub(super) fn is_whole(&mut self, sql: &Arc<str>) -> bool {
+    /// Takes this statement as the last one, and drops the compiled one if that is another.
+    pub(super) fn select(&mut self, sql: &Arc<str>) {
         if !Arc::ptr_eq(&self.known.sql, sql) && self.known.sql != *sql {
             self.compiled = None;
             self.known.sql = Arc::clone(sql);
             self.known.may_fail = contains_word(sql.as_bytes(), b"fail");
             self.known.is_seen = must_be_seen(sql);
         }
+    }
+
+    /// Returns true if SQLite's own atomicity is enough for the statement: with OR FAIL, half of it
+    /// would stay.
+    pub(super) fn is_atomic(&self) -> bool {
         !self.known.may_fail
     }
 
-    /// Returns true if it is compiled, and has succeeded before.
-    pub(super) fn is_kept(&mut self) -> bool {
+    /// Looks for the statement among those that are compiled; returns true if it is there, and has
+    /// succeeded before.
+    pub(super) fn find_compiled(&mut self) -> bool {
         if self.compiled.is_none() && !self.known.is_seen {
             self.compiled = self.connection.kept(&self.known.sql);
         }
@@ -262,7 +267,7 @@ mod tests {
         let (known, none) = (RefCell::default(), Parameters::Positional(Vec::new()));
         for sql in ["DELETE FROM t\0 WHERE a = 2", "PRAGMA user_version\0 = 5"] {
             let mut last = LastStatement::new(&connection, &known);
-            last.is_whole(&sql.into());
+            last.select(&sql.into());
             for refused in [last.execute(&none), execute(&connection, sql, &none)] {
                 assert!(matches!(refused, Err(rusqlite::Error::NulError(_))), "{refused:?}");
             }
@@ -280,15 +285,19 @@ mod tests {
         let mut last = LastStatement::new(&connection, &known);
         let values = |a: i64| Parameters::Positional(vec![a.into()]);
         for a in 0..3 {
-            assert!(last.is_whole(&"INSERT INTO t VALUES (?1)".into()));
+            last.select(&"INSERT INTO t VALUES (?1)".into());
+            assert!(last.is_atomic());
             assert_eq!(last.execute(values(a)).expect("it goes in").rows_changed, 1);
         }
-        assert!(last.is_whole(&"CREATE TABLE u(b)".into()));
+        last.select(&"CREATE TABLE u(b)".into());
+        assert!(last.is_atomic());
         let none = Parameters::Positional(Vec::new());
         assert_eq!(last.execute(&none).expect("a table").rows_changed, 0);
-        assert!(last.is_whole(&"UPDATE t SET a = a + 1 RETURNING a".into()));
+        last.select(&"UPDATE t SET a = a + 1 RETURNING a".into());
+        assert!(last.is_atomic());
         assert_eq!(last.execute(&none).expect("all rows").rows_changed, 3);
-        assert!(!last.is_whole(&"INSERT OR FAIL INTO t VALUES (1)".into()));
+        last.select(&"INSERT OR FAIL INTO t VALUES (1)".into());
+        assert!(!last.is_atomic());
         let wrong = last.execute(values(1)).expect_err("one value too many");
         assert!(matches!(wrong, rusqlite::Error::InvalidParameterCount(1, 0)), "{wrong}");
     }

@@ -1,9 +1,9 @@
 //! The seam: where a group is committed.
 //!
 //! Grouping, order, back-pressure and tickets know nothing of SQLite files. They
-//! hand a [`Group`] to a [`CommitTarget`], which answers every call in it. The
-//! database in this process ([`LocalTarget`](super::local)) is one; a
-//! replicated one behind a network would be another.
+//! hand a [`Group`] to a [`CommitTarget`], which answers every call in it.
+//! [`LocalTarget`](super::local) is the database of this process; the crate
+//! `leafpress-rqlite` has one for a cluster.
 //!
 //! Must never: let a target see a call that was cancelled, or a caller see an
 //! answer before the target has returned.
@@ -130,9 +130,9 @@ impl<'c> Group<'c> {
         self.calls.push(Member { call, answer: None, number, limit });
     }
 
-    /// The number by which the call at `index` is interrupted, and its limit.
-    pub(super) fn terms(&self, index: usize) -> (u64, Option<Duration>) {
-        (self.calls[index].number, self.calls[index].limit)
+    /// The number by which the call at `index` is interrupted.
+    pub(super) fn number(&self, index: usize) -> u64 {
+        self.calls[index].number
     }
 
     /// Returns true if the caller of the call at `index` has asked for its end since it was

@@ -156,7 +156,7 @@ impl<'c> Transaction<'c> {
         let request = insert_many_request(table, columns, rows)?;
         self.still_open()?;
         let plans = &mut self.parts.plans.borrow_mut();
-        self.parts.guard.as_owner(|| insert_sorted(self.parts.connection, plans, &request))
+        self.parts.guard.as_writer(|| insert_sorted(self.parts.connection, plans, &request))
     }
 
     /// The rowid that the last INSERT into a table with rowids gave.
@@ -181,7 +181,7 @@ impl<'c> Transaction<'c> {
         if !is_ours {
             return Err(Error::misuse("this transaction is one of another writer"));
         }
-        self.parts.guard.as_owner(|| run(self.parts.connection))
+        self.parts.guard.as_writer(|| run(self.parts.connection))
     }
 
     fn guarded<T>(&self, run: impl FnOnce(&KeepingConnection) -> rusqlite::Result<T>) -> Result<T> {

@@ -236,13 +236,13 @@ fn push(flags: &QueuePushFlags, so_far: &mut PushedSoFar) -> Result<()> {
     if let Some(file) = &flags.ndjson {
         let (name, input) = open(file)?;
         return push_lines(flags, so_far, &name, input, |number, line| {
-            ndjson::job(&name, number, line, &template).map(Some)
+            ndjson::job(&name, number, line, &template)
         });
     }
     if flags.lines {
         return push_lines(flags, so_far, STDIN_NAME, io::stdin().lock(), |number, line| {
             let name = format!("line {number} of {STDIN_NAME}");
-            template.job(template.payload(line.to_vec(), &name)?).map(Some)
+            template.job(template.payload(line.to_vec(), &name)?)
         });
     }
     let stdin_alone = ["-".to_owned()];
@@ -323,7 +323,7 @@ fn push_lines(
     so_far: &mut PushedSoFar,
     name: &str,
     mut input: impl BufRead,
-    mut job_of: impl FnMut(u64, &[u8]) -> Result<Option<Job>>,
+    mut job_of: impl FnMut(u64, &[u8]) -> Result<Job>,
 ) -> Result<()> {
     let batch_jobs_max = flags.batch.map_or(usize::MAX, |jobs| jobs as usize);
     let mut queue: Option<JobQueue> = None;
@@ -358,8 +358,7 @@ fn push_lines(
             continue;
         }
         let made = job_of(number, content);
-        let in_front = || in_front(so_far);
-        jobs.extend(made.map_err(|error| error.on_disk(in_front()))?);
+        jobs.push(made.map_err(|error| error.on_disk(in_front(so_far)))?);
         if jobs.len() >= batch_jobs_max {
             send(&mut jobs, so_far)?;
             bytes = 0;

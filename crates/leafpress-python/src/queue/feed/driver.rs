@@ -45,6 +45,7 @@ struct Driver {
     /// The last claim found nothing, and was the last one unless a job is settled.
     has_found_none: bool,
     claim_not_before: Instant,
+    settle_not_before: Instant,
     claimed_at: Instant,
     claim_time: Duration,
     /// Time at which jobs that are ready are given back.
@@ -64,7 +65,7 @@ enum Became {
     Retried,
     Dead,
     Released,
-    GivenBack,
+    ReturnedUncounted,
 }
 
 /// Starts the thread of a feed.
@@ -127,6 +128,7 @@ impl Driver {
             barriers: 0,
             has_found_none: false,
             claim_not_before: now,
+            settle_not_before: now,
             claimed_at: now,
             claim_time: Duration::ZERO,
             give_back_at: None,
@@ -139,7 +141,8 @@ impl Driver {
         loop {
             let shared = Arc::clone(&self.shared);
             let mut state = shared.lock();
-            self.begin(&mut state);
+            let now = Instant::now();
+            self.begin(&mut state, now);
             let is_over =
                 state.phase >= Phase::Closing && state.to_settle.is_empty() && !self.is_settling();
             drop(state);
@@ -147,7 +150,7 @@ impl Driver {
                 return;
             }
             if !self.poll(&mut Context::from_waker(&waker)) {
-                let until = self.next_look();
+                let until = self.next_look(now);
                 parked.park(until.saturating_duration_since(Instant::now()));
             }
         }
@@ -162,19 +165,21 @@ impl Driver {
         self.acking.is_some() || !self.settling.is_empty() || self.barriers > 0
     }
 
-    /// Time of the next thing to do, if nothing happens.
-    fn next_look(&self) -> Instant {
-        let now = Instant::now();
+    /// Time of the next thing to do, if nothing happens. `now`: the time at which the last things
+    /// were begun, so that a time which has come since is not passed over.
+    fn next_look(&self, now: Instant) -> Instant {
         let extend_at = if self.extending.is_some() { now + self.lease } else { self.extend_at };
         let claim_at = Some(self.claim_not_before).filter(|at| *at > now);
-        [claim_at, self.give_back_at].into_iter().flatten().fold(extend_at, Instant::min)
+        let settle_at = Some(self.settle_not_before).filter(|at| *at > now);
+        [claim_at, settle_at, self.give_back_at].into_iter().flatten().fold(extend_at, Instant::min)
     }
 
     /// Begins what there is to do.
-    fn begin(&mut self, state: &mut State) {
-        let now = Instant::now();
+    fn begin(&mut self, state: &mut State, now: Instant) {
         self.give_back(state, now);
-        self.begin_to_settle(state);
+        if now >= self.settle_not_before {
+            self.begin_to_settle(state);
+        }
         if now >= self.extend_at && self.extending.is_none() {
             self.begin_to_extend(state, now);
         }
@@ -205,7 +210,7 @@ impl Driver {
         self.give_back_at = moved_at.map(|at| at + READY_MAX).filter(|at| *at > now);
         if moved_at.is_some() && self.give_back_at.is_none() {
             let waiting = state.ready.drain(ahead..);
-            let given = waiting.map(|claim| (claim.token, Outcome::GiveBack));
+            let given = waiting.map(|claim| (claim.token, Outcome::ReturnUncounted));
             state.to_settle.extend(given);
         }
     }
@@ -245,8 +250,8 @@ impl Driver {
                     Retry::Dead => Became::Dead,
                 },
                 Outcome::Release => queue.release_async(token).await.map(|()| Became::Released)?,
-                Outcome::GiveBack => {
-                    queue.release_async(token).await.map(|()| Became::GivenBack)?
+                Outcome::ReturnUncounted => {
+                    queue.release_async(token).await.map(|()| Became::ReturnedUncounted)?
                 }
             })
         })
@@ -409,6 +414,7 @@ impl Driver {
             Err(error) if is_busy(&error) && !self.is_closing() => {
                 let again = tokens.into_iter().map(|token| (token, Outcome::Done(None)));
                 self.shared.lock().to_settle.extend(again);
+                self.settle_not_before = Instant::now() + BUSY_DELAY;
             }
             Err(error) => self.fail(error),
         }
@@ -419,13 +425,14 @@ impl Driver {
         match answer {
             Err(error) if is_busy(&error) && state.phase < Phase::Closing => {
                 state.to_settle.push((token, outcome));
+                self.settle_not_before = Instant::now() + BUSY_DELAY;
                 return;
             }
             Ok(Became::Done) => state.counts.done += 1,
             Ok(Became::Retried) => state.counts.retried += 1,
             Ok(Became::Dead) => state.counts.dead += 1,
             Ok(Became::Released) => state.counts.released += 1,
-            Ok(Became::GivenBack) => state.counts.claimed -= 1,
+            Ok(Became::ReturnedUncounted) => state.counts.claimed -= 1,
             Err(error) if is_lost(&error) => state.counts.lease_lost += 1,
             Err(error) => {
                 drop(state);

@@ -20,6 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use leafpress::queue::{Claim, Nack, Token};
+use leafpress::vfs::fork::Process;
 use pyo3::prelude::*;
 
 use self::state::{Counts, Options, Outcome, Phase, Shared, State};
@@ -56,7 +57,7 @@ impl NativeFeed {
         let shared = Arc::new(Shared {
             queue: queue.here(py)?.clone(),
             options: Options { ahead, lease, worker, jobs_max, until_empty },
-            process: std::process::id(),
+            process: Process::current(),
             state: state.into(),
             over: Condvar::new(),
         });

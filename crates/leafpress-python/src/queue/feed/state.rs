@@ -14,6 +14,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use leafpress::queue::{Claim, Nack, Payload, Queue, Token};
+use leafpress::vfs::fork::Process;
 use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -27,10 +28,11 @@ pub enum Outcome {
     Done(Option<Payload>),
     /// The attempt failed.
     Retry(Nack),
-    /// Nothing was done.
+    /// The job is given back and counted as released: its consumer did nothing, or the feed stops.
     Release,
-    /// No consumer has had the job: it does not count.
-    GiveBack,
+    /// The job waited too long for a consumer and is given back. It does not count as claimed, so it
+    /// uses up none of `jobs_max`.
+    ReturnUncounted,
 }
 
 /// Numbers of jobs, by what became of them.
@@ -63,7 +65,7 @@ pub struct Shared {
     pub queue: Queue,
     pub options: Options,
     /// The process that made it: in a child its thread is not there.
-    pub process: u32,
+    pub process: Process,
     pub state: Mutex<State>,
     /// The thread has ended.
     pub over: Condvar,
@@ -119,15 +121,7 @@ impl Shared {
     /// # Errors
     /// [`Forked`](ErrorKind::Forked), as each call of its queue gives there.
     pub fn check_process(&self) -> Result<()> {
-        if std::process::id() == self.process {
-            return Ok(());
-        }
-        Err(Error::from(ErrorKind::Misuse(
-            "this work on a queue was begun before a fork, and its jobs are the parent's"
-                .to_owned(),
-        ))
-        .on_disk("nothing was changed")
-        .to_do("open the queue in the child"))
+        self.process.check("queue").map_err(Error::from)
     }
 
     /// Hands in what a consumer says about its job. Does not wait.
@@ -154,7 +148,9 @@ impl Shared {
                 Outcome::Done(None) => acked.push(token),
                 Outcome::Done(Some(result)) => self.queue.ack_with_async(token, result).leave(),
                 Outcome::Retry(nack) => self.queue.nack_async(token, nack).leave(),
-                Outcome::Release | Outcome::GiveBack => self.queue.release_async(token).leave(),
+                Outcome::Release | Outcome::ReturnUncounted => {
+                    self.queue.release_async(token).leave();
+                }
             }
         }
         if !acked.is_empty() {

@@ -11,16 +11,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::words::panic_text;
+
 /// The result of a call, or why it failed, be it an error or a panic.
 pub(super) fn guarded<T, E: std::fmt::Display>(
     call: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| error.to_string()),
-        Err(panic) => Err(panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-            .unwrap_or_else(|| "it cannot be read".to_owned())),
+        Err(panic) => Err(panic_text(&*panic).unwrap_or("it cannot be read").to_owned()),
     }
 }

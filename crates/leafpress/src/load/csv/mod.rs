@@ -33,7 +33,7 @@ use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
 use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::source::Source;
-use crate::load::passes::columns::{ColumnMap, TableColumns, inputs_differ, matched};
+use crate::load::passes::columns::{ColumnMap, TableColumns, inputs_differ, places_of_columns};
 use crate::load::passes::feed::{Feed, FeedState, TableAhead, halted};
 use crate::load::passes::frame::{Halt, Work};
 use crate::load::passes::locate::{Found, Locate, Wanted};
@@ -471,7 +471,7 @@ fn rejects_form(
     dialect: Dialect,
 ) -> Option<RejectsForm> {
     // Each of the first input's columns, found among this one's.
-    let order = matched(TableColumns::Made(names), first).ok()?;
+    let order = places_of_columns(TableColumns::Made(names), first).ok()?;
     let order = order.into_iter().collect::<Option<Vec<usize>>>()?;
     let is_same = order.iter().enumerate().all(|(at, field)| at == *field)
         && first_dialect.delimiter() == dialect.delimiter();
@@ -481,7 +481,7 @@ fn rejects_form(
 
 /// Returns true if two inputs have the same columns, in any order.
 fn same_columns(first: &[ColumnName], other: &[ColumnName]) -> Result<bool> {
-    let places = matched(TableColumns::Made(first), other)?;
+    let places = places_of_columns(TableColumns::Made(first), other)?;
     Ok(first.len() == other.len() && places.iter().all(Option::is_some))
 }
 

@@ -289,7 +289,7 @@ impl<'i> Insert<'i> {
             _ if rows_staged == 0 => 0,
             (true, _) => self.insert_defaults()?,
             (false, true) => self.insert_attached()?,
-            (false, false) => self.insert_one_by_one()?,
+            (false, false) => self.insert_by_values()?,
         };
         if self.passes_over_keys() && changed < rows_staged {
             return Err(InsertHalt::Refused("a key is there already".to_owned()));
@@ -516,7 +516,8 @@ impl<'i> Insert<'i> {
         Ok(changed)
     }
 
-    fn insert_one_by_one(&self) -> Result<u64, InsertHalt> {
+    /// Inserts the rows by bound values: nothing can be attached to a database in UTF-16.
+    fn insert_by_values(&self) -> Result<u64, InsertHalt> {
         let refused = |error| self.target.refused("insert the rows", error);
         let source = open(self.staged).map_err(refused)?;
         let columns = self.column_list();

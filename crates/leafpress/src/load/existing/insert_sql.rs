@@ -23,7 +23,7 @@ use super::connect::UNCHANGED;
 use super::insert::Insert;
 use super::order::{BestOrder, InsertMode, order_of};
 use crate::error::{Error, Result};
-use crate::schema::declared::ColumnList;
+use crate::schema::declared::{ColumnList, insert_of_defaults};
 use crate::schema::quote_identifier;
 
 impl Insert<'_> {
@@ -55,7 +55,8 @@ impl Insert<'_> {
     fn one_row(&self, verb: &str, on_conflict: &str) -> String {
         let name = quote_identifier(&self.declared.name);
         if self.columns.is_empty() {
-            return format!("{verb} INTO main.{name} DEFAULT VALUES");
+            let rowid = self.declared.rowid_name();
+            return insert_of_defaults(verb, &format!("main.{name}"), rowid, on_conflict);
         }
         let marks = vec!["?"; self.columns.len()].join(",");
         let columns = self.column_list();

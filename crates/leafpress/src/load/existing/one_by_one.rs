@@ -12,11 +12,9 @@
 //! without them, until all foreign keys hold. So the number of passes does not grow with the length of
 //! a chain of such rows.
 //!
-//! A row that goes may have held a key that another row needs. With `id` as the key and `parent`
-//! referring to it, of the rows (1, 7), (1, NULL), (2, 1) the second one is refused, as 1 is taken, and
-//! the first one goes, as there is no 7. Then the second one may stay, and be the parent of the third. So
-//! while rows go whose keys other rows wait for, the first passes take out only rows without a parent, and not
-//! yet those that refer to them.
+//! A row that goes may have held a key that another row needs ([`Consequences::undecided`]). So while
+//! rows go whose keys other rows wait for, the first passes take out only rows without a parent, and
+//! not yet those that refer to them.
 //!
 //! Must never: commit before the caller has agreed to leave the refused rows out.
 
@@ -207,18 +205,19 @@ impl<'o> OneByOne<'o> {
                 let refused = pass.refused.into_values().collect();
                 return Ok(Inserted { changed: pass.changed, refused, passes });
             }
-            let mut below = self.below(&pass, &without, &dangling).map_err(failed)?;
+            let consequences = self.consequences(&pass, &without, &dangling);
+            let mut consequences = consequences.map_err(failed)?;
             sql("ROLLBACK TO leafpress_rows")?;
             if self.insert.mode == InsertMode::Upsert {
-                self.hold_changed(&mut below).map_err(failed)?;
+                self.leave_changed_undecided(&mut consequences).map_err(failed)?;
             }
             let mut with_them = Vec::new();
             for (identity, reason) in dangling {
                 let first = pass.numbers[&identity];
                 without.insert(first, refers_to_nothing(first, reason));
-                below.take(first, |number| with_them.push(number));
+                consequences.remove_with_dependants(first, |number| with_them.push(number));
             }
-            if below.is_final || passes > PASSES_WITH_ALL_CHANGES {
+            if consequences.nothing_contested || passes > PASSES_WITH_ALL_CHANGES {
                 for number in with_them {
                     let reason = no_such_row(&self.insert.declared.name);
                     let row = || refers_to_nothing(number, reason);
@@ -343,14 +342,14 @@ impl<'o> OneByOne<'o> {
         Ok(found)
     }
 
-    /// For each row, the rows that have to go with it. Called after a pass.
-    fn below(
+    /// The consequences for other rows if rows go. Called after a pass.
+    fn consequences(
         &self,
         pass: &Pass,
         without: &BTreeMap<u64, RefusedRow>,
         dangling: &HashMap<String, String>,
-    ) -> rusqlite::Result<Below> {
-        let mut below = Below { is_final: true, ..Below::default() };
+    ) -> rusqlite::Result<Consequences> {
+        let mut consequences = Consequences { nothing_contested: true, ..Consequences::default() };
         for sql in self.references.iter().flat_map(|it| &it.children) {
             let mut statement = self.insert.transaction.prepare(sql)?;
             let mut rows = statement.query([])?;
@@ -358,12 +357,12 @@ impl<'o> OneByOne<'o> {
                 let (child, parent): (String, String) = (row.get(0)?, row.get(1)?);
                 let numbers = (pass.numbers.get(&child), pass.numbers.get(&parent));
                 if let (Some(&child), Some(&parent)) = numbers {
-                    below.children.entry(parent).or_default().push(child);
+                    consequences.children.entry(parent).or_default().push(child);
                 }
             }
         }
-        if below.children.is_empty() && !self.has_one_key {
-            return Ok(below);
+        if consequences.children.is_empty() && !self.has_one_key {
+            return Ok(consequences);
         }
         let inserted: HashSet<u64> = pass.numbers.values().copied().collect();
         self.each_holder(
@@ -375,28 +374,28 @@ impl<'o> OneByOne<'o> {
             |number, identity, refers_alike| {
                 let Some(&holder) = pass.numbers.get(&identity) else { return };
                 if refers_alike && self.has_one_key {
-                    below.alike.entry(holder).or_default().push(number);
+                    consequences.substitutes.entry(holder).or_default().push(number);
                     return;
                 }
-                below.waited_for.insert(holder);
+                consequences.contested.insert(holder);
                 if !refers_alike || dangling.contains_key(&identity) {
-                    below.held.insert(holder);
+                    consequences.undecided.insert(holder);
                 }
             },
         )?;
-        Ok(below)
+        Ok(consequences)
     }
 
     /// Notes rows that took the place of a row of the table before the pass. That row has the key
     /// again when they go.
-    fn hold_changed(&self, below: &mut Below) -> rusqlite::Result<()> {
-        let mut held = Vec::new();
+    fn leave_changed_undecided(&self, consequences: &mut Consequences) -> rusqlite::Result<()> {
+        let mut changed = Vec::new();
         self.each_holder(
-            |number| below.children.contains_key(&number),
-            |number, _, _| held.push(number),
+            |number| consequences.children.contains_key(&number),
+            |number, _, _| changed.push(number),
         )?;
-        below.waited_for.extend(&held);
-        below.held.extend(held);
+        consequences.contested.extend(&changed);
+        consequences.undecided.extend(changed);
         Ok(())
     }
 
@@ -471,38 +470,42 @@ impl Pass {
     }
 }
 
-/// Rows that must go when other rows go.
+/// Consequences for other rows when rows go.
 #[derive(Default)]
-struct Below {
+struct Consequences {
     /// For each row: the rows that refer to it.
     children: HashMap<u64, Vec<u64>>,
     /// For each row: the rows that have its key and refer to the same rows. They take its place
     /// when it goes, and have to go, too.
-    alike: HashMap<u64, Vec<u64>>,
+    substitutes: HashMap<u64, Vec<u64>>,
     /// Rows whose key may go to another row in the next pass: to one that refers to other rows,
     /// or to the same rows, where one of these was only refused for a key. The next pass decides
     /// about them and the rows that go with them.
-    held: HashSet<u64>,
-    /// Rows with a key that another row has, which may come when they go. It includes `held`.
-    waited_for: HashSet<u64>,
-    /// True while no row was taken whose key another row waits for: then nothing else changes in
+    ///
+    /// With `id` as the key and `parent` referring to it, of the rows (1, 7), (1, NULL), (2, 1) the
+    /// second one is refused, as 1 is taken, and the first one goes, as there is no 7. Then the second
+    /// one may stay, and be the parent of the third.
+    undecided: HashSet<u64>,
+    /// Rows with a key that another row has, which may come when they go. It includes `undecided`.
+    contested: HashSet<u64>,
+    /// True while no row was removed whose key another row waits for: then nothing else changes in
     /// the table when the rows go.
-    is_final: bool,
+    nothing_contested: bool,
 }
 
-impl Below {
-    /// Removes all rows that go with a row, and calls `visit` for each of them.
-    fn take(&mut self, first: u64, mut visit: impl FnMut(u64)) {
+impl Consequences {
+    /// Removes a row and all rows that go with it, and calls `visit` for each of these.
+    fn remove_with_dependants(&mut self, first: u64, mut visit: impl FnMut(u64)) {
         let mut waiting = vec![first];
         while let Some(number) = waiting.pop() {
-            self.is_final &= !self.waited_for.contains(&number);
-            if self.held.contains(&number) {
+            self.nothing_contested &= !self.contested.contains(&number);
+            if self.undecided.contains(&number) {
                 continue;
             }
-            let alike = self.alike.remove(&number).unwrap_or_default();
+            let substitutes = self.substitutes.remove(&number).unwrap_or_default();
             let children = self.children.remove(&number).unwrap_or_default();
-            for row in alike.into_iter().chain(children) {
-                if !self.held.contains(&row) {
+            for row in substitutes.into_iter().chain(children) {
+                if !self.undecided.contains(&row) {
                     visit(row);
                 }
                 waiting.push(row);

@@ -28,7 +28,7 @@ pub struct ForeignKey {
 
 impl ForeignKey {
     /// Condition on a row with the alias `parent`: its key equals these expressions.
-    fn is_parent(&self, values: impl Iterator<Item = String>) -> String {
+    fn parent_condition(&self, values: impl Iterator<Item = String>) -> String {
         let pairs = self.to.iter().zip(values);
         let same = pairs.map(|(to, value)| format!("parent.{} = {value}", quote_identifier(to)));
         same.collect::<Vec<_>>().join(" AND ")
@@ -38,7 +38,7 @@ impl ForeignKey {
     pub fn parent_sql(&self) -> String {
         let values = (1..=self.from.len()).map(|place| format!("?{place}"));
         let parent = quote_identifier(&self.parent);
-        format!("SELECT 1 FROM main.{parent} AS parent WHERE {}", self.is_parent(values))
+        format!("SELECT 1 FROM main.{parent} AS parent WHERE {}", self.parent_condition(values))
     }
 
     /// Query for the rows of a table that refer to the same row as the bound values.
@@ -117,7 +117,7 @@ impl References {
                  ON {}",
                 identity(declared, "child."),
                 identity(declared, "parent."),
-                key.is_parent(key.child_columns())
+                key.parent_condition(key.child_columns())
             )
         });
         let children = children.collect();
@@ -182,7 +182,7 @@ fn dangling(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
             quote_text(&key.parent),
             given.collect::<Vec<_>>().join(" AND "),
             quote_identifier(&key.parent),
-            key.is_parent(key.child_columns())
+            key.parent_condition(key.child_columns())
         )
     });
     queries.collect()
@@ -214,7 +214,7 @@ fn unlike(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
             "SELECT {}, {} FROM main.{table} AS parent WHERE {} AND NOT ({})",
             identity(declared, "parent."),
             quote_text(&reason),
-            key.is_parent(values),
+            key.parent_condition(values),
             pairs.collect::<Vec<_>>().join(" AND ")
         )
     };

@@ -117,12 +117,12 @@ fn plan_ahead(
     input_bytes: u64,
 ) -> Vec<String> {
     let folder = crate::paths::folder_of(&options.database);
-    let tmpdir = options.tmpdir.clone().unwrap_or_else(|| folder.clone());
+    let tmpdir = options.tmpdir.clone().unwrap_or_else(|| folder.to_owned());
     let has_key = shape.key.is_some() || shape.rowid_column.is_some();
     let mut plan = Vec::new();
     let sorts = match order {
         RowOrder::ThroughSql => None,
-        RowOrder::Unsorted | RowOrder::Renumbered | RowOrder::RenumberedIfGiven => {
+        RowOrder::Unsorted | RowOrder::ByKey | RowOrder::ByRowidIfGiven => {
             Some("the rows are sorted")
         }
         RowOrder::Ascending if has_key => Some("the rows are sorted if they are not in key order"),
@@ -145,7 +145,7 @@ fn plan_ahead(
     };
     let indexes: u64 = shape.indexes.iter().map(entries).sum();
     let needed = input_bytes + rows * ROW_HEAD_BYTES + indexes;
-    let free = crate::storage::free_bytes(&folder);
+    let free = crate::storage::free_bytes(folder);
     let free = free.map_or(String::new(), |free| format!(", {} are free", bytes(free)));
     plan.push(format!(
         "about {} are needed in {}{free}; as much again if temporary files are needed",

@@ -370,7 +370,8 @@ impl Flow<'_> {
     fn on_conflict(&self, order: RowOrder) -> OnConflict {
         // SQLite itself refuses such rows, and reports each of them.
         let rejects_here = self.rejects_repeats() && order != RowOrder::ThroughSql;
-        if self.target.keeps_repeats() || rejects_here {
+        // A table that is there decides itself about rows with the same key: all of them go on.
+        if self.target.is_table() || rejects_here {
             OnConflict::Ignore
         } else {
             self.wanted_on_conflict()
@@ -548,7 +549,7 @@ fn path(shape: &TableShape, order: RowOrder, published: Option<&str>) -> String 
         (RowOrder::ThroughSql, Some(why)) => format!("SQL: {why}"),
         (RowOrder::ThroughSql, None) => "SQL".to_owned(),
         (RowOrder::Ascending, _) => "pressed".to_owned(),
-        (RowOrder::Unsorted | RowOrder::Renumbered | RowOrder::RenumberedIfGiven, _) => {
+        (RowOrder::Unsorted | RowOrder::ByKey | RowOrder::ByRowidIfGiven, _) => {
             "sorted and pressed".to_owned()
         }
     };

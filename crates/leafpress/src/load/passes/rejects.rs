@@ -445,7 +445,7 @@ fn without_values(reason: &str) -> String {
 pub fn look_at(path: &Path) -> Result<()> {
     for path in [path, &log_of(path)] {
         let folder = folder_of(path);
-        let place = if is_there(path)? { path } else { &folder };
+        let place = if is_there(path)? { path } else { folder };
         match folder.metadata() {
             Err(error) => return Err(not_made(path, error)),
             Ok(found) if !found.is_dir() => {

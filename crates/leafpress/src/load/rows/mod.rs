@@ -24,7 +24,8 @@ use super::report::ColumnReport;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn, ValueKinds};
 use crate::load::passes::columns::{
-    ColumnMap, InputColumns, OwnColumns, TableColumns, inputs_differ, matched, no_column_is_left,
+    ColumnMap, InputColumns, OwnColumns, TableColumns, inputs_differ, no_column_is_left,
+    places_of_columns,
 };
 use crate::load::passes::feed::{Feed, FeedState, TableAhead, halted};
 use crate::load::passes::frame::{Halt, Work};
@@ -143,7 +144,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             if self.declared.is_some() {
                 continue;
             }
-            let places = matched(TableColumns::Made(&first_map.names), &map.names)?;
+            let places = places_of_columns(TableColumns::Made(&first_map.names), &map.names)?;
             let has_all = first_map.names.len() == places.iter().flatten().count();
             if !S::HAS_OPTIONAL_COLUMNS && (!has_all || places.contains(&None)) {
                 return Err(inputs_differ(first_name, names, input.source.name(), &own));

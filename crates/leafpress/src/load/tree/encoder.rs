@@ -215,7 +215,7 @@ impl<'b> Encoder<'b> {
                     std::mem::swap(&mut self.entry, &mut self.last_entry);
                 }
             },
-            RowOrder::Unsorted | RowOrder::Renumbered | RowOrder::RenumberedIfGiven => {
+            RowOrder::Unsorted | RowOrder::ByKey | RowOrder::ByRowidIfGiven => {
                 let Some(run) = &mut self.table_run else { return Ok(()) };
                 match &mut self.table_projection {
                     None => run.push(sequence, rowid, record)?,

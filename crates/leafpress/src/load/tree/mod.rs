@@ -80,11 +80,11 @@ pub enum RowOrder {
     Unsorted,
     /// They are sorted by the columns of [`TableShape::key`] and numbered anew,
     /// in a table that has rowids.
-    Renumbered,
-    /// As [`Renumbered`](Self::Renumbered), by the column that will be their rowid. If it is NULL in
+    ByKey,
+    /// As [`ByKey`](Self::ByKey), by the column that will be their rowid. If it is NULL in
     /// a row, all rows keep the order of the input ([`Built::order`]): SQLite gives that row a number
     /// that depends on the rows before it.
-    RenumberedIfGiven,
+    ByRowidIfGiven,
     /// SQLite gets the rows in the order of the input.
     ThroughSql,
 }
@@ -195,9 +195,8 @@ impl<'b> Build<'b> {
         given: Vec<bool>,
         dropped: Dropped,
     ) -> Self {
-        let may_sort_again = order == RowOrder::RenumberedIfGiven;
-        let sorts_table =
-            may_sort_again || matches!(order, RowOrder::Unsorted | RowOrder::Renumbered);
+        let may_sort_again = order == RowOrder::ByRowidIfGiven;
+        let sorts_table = may_sort_again || matches!(order, RowOrder::Unsorted | RowOrder::ByKey);
         let by_sql = order == RowOrder::ThroughSql;
         let pressed = shape.indexes.iter().filter(|i| !by_sql && i.through_sql.is_none());
         let pressed: Vec<_> = pressed.collect();
@@ -504,8 +503,8 @@ impl Finish<'_, '_> {
                 Repeats::Allowed
             };
             let mut press = self.press(sorted, Target::Entries, repeats);
-            if self.sorted_table.is_some() && self.renumbers() {
-                press.renumbered_columns = index.entry.columns.len();
+            if self.sorted_table.is_some() && self.closes_gaps() {
+                press.close_gaps = Some(index.entry.columns.len());
             }
             press.stat = self.counts_stats().then(|| StatCounter::new(&index.entry, index.unique));
             let pressed = press.run(&mut pages)?;
@@ -538,10 +537,10 @@ impl Finish<'_, '_> {
         };
         let (target, repeats) = match (self.order, &self.shape.key) {
             // The rows of a staged table, also where they keep the order of the input.
-            (RowOrder::Renumbered | RowOrder::RenumberedIfGiven, _) => {
-                (Target::Renumbered, Repeats::Allowed)
+            (RowOrder::ByKey | RowOrder::ByRowidIfGiven, _) => {
+                (Target::CountedRows, Repeats::Allowed)
             }
-            (_, None) if self.renumbers() => (Target::Renumbered, Repeats::Allowed),
+            (_, None) if self.closes_gaps() => (Target::CountedRows, Repeats::Allowed),
             (_, None) => (Target::Rows, Repeats::Key),
             (_, Some(_)) => (Target::Entries, Repeats::Key),
         };
@@ -560,7 +559,7 @@ impl Finish<'_, '_> {
 
     /// Returns true if rows that are left out leave no gap among the rowids. Ignored rows take no
     /// rowid. Replaced rows have taken theirs, and an INTEGER PRIMARY KEY is given.
-    fn renumbers(&self) -> bool {
+    fn closes_gaps(&self) -> bool {
         self.shape.key.is_none()
             && self.shape.rowid_column.is_none()
             && self.options.on_conflict != OnConflict::Replace
@@ -588,7 +587,7 @@ impl Finish<'_, '_> {
             output: self.options.output,
             path: self.options.path,
             stat: None,
-            renumbered_columns: 0,
+            close_gaps: None,
         }
     }
 

@@ -30,7 +30,7 @@ pub enum Target {
     /// Rows of a table, each with its rowid.
     Rows,
     /// Rows of a table whose rowids are counted from 1.
-    Renumbered,
+    CountedRows,
     /// Entries of an index or rows of a WITHOUT ROWID table.
     Entries,
 }
@@ -60,9 +60,9 @@ pub struct SortedPress<'p> {
     pub path: &'p Path,
     /// Counter of distinct keys, if ANALYZE is wanted.
     pub stat: Option<StatCounter>,
-    /// Number of columns in an index's records that end with the rowid of a renumbered row (rows
-    /// before it are left out); 0 for all other records.
-    pub renumbered_columns: usize,
+    /// Closes the gaps that rows which are left out leave among the rowids: the number of columns in
+    /// an index's records, which end with the rowid; `None` where there are no gaps to close.
+    pub close_gaps: Option<usize>,
 }
 
 /// A finished B-tree.
@@ -108,8 +108,8 @@ struct Worker {
     last_sequence: u64,
     kept: u64,
     /// Puts a row's new rowid into its entry.
-    renumbering: Option<Projection>,
-    renumbered: Vec<u8>,
+    gap_closer: Option<Projection>,
+    closed: Vec<u8>,
 }
 
 impl SortedPress<'_> {
@@ -117,7 +117,7 @@ impl SortedPress<'_> {
         self.rows_done.store(0, Ordering::Relaxed);
         let tree = match self.target {
             Target::Entries => Tree::Index(IndexTree::new(self.layout)),
-            Target::Rows | Target::Renumbered => Tree::Table(TableBuilder::new(self.layout)),
+            Target::Rows | Target::CountedRows => Tree::Table(TableBuilder::new(self.layout)),
         };
         let join = Turns::new(Joining {
             pages,
@@ -187,8 +187,8 @@ impl SortedPress<'_> {
             last: Vec::new(),
             last_sequence: 0,
             kept: 0,
-            renumbering: self.renumbering(),
-            renumbered: Vec::new(),
+            gap_closer: self.gap_closer(),
+            closed: Vec::new(),
         }
     }
 
@@ -203,7 +203,7 @@ impl SortedPress<'_> {
         self.cancel.check()?;
         self.sorted.load(partition, &mut worker.partition)?;
         let mut base = 0;
-        if self.target == Target::Renumbered {
+        if self.target == Target::CountedRows {
             let kept = self.kept(&worker.partition);
             let Some(before) = count.take(partition as u64, |rows| {
                 let before = *rows;
@@ -220,7 +220,7 @@ impl SortedPress<'_> {
         let range = range.map_err(|error| self.refused(error))?;
         let pages = match self.target {
             Target::Entries => worker.entries.number(&range),
-            Target::Rows | Target::Renumbered => worker.leaves.number(&range),
+            Target::Rows | Target::CountedRows => worker.leaves.number(&range),
         };
         write_pieces(pages, &range, self.layout, self.output, self.path)?;
         self.rows_done.fetch_add(worker.kept, Ordering::Relaxed);
@@ -229,9 +229,9 @@ impl SortedPress<'_> {
 
     /// The projection that gives an entry its new rowid and leaves the rest. Old and new rowids are
     /// both in the order of the sequences, so the entries stay in order.
-    fn renumbering(&self) -> Option<Projection> {
-        let rest = self.renumbered_columns.checked_sub(1).filter(|_| !self.dropped.is_empty())?;
-        let columns = (0..rest).map(EntryColumn::Column).chain([EntryColumn::Rowid]);
+    fn gap_closer(&self) -> Option<Projection> {
+        let columns = self.close_gaps.filter(|_| !self.dropped.is_empty())?;
+        let columns = (0..columns - 1).map(EntryColumn::Column).chain([EntryColumn::Rowid]);
         Some(Projection::new(columns.collect()))
     }
 
@@ -242,8 +242,7 @@ impl SortedPress<'_> {
 
     /// Presses the partition's records to a run of leaves.
     fn fill(&self, base: u64, worker: &mut Worker) -> Result<()> {
-        let Worker { partition, leaves, entries, groups, stat, renumbering, renumbered, .. } =
-            worker;
+        let Worker { partition, leaves, entries, groups, stat, gap_closer, closed, .. } = worker;
         leaves.clear();
         entries.clear();
         groups.clear();
@@ -267,16 +266,16 @@ impl SortedPress<'_> {
             } else {
                 let pushed = match self.target {
                     Target::Rows => leaves.push_record(entry.rowid, entry.record),
-                    Target::Renumbered => {
+                    Target::CountedRows => {
                         leaves.push_record((base + kept) as i64 + 1, entry.record)
                     }
-                    Target::Entries => match renumbering {
+                    Target::Entries => match gap_closer {
                         None => entries.push(entry.record),
-                        Some(renumbering) => {
+                        Some(gap_closer) => {
                             let rowid = entry.rowid - self.dropped.before(entry.sequence) as i64;
-                            renumbered.clear();
-                            renumbering.append(entry.record, rowid, renumbered);
-                            entries.push(renumbered)
+                            closed.clear();
+                            gap_closer.append(entry.record, rowid, closed);
+                            entries.push(closed)
                         }
                     },
                 };

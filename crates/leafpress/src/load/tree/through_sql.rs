@@ -10,16 +10,17 @@
 use std::time::{Duration, Instant};
 
 use leafpress_format::{RecordColumns, Value};
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, ToSql};
+use rusqlite::{Connection, OpenFlags};
 
 use super::{Build, BuildOptions, Built, Dropped, RowOrder};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
+use crate::load::bound::Bound;
 use crate::load::file::pages::FileSize;
 use crate::load::options::OnConflict;
 use crate::load::row_savepoint::insert_whole;
 use crate::new_file::disk;
+use crate::schema::declared::{insert_of_defaults, rowid_name};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
 
@@ -178,25 +179,13 @@ fn insert_sql(build: &Build<'_>, columns: &[usize], on_conflict: OnConflict) -> 
     };
     let table = quote_identifier(&shape.name);
     if columns.is_empty() {
-        return format!("INSERT{or} INTO {table} DEFAULT VALUES");
+        let is_column =
+            |name: &str| shape.columns.iter().any(|it| it.name.eq_ignore_ascii_case(name));
+        let rowid = rowid_name(is_column).filter(|_| shape.key.is_none());
+        return insert_of_defaults(&format!("INSERT{or}"), &table, rowid, then);
     }
     let names: Vec<_> =
         columns.iter().map(|&column| quote_identifier(&shape.columns[column].name)).collect();
     let marks = vec!["?"; columns.len()].join(",");
     format!("INSERT{or} INTO {table} ({}) VALUES ({marks}){then}", names.join(","))
-}
-
-/// A value, bound to a statement.
-struct Bound<'v>(Value<'v>);
-
-impl ToSql for Bound<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self.0 {
-            Value::Null => ValueRef::Null,
-            Value::Integer(integer) => ValueRef::Integer(integer),
-            Value::Real(real) => ValueRef::Real(real),
-            Value::Text(text) => ValueRef::Text(text),
-            Value::Blob(blob) => ValueRef::Blob(blob),
-        }))
-    }
 }

@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::settings::{JournalMode, Locking, MAIN, ask};
 use super::{Profile, ProfileRequest, locking};
 use crate::error::{Error, Result};
+use crate::paths::folder_of;
 use crate::vfs::atomic::{
     AtomicProof, AtomicState, AtomicUnits, WhyJournal, check_compile_options,
     compile_options_missing,
@@ -186,8 +187,7 @@ pub fn regain_atomic_pages(connection: &Connection) -> Result<bool> {
 /// Returns true if the whole path is UTF-8, with its folder and the targets of links. SQLite's own
 /// VFS takes any bytes, ours text.
 fn is_utf8(path: &Path) -> bool {
-    let folder = path.parent().filter(|it| *it != Path::new("")).unwrap_or(Path::new("."));
-    let found = fs::canonicalize(path).or_else(|_| fs::canonicalize(folder));
+    let found = fs::canonicalize(path).or_else(|_| fs::canonicalize(folder_of(path)));
     path.to_str().is_some() && found.is_ok_and(|it| it.to_str().is_some())
 }
 

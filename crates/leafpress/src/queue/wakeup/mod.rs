@@ -150,7 +150,7 @@ struct Listener {
     alarm: Arc<Alarm>,
     /// True if it does not listen for datagrams, because there was no waiter when one came.
     is_deaf: bool,
-    /// Time at which it looks at due times again, unless it is called.
+    /// Time at which it looks at due times again, unless it is woken.
     wakes_at: Instant,
 }
 
@@ -227,14 +227,14 @@ impl WakeUps {
         };
         drop(state);
         let wake_ups = Arc::clone(self);
-        let called = Arc::default();
+        let is_interrupted = Arc::default();
         let process = Process::current();
         let waiter = Waiter {
             process,
             wake_ups,
             queue,
             woken,
-            called,
+            is_interrupted,
             holds: None,
             pause: None,
             task: None,
@@ -320,8 +320,8 @@ pub(super) struct Waiter {
     queue: Arc<str>,
     /// The waiter sleeps on it.
     woken: Arc<Condvar>,
-    /// Set by [`Caller::call`] to end the wait.
-    called: Arc<AtomicBool>,
+    /// Set by [`WaitEnder::end_wait`] to end the wait.
+    is_interrupted: Arc<AtomicBool>,
     /// The permit for the look that it is at.
     holds: Option<Permit>,
     /// Length of its last pause, if the queue said that a job was due.
@@ -358,7 +358,7 @@ impl Waiter {
             }
             // A permit first: it may have been this waiter that was woken for it, and
             // one that goes away without it would leave the others asleep.
-            if self.holds.is_some() || self.called.swap(false, Ordering::SeqCst) {
+            if self.holds.is_some() || self.is_interrupted.swap(false, Ordering::SeqCst) {
                 return Woken::Look;
             }
             let left = until.map(|until| until.saturating_duration_since(now));
@@ -417,7 +417,7 @@ impl Waiter {
                 earlier = state.waiters.sleep(&self.queue, task, waker, deadline);
             }
             if let Some(deadline) = deadline {
-                state.call_thread_at(deadline);
+                state.wake_thread_at(deadline);
             }
             Poll::Pending
         });
@@ -426,11 +426,11 @@ impl Waiter {
     }
 
     /// A handle for a thread that may have to end the waits of this one.
-    pub(super) fn caller(&self) -> Caller {
-        Caller {
+    pub(super) fn wait_ender(&self) -> WaitEnder {
+        WaitEnder {
             shared: Arc::clone(&self.wake_ups.shared),
             woken: Arc::clone(&self.woken),
-            called: Arc::clone(&self.called),
+            is_interrupted: Arc::clone(&self.is_interrupted),
         }
     }
 
@@ -477,16 +477,16 @@ impl Drop for Waiter {
 
 /// Ends the wait of one waiter, whatever it waits for.
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(super) struct WaitEnder {
     shared: Arc<Shared>,
     woken: Arc<Condvar>,
-    called: Arc<AtomicBool>,
+    is_interrupted: Arc<AtomicBool>,
 }
 
-impl Caller {
+impl WaitEnder {
     /// Ends the waiter's wait, or its next one, with [`Woken::Look`].
-    pub(super) fn call(&self) {
-        self.called.store(true, Ordering::SeqCst);
+    pub(super) fn end_wait(&self) {
+        self.is_interrupted.store(true, Ordering::SeqCst);
         // A waiter that did not see it under this lock is asleep once the lock is free.
         drop(lock(&self.shared.state));
         self.woken.notify_all();
@@ -494,14 +494,14 @@ impl Caller {
 }
 
 impl State {
-    /// Notes when the next job is due, and calls the thread if it would sleep longer.
+    /// Notes when the next job is due, and wakes the thread if it would sleep longer.
     fn tell_due(&mut self, queue: &str, due_ms: i64, now_ms: i64) {
         self.waiters.tell_due(queue, due_ms);
-        self.call_thread_at(Instant::now() + thread::until(due_ms, now_ms));
+        self.wake_thread_at(Instant::now() + thread::until(due_ms, now_ms));
     }
 
-    /// Calls the thread if it would sleep longer than until then.
-    fn call_thread_at(&mut self, due_at: Instant) {
+    /// Wakes the thread if it would sleep longer than until then.
+    fn wake_thread_at(&mut self, due_at: Instant) {
         let Some(listener) = &mut self.listener else { return };
         if due_at < listener.wakes_at {
             listener.wakes_at = due_at;

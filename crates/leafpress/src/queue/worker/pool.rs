@@ -23,9 +23,10 @@ use super::{JobContext, Outcome, Stop, WorkReport, Worker, keeper};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
 use crate::queue::elsewhere::QueueElsewhere;
-use crate::queue::wakeup::{Caller, Waiter, Woken};
+use crate::queue::wakeup::{WaitEnder, Waiter, Woken};
 use crate::queue::{Claim, ClaimOptions, Queue, Token};
 use crate::sync::lock;
+use crate::words::panic_text;
 
 /// The pauses after an answer that another connection holds the database: the first, and the
 /// longest. The writer may be told not to wait, and then a thread without them would spin.
@@ -57,7 +58,7 @@ pub(super) struct State {
     failure: Option<Error>,
     report: WorkReport,
     /// Wakes the claiming thread from its wait for jobs.
-    caller: Option<Caller>,
+    wait_ender: Option<WaitEnder>,
     pub(super) is_over: bool,
     /// The moment since when a call extends leases, or fails to.
     pub(super) extending_since: Option<Instant>,
@@ -193,7 +194,7 @@ impl Pool {
         }
         // From here on no wake-up is missed, so it looks once more.
         let ours = queue.session.get()?.wake_ups().waiter(&queue.name)?;
-        self.lock().caller = Some(ours.caller());
+        self.lock().wait_ender = Some(ours.wait_ender());
         *waiter = Some(ours);
         Ok(())
     }
@@ -331,7 +332,7 @@ impl Pool {
             let outcome = catch_unwind(AssertUnwindSafe(|| handler(&context)));
             let outcome = outcome.unwrap_or_else(|panic| {
                 self.lock().report.panicked += 1;
-                let text = panic_text(&*panic);
+                let text = panic_text(&*panic).unwrap_or("(without a text)");
                 Outcome::Retry { error: format!("the handler panicked: {text}"), delay: None }
             });
             self.settle(&context, &outcome);
@@ -433,10 +434,10 @@ impl Pool {
     /// Has the thread that claims look again.
     fn wake(&self) {
         // Under the lock, or a look that is just over would miss it.
-        let caller = self.lock().caller.clone();
+        let wait_ender = self.lock().wait_ender.clone();
         self.changed.notify_all();
-        if let Some(caller) = caller {
-            caller.call();
+        if let Some(wait_ender) = wait_ender {
+            wait_ender.end_wait();
         }
     }
 
@@ -481,14 +482,4 @@ fn count(report: &mut WorkReport, settled: Result<Settled>) -> Result<()> {
         Err(error) => return Err(error),
     }
     Ok(())
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        text
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text
-    } else {
-        "(without a text)"
-    }
 }

@@ -110,7 +110,7 @@ impl LocalTarget {
     ) {
         for index in range.clone() {
             if !group.has_failed(index) {
-                let (number, limit) = group.terms(index);
+                let (number, limit) = (group.number(index), group.call_limit(index));
                 let stopped = self.interrupts.begin(number, limit).err();
                 self.interrupts.end();
                 group.answer(index, Err(stopped.unwrap_or_else(|| error.again())));

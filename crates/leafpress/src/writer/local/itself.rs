@@ -23,7 +23,7 @@ use rusqlite::ErrorCode;
 use super::run::NOTHING;
 use super::{LocalTarget, RangeEnd};
 use crate::writer::call::{Answer, Call};
-use crate::writer::guard::OwnCommit;
+use crate::writer::guard::StatementCommit;
 use crate::writer::place;
 use crate::writer::refused::refused;
 use crate::writer::request::Executed;
@@ -42,14 +42,18 @@ impl LocalTarget {
         group: &mut Group<'_>,
         range: &Range<usize>,
     ) -> Option<RangeEnd> {
-        if range.len() != 1 || group.has_failed(range.start) || !self.lets_commit() {
+        if range.len() != 1 || group.has_failed(range.start) {
+            return None;
+        }
+        if self.take_range_begun() || !self.lets_commit() {
             return None;
         }
         let index = range.start;
-        let (number, limit) = group.terms(index);
+        let (number, limit) = (group.number(index), group.call_limit(index));
         let Call::Execute(statement) = group.call(index) else { return None };
         let mut last = LastStatement::new(&self.connection, &self.known);
-        if !last.is_whole(&statement.sql) || !last.is_kept() {
+        last.select(&statement.sql);
+        if !last.is_atomic() || !last.find_compiled() {
             return None;
         }
         let refused = self.refuse_beside_another_copy();
@@ -63,20 +67,23 @@ impl LocalTarget {
         let (outcome, commit) = self.guard.committing_itself(run);
         self.interrupts.end();
         drop(last);
-        if commit == OwnCommit::Refused {
+        if commit == StatementCommit::Refused {
             self.ranges_begun = RANGES_BEGUN;
             return None;
         }
-        Some(self.has_committed(group, range, outcome, commit))
+        Some(self.end_itself(group, range, outcome, commit))
+    }
+
+    /// Counts a range that the writer begins and commits; returns false if none is left.
+    fn take_range_begun(&mut self) -> bool {
+        let is_left = self.ranges_begun > 0;
+        self.ranges_begun -= u32::from(is_left);
+        is_left
     }
 
     /// Returns true if no part of this crate or of another process has to be told of transactions,
     /// and no schema that is known has a word that leaves half of a statement.
     fn lets_commit(&mut self) -> bool {
-        if self.ranges_begun > 0 {
-            self.ranges_begun -= 1;
-            return false;
-        }
         let used = self.counts.wal_bytes.load(Ordering::Relaxed);
         self.busy.sharing().is_none()
             && self.hooks.get().is_none()
@@ -87,14 +94,14 @@ impl LocalTarget {
     }
 
     /// Answers the call, after SQLite has committed the statement or undone it.
-    fn has_committed(
+    fn end_itself(
         &mut self,
         group: &mut Group<'_>,
         range: &Range<usize>,
         outcome: rusqlite::Result<Executed>,
-        commit: OwnCommit,
+        commit: StatementCommit,
     ) -> RangeEnd {
-        if let OwnCommit::Begun(since) = commit {
+        if let StatementCommit::Begun(since) = commit {
             let took_ns = since.elapsed().as_nanos() as u64;
             self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
         }
@@ -103,7 +110,7 @@ impl LocalTarget {
                 group.answer(range.start, Ok(Answer::Executed(executed)));
                 return self.committed(group, range);
             }
-            (Err(source), OwnCommit::Begun(_)) => {
+            (Err(source), StatementCommit::Begun(_)) => {
                 return self.not_committed(group, range, source, true);
             }
             (Err(source), _) => match (self.interrupts.stopped(), source.sqlite_error_code()) {

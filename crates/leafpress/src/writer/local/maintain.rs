@@ -5,10 +5,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::LocalTarget;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::failed_commit::is_failed_sync;
 use crate::vfs::database_file;
-use crate::writer::caught::{drop_caught, text_of};
+use crate::writer::caught::panicked;
 use crate::writer::maintenance::{IsWhole, Maintenance};
 use crate::writer::target::Reading;
 
@@ -59,7 +59,7 @@ impl LocalTarget {
         let begun = self.own("BEGIN /* leafpress */").and_then(|()| {
             // The first read takes the lock, or the snapshot.
             let sql = "SELECT 1 FROM sqlite_schema LIMIT 1";
-            self.guard.as_owner(|| self.connection.prepare(sql)?.raw_query().next().map(drop))
+            self.guard.as_writer(|| self.connection.prepare(sql)?.raw_query().next().map(drop))
         });
         let done = match begun {
             Ok(()) => catch_unwind(AssertUnwindSafe(|| read(&self.connection))),
@@ -68,11 +68,7 @@ impl LocalTarget {
         // In a child of a fork that `read` made, the connection is the parent's.
         self.process.check("writer")?;
         self.roll_back();
-        done.unwrap_or_else(|panic| {
-            let message = text_of(&*panic);
-            drop_caught(panic);
-            Err(ErrorKind::Panicked { message }.into())
-        })
+        done.unwrap_or_else(|panic| Err(panicked(panic)))
     }
 
     /// Fails if no work may be begun on the connection.

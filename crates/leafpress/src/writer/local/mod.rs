@@ -242,7 +242,7 @@ impl LocalTarget {
     /// Runs one of the writer's own statements. Each has the name leafpress in it, so that no
     /// caller can get the compiled one (`statement.rs`).
     fn own(&self, sql: &str) -> rusqlite::Result<()> {
-        self.guard.as_owner(|| self.connection.with(sql, |own| own.raw_execute().map(drop)))
+        self.guard.as_writer(|| self.connection.with(sql, |own| own.raw_execute().map(drop)))
     }
 
     /// Tells the hooks, if there are any.
@@ -332,7 +332,7 @@ impl LocalTarget {
             return Some(RangeEnd::Answered);
         }
         let numbers = range.clone().filter(|&index| !group.has_failed(index));
-        self.interrupts.waits_for(numbers.map(|index| group.terms(index).0));
+        self.interrupts.waits_for(numbers.map(|index| group.number(index)));
         let begun = self.begin();
         self.interrupts.waits_for(std::iter::empty());
         if let Err(error) = begun {
@@ -432,7 +432,7 @@ impl LocalTarget {
     /// already; a failure here only stops the writer.
     fn close_journal(&mut self) -> Option<RangeEnd> {
         let journal = self.journal.as_mut()?;
-        let closed = self.guard.as_owner(|| journal.committed(&self.connection));
+        let closed = self.guard.as_writer(|| journal.committed(&self.connection));
         closed.err().map(|error| RangeEnd::Stop(error.to_string()))
     }
 
@@ -519,7 +519,7 @@ impl CommitTarget for LocalTarget {
         if self.is_alone && self.connection.is_autocommit() {
             // A journal that stays after a failure does no harm: it is void, or the next opening
             // rolls it back.
-            if let Err(error) = self.guard.as_owner(|| profile::give_back(&self.connection)) {
+            if let Err(error) = self.guard.as_writer(|| profile::give_back(&self.connection)) {
                 tracing::warn!(%error, "the journal could not be tidied away");
             }
         }

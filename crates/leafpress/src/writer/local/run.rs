@@ -11,11 +11,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::LocalTarget;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::vfs::connection::unresolved_deferred_keys;
 use crate::writer::batch;
 use crate::writer::call::{Answer, AnyValue, Call, ClosureValue};
-use crate::writer::caught::{Caught, drop_caught, text_of};
+use crate::writer::caught::{Caught, drop_caught, panicked};
 use crate::writer::insert_many::{Alone, InsertMany, insert_alone, insert_sorted};
 use crate::writer::refused::refused;
 use crate::writer::statement::{LastStatement, execute};
@@ -60,7 +60,7 @@ impl LocalTarget {
         (within, has_savepoint): (Within, bool),
         last: &mut LastStatement<'_>,
     ) -> Ran {
-        let (number, limit) = group.terms(index);
+        let (number, limit) = (group.number(index), group.call_limit(index));
         if let Err(error) = self.interrupts.begin(number, limit) {
             return Ran::Failed(error);
         }
@@ -83,16 +83,16 @@ impl LocalTarget {
             // A statement that fails may leave the changes that it made so far: OR FAIL,
             // RAISE(FAIL).
             Call::Execute(statement)
-                if !self.schema_may_fail
-                    && !self.guard.has_changed_schema()
-                    && last.is_whole(&statement.sql) =>
+                if !self.schema_may_fail && !self.guard.has_changed_schema() =>
             {
+                last.select(&statement.sql);
+                let is_atomic = last.is_atomic();
                 let code = || match place {
                     // This call cannot be carried out again, so its values are not needed any more.
                     Within::Alone => last.execute(statement.parameters.take()),
                     Within::LastLeft | Within::Group => last.execute(&statement.parameters),
                 };
-                Some(self.interrupts.run(code).map(Answer::Executed))
+                is_atomic.then(|| self.interrupts.run(code).map(Answer::Executed))
             }
             _ => None,
         };
@@ -145,7 +145,7 @@ impl LocalTarget {
     fn run_rows(&self, rows: &InsertMany) -> Ran {
         self.tell(TransactionHooks::call_began);
         let plans = &mut self.plans.borrow_mut();
-        let code = || self.guard.as_owner(|| insert_alone(&self.connection, plans, rows));
+        let code = || self.guard.as_writer(|| insert_alone(&self.connection, plans, rows));
         let inserted = self.interrupts.run(code);
         if let Some(error) = self.interrupts.stopped() {
             return Ran::Lost(error);
@@ -265,11 +265,11 @@ impl LocalTarget {
             Call::InsertMany(rows) => {
                 let plans = &mut self.plans.borrow_mut();
                 let insert = || insert_sorted(&self.connection, plans, rows);
-                self.guard.as_owner(insert).map(Answer::Inserted)
+                self.guard.as_writer(insert).map(Answer::Inserted)
             }
             Call::Internal(own) => {
                 let body = own.0.get_mut();
-                self.guard.as_owner(|| answered(|| body(&self.connection)))
+                self.guard.as_writer(|| answered(|| body(&self.connection)))
             }
             Call::Closure(closure) => {
                 let transaction = Transaction::new(self.parts());
@@ -309,10 +309,6 @@ fn broken_deferred_key() -> Error {
 fn answered(body: impl FnOnce() -> Result<AnyValue>) -> Result<Answer> {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(Caught::new(value)))),
-        Err(panic) => {
-            let message = text_of(&*panic);
-            drop_caught(panic);
-            Err(ErrorKind::Panicked { message }.into())
-        }
+        Err(panic) => Err(panicked(panic)),
     }
 }

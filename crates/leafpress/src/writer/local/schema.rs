@@ -20,14 +20,14 @@ impl LocalTarget {
         {
             return Ok(());
         }
-        let version = self.guard.as_owner(|| {
+        let version = self.guard.as_writer(|| {
             let sql = "PRAGMA schema_version";
             self.connection.with(sql, |own| own.query_row([], |row| row.get(0)))
         })?;
         let changed = self.guard.take_changed_schema();
         if changed || self.schema_version != Some(version) {
             self.schema_version = Some(version);
-            self.schema_may_fail = self.guard.as_owner(|| schema_may_fail(&self.connection))?;
+            self.schema_may_fail = self.guard.as_writer(|| schema_may_fail(&self.connection))?;
         }
         self.data_version = data_version;
         Ok(())

@@ -120,7 +120,7 @@ impl CommonLog for LogOfMembers {
         self.sharing.leave_line();
     }
 
-    fn is_empty_since(&self, commits: u64) {
+    fn note_emptied(&self, commits: u64) {
         let log = self.sharing.page.log();
         let now = log.load(Acquire);
         if now >> FRAME_BITS == commits {

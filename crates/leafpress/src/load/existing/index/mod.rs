@@ -26,7 +26,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,10 +45,11 @@ use super::task::Settings;
 use super::write_out::WriteOut;
 use crate::error::{Error, Result};
 use crate::load::memory;
-use crate::load::options::{BUSY_TIMEOUT_MAX, CancelToken};
+use crate::load::options::{BUSY_TIMEOUT_DEFAULT, BUSY_TIMEOUT_MAX, CancelToken};
 use crate::load::report::Stage;
 use crate::new_file::disk;
 use crate::new_file::refuse_unless_folder;
+use crate::paths::folder_of;
 use crate::schema::ddl::IndexRequest;
 use crate::schema::describe::{describe, describe_existing};
 use crate::schema::names::ColumnName;
@@ -125,7 +126,7 @@ impl Indexer {
             threads: std::thread::available_parallelism().map_or(1, Into::into),
             memory_bytes: memory::default_bytes(),
             folder: None,
-            busy_timeout: Duration::from_secs(5),
+            busy_timeout: BUSY_TIMEOUT_DEFAULT,
             cancel: CancelToken::new(),
         }
     }
@@ -288,7 +289,7 @@ impl Indexer {
     }
 
     fn sort_options(&self, target: &Target) -> SortOptions {
-        let beside = || target.path.parent().unwrap_or_else(|| Path::new(".")).to_owned();
+        let beside = || folder_of(&target.path).to_owned();
         SortOptions {
             memory_bytes: self.memory_bytes,
             threads: self.threads,

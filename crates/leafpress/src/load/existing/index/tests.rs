@@ -1,5 +1,7 @@
 //! Indexes that were pressed, against those that SQLite makes.
 
+use std::path::Path;
+
 use leafpress_testing::{Entry, TreeReader};
 use proptest::prelude::*;
 use rusqlite::types::Value as SqlValue;

@@ -287,6 +287,23 @@ fn what_cannot_be_inserted_is_refused_before() {
     assert!(error.to_string().contains("no such table: t"), "{error}");
 }
 
+/// Objects of JSON without keys. DEFAULT VALUES takes no ON CONFLICT.
+#[test]
+fn rows_without_values_are_ignored_if_their_key_is_there() {
+    let no_columns = "CREATE TABLE s(k); INSERT INTO s VALUES (NULL), (NULL)";
+    for more in ["", "; CREATE TRIGGER r AFTER INSERT ON t BEGIN DELETE FROM t WHERE k = 'y'; END"]
+    {
+        for (declared, there) in [("UNIQUE", 1), ("UNIQUE", 0), ("UNIQUE ON CONFLICT REPLACE", 1)] {
+            let place = Place::new(&format!(
+                "CREATE TABLE t(k TEXT {declared} DEFAULT 'x', rowid){more};
+                 INSERT INTO t SELECT 'x', 'old' WHERE {there}"
+            ));
+            let outcome = place.stage(no_columns).insert(&[], InsertMode::Ignore).unwrap();
+            assert_eq!((outcome.rows_inserted, outcome.rows_ignored), (1 - there, 1 + there));
+        }
+    }
+}
+
 #[test]
 fn virtual_tables_take_rows() {
     let place = Place::new("CREATE VIRTUAL TABLE t USING fts5(k, v)").stage(STAGE);

@@ -104,7 +104,7 @@ impl ColumnMap {
         let (mut names, mut sources) = (Vec::new(), Vec::new());
         if let Some((name, form)) = &options.uuid7 {
             if wanted.iter().any(|(_, it)| it.name.eq_ignore_ascii_case(name)) {
-                return Err(has_keys_already(name));
+                return Err(keys_are_there(name));
             }
             names.push(name.as_str().into());
             sources.push(ValueSource::Uuid7(*form));
@@ -131,7 +131,7 @@ impl ColumnMap {
         let mut fields = vec![None; names.len()];
         let (mut unused, mut generated): (Vec<&str>, Vec<&str>) = Default::default();
         for ((field, name), place) in
-            wanted.iter().zip(matched(TableColumns::Declared(&names), &written)?)
+            wanted.iter().zip(places_of_columns(TableColumns::Declared(&names), &written)?)
         {
             match place {
                 Some(at) if !shape.columns[at].generated => fields[at] = Some((*field, name)),
@@ -191,7 +191,7 @@ impl ColumnMap {
     pub fn sources_for(&self, table: &[ColumnName]) -> Result<Vec<ValueSource>> {
         let mut sources = vec![ValueSource::Constant(OwnedValue::Null); table.len()];
         for (place, source) in
-            matched(TableColumns::Made(table), &self.names)?.iter().zip(&self.sources)
+            places_of_columns(TableColumns::Made(table), &self.names)?.iter().zip(&self.sources)
         {
             if let Some(at) = *place {
                 sources[at] = source.clone();
@@ -267,48 +267,89 @@ pub enum TableColumns<'t> {
 ///
 /// # Errors
 /// The name of a column fits several ones in another case.
-pub fn matched(table: TableColumns<'_>, input: &[ColumnName]) -> Result<Vec<Option<usize>>> {
+pub fn places_of_columns(
+    table: TableColumns<'_>,
+    input: &[ColumnName],
+) -> Result<Vec<Option<usize>>> {
     let (columns, is_declared) = match table {
         TableColumns::Made(columns) => (columns, false),
         TableColumns::Declared(columns) => (columns, true),
     };
-    let mut is_taken = vec![false; columns.len()];
-    let mut take = |fits: &dyn Fn(&ColumnName) -> bool| {
-        let at = (0..columns.len()).find(|&at| !is_taken[at] && fits(&columns[at]))?;
-        is_taken[at] = true;
-        Some(at)
-    };
-    let mut places: Vec<Option<usize>> =
-        input.iter().map(|column| take(&|it| it.written == column.written)).collect();
-    let is_alone =
-        |name: &str| input.iter().filter(|it| it.written.eq_ignore_ascii_case(name)).count() == 1;
-    let open = |places: &[Option<usize>]| -> Vec<usize> {
-        (0..input.len()).filter(|&at| places[at].is_none()).collect()
-    };
-    // Of two columns that SQLite does not tell apart the second one was numbered.
-    for at in open(&places) {
-        let ColumnName { name, written } = &input[at];
-        if is_declared && (name != written || !is_alone(written)) {
-            places[at] = take(&|it| it.is_numbered(written, columns));
+    let mut search = PlaceSearch { columns, is_declared, input, places: vec![None; input.len()] };
+    search.by_written_name();
+    if is_declared {
+        search.by_number_given_to_a_twin();
+    }
+    search.by_other_case()?;
+    Ok(search.places)
+}
+
+/// Search for the places of an input's columns. No two columns get one place.
+struct PlaceSearch<'s> {
+    columns: &'s [ColumnName],
+    is_declared: bool,
+    input: &'s [ColumnName],
+    places: Vec<Option<usize>>,
+}
+
+impl PlaceSearch<'_> {
+    /// A column of the input goes to that of exactly its name.
+    fn by_written_name(&mut self) {
+        for (at, column) in self.input.iter().enumerate() {
+            self.places[at] = self.first_free(|it| it.written == column.written);
         }
     }
-    for at in open(&places) {
-        let name = &input[at].written;
-        let is_equal = |it: &ColumnName| it.written.eq_ignore_ascii_case(name);
-        let is_free = |place: &usize| !places.contains(&Some(*place));
-        let mut equal = (0..columns.len()).filter(|&place| is_equal(&columns[place]));
-        let Some(free) = equal.find(is_free) else { continue };
-        let meant = (0..columns.len()).filter(|place| {
-            let it = &columns[*place];
-            is_equal(it) || (is_declared && it.is_numbered(name, columns) && is_free(place))
-        });
-        let meant: Vec<&str> = meant.map(|place| columns[place].written.as_str()).collect();
-        if meant.len() > 1 || !is_alone(name) {
-            return Err(several_meant(name, &meant));
+
+    /// Of two columns that SQLite does not tell apart, the second one goes to the one that was
+    /// numbered, such as `A_2`.
+    fn by_number_given_to_a_twin(&mut self) {
+        for at in self.open() {
+            let ColumnName { name, written } = &self.input[at];
+            if name != written || !self.is_alone(written) {
+                self.places[at] = self.first_free(|it| it.is_numbered(written, self.columns));
+            }
         }
-        places[at] = Some(free);
     }
-    Ok(places)
+
+    /// A column that is left goes to the one of its name in another case, if no other can be meant.
+    fn by_other_case(&mut self) -> Result<()> {
+        for at in self.open() {
+            let name = &self.input[at].written;
+            let is_equal = |it: &ColumnName| it.written.eq_ignore_ascii_case(name);
+            let Some(free) = self.first_free(is_equal) else { continue };
+            let is_meant = |place: &usize| {
+                let it = &self.columns[*place];
+                let may_be_numbered = self.is_declared && it.is_numbered(name, self.columns);
+                is_equal(it) || (may_be_numbered && self.is_free(*place))
+            };
+            let meant = (0..self.columns.len()).filter(is_meant);
+            let meant: Vec<&str> = meant.map(|it| self.columns[it].written.as_str()).collect();
+            if meant.len() > 1 || !self.is_alone(name) {
+                return Err(several_meant(name, &meant));
+            }
+            self.places[at] = Some(free);
+        }
+        Ok(())
+    }
+
+    /// The first of the table's columns that fits and has no column of the input yet.
+    fn first_free(&self, fits: impl Fn(&ColumnName) -> bool) -> Option<usize> {
+        (0..self.columns.len()).find(|&place| fits(&self.columns[place]) && self.is_free(place))
+    }
+
+    fn is_free(&self, place: usize) -> bool {
+        !self.places.contains(&Some(place))
+    }
+
+    /// The columns of the input that have no place yet.
+    fn open(&self) -> Vec<usize> {
+        (0..self.input.len()).filter(|&at| self.places[at].is_none()).collect()
+    }
+
+    /// Returns true if no other column of the input has this name, in any case.
+    fn is_alone(&self, name: &str) -> bool {
+        self.input.iter().filter(|it| it.written.eq_ignore_ascii_case(name)).count() == 1
+    }
 }
 
 /// Refuses keys for a declared table that has no place for them, or other values there.
@@ -324,7 +365,7 @@ fn refuse_misplaced_uuid7(
         return Err(Error::misuse(reason).to_do("name one of its columns with ⟦uuid7⟧"));
     };
     if fields[at].is_some() {
-        return Err(has_keys_already(name));
+        return Err(keys_are_there(name));
     }
     let (declared, keys) = (&shape.columns[at].declared_type, form.declared_type());
     let holds = |type_name: &str| declared.eq_ignore_ascii_case(type_name);
@@ -336,7 +377,8 @@ fn refuse_misplaced_uuid7(
     Ok(())
 }
 
-fn has_keys_already(name: &str) -> Error {
+/// The error for keys that are to be made for a column that the input has.
+fn keys_are_there(name: &str) -> Error {
     Error::misuse(format!("the input has a column '{name}' already"))
         .to_do("give ⟦uuid7⟧ another name, or leave that column out with ⟦drop⟧")
 }

@@ -47,7 +47,7 @@ impl Case {
 /// The table's columns for those of an input, as text; `-` for none.
 fn places(table: TableColumns<'_>, input: &[&str]) -> String {
     let input = Header::from_names(input.iter().copied()).names;
-    match matched(table, &input) {
+    match places_of_columns(table, &input) {
         Ok(places) => {
             let text = |place: &Option<usize>| place.map_or("-".to_owned(), |at| at.to_string());
             places.iter().map(text).collect()

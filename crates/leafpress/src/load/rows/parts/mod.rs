@@ -29,7 +29,7 @@ use crate::input::rows::ValueKinds;
 use crate::load::file::pages::refused;
 use crate::load::monitor::Monitor;
 use crate::load::options::LoadOptions;
-use crate::load::passes::columns::{TableColumns, matched};
+use crate::load::passes::columns::{TableColumns, places_of_columns};
 use crate::load::passes::feed::{Feed, FeedState, TableAhead};
 use crate::load::passes::frame::Halt;
 use crate::load::passes::locate::{Found, Wanted};
@@ -133,7 +133,7 @@ fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
     };
     let of_table = names(&mut there.columns.iter().map(|it| it.name.as_str()));
     let of_rows = names(&mut columns.iter().map(|it| it.name.as_str()));
-    let places = matched(TableColumns::Declared(&of_table), &of_rows)?;
+    let places = places_of_columns(TableColumns::Declared(&of_table), &of_rows)?;
     let found = columns.iter().zip(places).map(|(column, place)| {
         place.map(|at| there.columns[at].clone()).ok_or_else(|| {
             if there.is_generated(&column.name) {

@@ -148,15 +148,15 @@ fn one_waiter_can_be_called_away() {
     let ground = Ground::new();
     let wake_ups = ground.wake_ups();
     let (first, mut other) = (wake_ups.waiter("a").unwrap(), wake_ups.waiter("a").unwrap());
-    let caller = first.caller();
+    let ender = first.wait_ender();
     let waiting = wait_beside(first, None);
-    caller.clone().call();
+    ender.clone().end_wait();
     assert_eq!(waiting.join().unwrap(), Woken::Look);
     assert_eq!(other.wait(None, Some(Instant::now())), Woken::TimedOut);
-    other.caller().call();
+    other.wait_ender().end_wait();
     assert_eq!(other.wait(None, patience()), Woken::Look, "the next wait too");
     // Long gone.
-    caller.call();
+    ender.end_wait();
 }
 
 #[test]
