@@ -15,12 +15,12 @@ const LINES_AND_ESCAPES: &[Found] = &[
             (
                 "c.db",
                 "SELECT count(*), sum(id), (SELECT page_count FROM pragma_page_count) FROM t",
-                "300,344850,3",
+                "300,344850,2",
             ),
             (
                 "j.db",
                 "SELECT count(*), sum(id), (SELECT page_count FROM pragma_page_count) FROM t",
-                "300,344850,3",
+                "300,344850,2",
             ),
             ("m.db", "SELECT count(*), min(id), max(id) FROM t", "28003,1000,30000"),
             ("u.db", "SELECT count(*), min(id), max(id) FROM t", "28003,1000,30000"),

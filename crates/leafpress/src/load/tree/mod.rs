@@ -266,7 +266,6 @@ impl<'b> Build<'b> {
         }
         let Joined { tree, pages, last_entry, stat, .. } = joined;
         let range = match tree {
-            Tree::Table(_) => None,
             Tree::Entries(entries) => {
                 let order = &self.key().order;
                 if let Some((first, last)) = encoder.first_and_last() {
@@ -282,7 +281,7 @@ impl<'b> Build<'b> {
                 let appended = pages.append_entries(entries, &mut encoder.entries);
                 Some(appended.map_err(|error| refused(error, self.options.path))?)
             }
-            Tree::Later => None,
+            Tree::Table(_) | Tree::Later => None,
             Tree::Sql(table) => {
                 encoder
                     .drain_rows(|sequence, rowid, record| table.insert(sequence, rowid, record))?;
