@@ -187,7 +187,9 @@ impl ValueRows for Batch {
 }
 
 fn put_row(batch: &mut ValueBatch, values: &[Value<'_>]) {
-    values.iter().for_each(|value| batch.put(*value));
+    for value in values {
+        batch.put(*value);
+    }
     batch.end_row();
 }
 
