@@ -61,7 +61,7 @@ fn file(timestamps: &[Int96], spans: &[FixedLenByteArray]) -> Vec<u8> {
 fn rows_of(bytes: &[u8]) -> crate::Result<Vec<Vec<Owned>>> {
     let file = stored(bytes);
     let mut source =
-        ArrowSource::new(Source::file(&file.path)?, Kind::Parquet, file.folder.path())?;
+        ArrowSource::new(Source::file(&file.path, None)?, Kind::Parquet, file.folder.path())?;
     read(&mut source).map(|(rows, _)| rows)
 }
 
