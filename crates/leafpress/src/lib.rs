@@ -54,7 +54,9 @@
 //! | `arrow` | `load`, and Arrow files, streams and record batches |
 //! | `parquet` | `arrow`, and Parquet files |
 //!
-//! SQLite is compiled in, which needs a C compiler.
+//! SQLite is compiled in, which needs a C compiler. A dry run of a load into an existing table, and
+//! the fast ways into a table and to an index, need SQLite's table of pages: build with
+//! `LIBSQLITE3_FLAGS = "-DSQLITE_ENABLE_DBPAGE_VTAB"` in the `[env]` of your `.cargo/config.toml`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

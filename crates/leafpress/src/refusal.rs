@@ -35,6 +35,11 @@ use crate::verify::what_a_file_is;
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
 
+/// Advice for `SQLITE_FULL`, behind that to free some space: SQLite gives the same answer for each of
+/// the three causes.
+pub(crate) const OR_FULL_OTHERWISE: &str = "; if the disk has room, the database is as large as its \
+     PRAGMA max_page_count allows, or a table's last rowid is taken";
+
 /// A database that SQLite refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Refusal<'r> {
@@ -97,7 +102,7 @@ impl Refusal<'_> {
     }
 
     fn no_space(&self, answer: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-        let advice = "free some space, and try again";
+        let advice = format!("free some space, and try again{OR_FULL_OTHERWISE}");
         Error::no_space("write to", self.named, answer).to_do(advice)
     }
 

@@ -311,6 +311,7 @@ impl Candidate {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Error::damaged(Some(named), &sqlite_says(&error))
             }
+            Some(ErrorCode::OperationInterrupted) => refusal.error(action, error),
             _ => {
                 let advice = if names_missing_function(&error) {
                     "let the application check it that has this function or collation: PRAGMA \

@@ -247,4 +247,5 @@ fn the_caller_can_stop_it() {
     drop(connection);
     let error = verify(&path, &VerifyOptions::default().stop_when(|| true)).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+    assert_eq!(error.advice(), None, "it was as asked");
 }

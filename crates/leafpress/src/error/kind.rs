@@ -138,7 +138,8 @@ pub enum ErrorKind {
         /// The kind of file, as far as can be seen.
         reason: String,
     },
-    /// A disk is full: free some space and try again.
+    /// A disk is full, the database is as large as its `PRAGMA max_page_count` allows, or a table's
+    /// last rowid is taken: free some space, or allow more pages, and try again.
     #[error("cannot {action} {}: {source}", path_text(path))]
     #[non_exhaustive]
     NoSpace {
@@ -196,11 +197,13 @@ pub enum ErrorKind {
     Interrupted,
     /// A call of the writer, closing it, or the wait for a reader took longer than it may: try
     /// again, or allow more time.
-    #[error("it was stopped, as it took longer than the {:?} that it may", limit)]
+    #[error("{}", out_of_time(*limit, *is_for_reader))]
     #[non_exhaustive]
     TimedOut {
         /// The longest time that it may take.
         limit: Duration,
+        /// True for the wait for a reader: nothing was run.
+        is_for_reader: bool,
     },
     /// The writer's queue has no room, and the call was not to wait for it: try again later.
     #[error("the writer's queue is full: {capacity} calls wait already")]
@@ -339,6 +342,14 @@ kind_names! {
     NoSuchClaim => "no_such_claim",
     TransactionExpired => "transaction_expired",
     Aborted => "aborted",
+}
+
+fn out_of_time(limit: Duration, is_for_reader: bool) -> String {
+    if is_for_reader {
+        format!("no reader became free within {limit:?}")
+    } else {
+        format!("it was stopped, as it took longer than the {limit:?} that it may")
+    }
 }
 
 fn in_table(table: &str) -> String {

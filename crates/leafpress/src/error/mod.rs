@@ -28,6 +28,7 @@ pub(crate) use limits::lack_of_files;
 use limits::{MORE_MEMORY, what_to_allow};
 
 use crate::advice::spelled;
+use crate::refusal::OR_FULL_OTHERWISE;
 use crate::sqlite_error::{is_refusal, sqlite_says};
 use crate::words::{path_text, printable, printable_lines};
 
@@ -61,6 +62,8 @@ pub(crate) enum Mark {
     MadeMeanwhile,
     /// Others came in between: the same call may succeed now.
     Retryable,
+    /// The writer is closed: the same call cannot succeed, though it only had too little time.
+    Closed,
 }
 
 impl Error {
@@ -72,7 +75,7 @@ impl Error {
     /// Work that took longer than it may.
     #[doc(hidden)]
     pub fn timed_out(limit: std::time::Duration) -> Self {
-        ErrorKind::TimedOut { limit }.into()
+        ErrorKind::TimedOut { limit, is_for_reader: false }.into()
     }
 
     /// A thing that is not there. `what`: its kind, such as `table`; `reason`: the message, with
@@ -295,7 +298,9 @@ impl Error {
             ErrorKind::OutcomeUnknown { what, reason } => {
                 ErrorKind::OutcomeUnknown { what, reason: reason.clone() }
             }
-            ErrorKind::TimedOut { limit } => ErrorKind::TimedOut { limit: *limit },
+            ErrorKind::TimedOut { limit, is_for_reader } => {
+                ErrorKind::TimedOut { limit: *limit, is_for_reader: *is_for_reader }
+            }
             ErrorKind::ReadOnly { path, reason } => {
                 ErrorKind::ReadOnly { path: path.clone(), reason: reason.clone() }
             }
@@ -355,7 +360,7 @@ impl Error {
                 let source = Box::new(Self::copy_of(source));
                 let path = database.to_owned();
                 self.0.kind = ErrorKind::NoSpace { action: "write to", path, source };
-                self.to_do("free some space, and try again")
+                self.to_do(format!("free some space, and try again{OR_FULL_OTHERWISE}"))
             }
             _ => self,
         }

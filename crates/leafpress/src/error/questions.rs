@@ -87,10 +87,12 @@ impl Error {
 
     /// Returns true if the same call may succeed later, and nothing of it was done: the database
     /// was held by another connection, another program has made meanwhile what was to be made, the
-    /// queue was full, or the call was stopped at its limit of time. A disk that is full and an unknown outcome are no such failures.
+    /// queue was full, or the call was stopped at its limit of time. A disk that is full, an unknown
+    /// outcome, and a writer that was closed at its limit of time are no such failures.
     pub fn is_retryable(&self) -> bool {
         match self.kind() {
-            ErrorKind::QueueFull { .. } | ErrorKind::TimedOut { .. } => true,
+            ErrorKind::TimedOut { .. } => !self.has_mark(Mark::Closed),
+            ErrorKind::QueueFull { .. } => true,
             ErrorKind::OutcomeUnknown { .. } => false,
             _ => {
                 let is_marked = |mark| self.has_mark(mark);
@@ -181,7 +183,8 @@ mod tests {
             (constraint("FOREIGN KEY constraint failed"), vec!["constraint", "foreign key"]),
             (constraint("UNIQUEness is not asked for"), vec!["constraint"]),
             (ErrorKind::QueueFull { capacity: 1 }.into(), vec!["retryable"]),
-            (ErrorKind::TimedOut { limit }.into(), vec!["retryable"]),
+            (Error::timed_out(limit), vec!["retryable"]),
+            (Error::timed_out(limit).marked(Mark::Closed), vec![]),
             (Error::unknown_outcome("power"), vec!["unknown"]),
             (Error::io("write", std::path::Path::new("a"), full), vec!["full"]),
             (Error::misuse("no"), vec![]),
@@ -215,5 +218,24 @@ mod tests {
     fn the_cause_of_a_caller_answers_too() {
         let error = Error::aborted(of_sqlite(ffi::SQLITE_CONSTRAINT_UNIQUE));
         assert_eq!(answers(&error), ["constraint", "unique"]);
+    }
+
+    #[test]
+    fn advice_for_a_full_database_names_all_causes() {
+        let full = || {
+            let code = ffi::Error::new(ffi::SQLITE_FULL);
+            rusqlite::Error::SqliteFailure(code, None)
+        };
+        let path = std::path::Path::new("a.db");
+        let refusal = crate::refusal::Refusal { named: path, file: None, waited: Duration::ZERO };
+        for error in
+            [Error::sqlite("write", full()).on_full_disk(path), refusal.error("write", full())]
+        {
+            assert!(error.is_full(), "{error}");
+            let advice = error.advice().expect("there is some");
+            for cause in ["the disk", "max_page_count", "last rowid"] {
+                assert!(advice.contains(cause), "{advice}");
+            }
+        }
     }
 }

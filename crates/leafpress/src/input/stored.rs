@@ -40,6 +40,7 @@ impl Stored {
     }
 
     /// The input's name.
+    #[cfg(feature = "parquet")]
     pub fn name(&self) -> &str {
         &self.name
     }

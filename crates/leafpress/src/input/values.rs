@@ -47,18 +47,20 @@ const BLOB: u8 = 4;
 const END: u8 = 5;
 const BAD: u8 = 6;
 
-/// Bytes before the packed rows of a batch in the temporary file: the length, and the first row's
-/// number.
-const BATCH_HEAD_BYTES: usize = 16;
+/// Bytes before the packed rows of a batch in the temporary file: the length, the first row's
+/// number, and the number of columns.
+const BATCH_HEAD_BYTES: usize = 24;
 
 /// Rows of values that a program makes, for
 /// [`Loader::load_values`](crate::load::Loader::load_values).
 pub trait ValueRows: Send {
     /// Names of the columns that are known so far. Later calls may return more of them, behind
-    /// these.
+    /// these. A row with more values than the columns that are known after its
+    /// [`fill`](Self::fill) is a bad row, as is one with a text that is not UTF-8.
     fn columns(&self) -> Vec<String>;
 
     /// Adds some rows to an empty batch, about a thousand or a megabyte; adds none at the end.
+    /// Each row must be ended by [`ValueBatch::end_row`] or [`ValueBatch::bad_row`].
     ///
     /// # Errors
     ///
@@ -162,9 +164,11 @@ impl<'a> ValuesSource<'a> {
     /// The caller's error about its rows.
     pub fn new(name: &str, mut rows: Box<dyn ValueRows + 'a>, folder: PathBuf) -> Result<Self> {
         let mut first = ValuesPiece { first_line: 1, ..ValuesPiece::default() };
-        rows.fill(&mut first.batch).map_err(fault)?;
+        fill(&mut *rows, &mut first.batch)?;
         let shared = Arc::<Shared>::default();
-        *lock(&shared.names) = rows.columns();
+        let names = rows.columns();
+        first.columns = names.len();
+        *lock(&shared.names) = names;
         let mut source = Self {
             name: name.to_owned(),
             columns: Vec::new(),
@@ -197,6 +201,16 @@ impl<'a> ValuesSource<'a> {
         let rows = Rows::Copied { copy: BufReader::new(copy), bytes };
         Ok(ValuesReader { rows, bytes_read: Arc::default(), folder: self.folder.clone() })
     }
+}
+
+/// Fills an empty batch with the next rows.
+fn fill(rows: &mut dyn ValueRows, batch: &mut ValueBatch) -> Result<()> {
+    rows.fill(batch).map_err(fault)?;
+    if batch.bytes.len() > batch.whole_bytes {
+        return Err(Error::misuse("ValueRows::fill left a row without end_row")
+            .to_do("call ValueBatch::end_row after the last value of each row"));
+    }
+    Ok(())
 }
 
 /// The error of rows that their program cannot give.
@@ -282,6 +296,8 @@ struct Caller<'a> {
 pub struct ValuesPiece {
     batch: ValueBatch,
     first_line: u64,
+    /// Number of columns that were known when the batch was filled.
+    columns: usize,
 }
 
 impl Caller<'_> {
@@ -293,7 +309,7 @@ impl Caller<'_> {
         if piece.batch.rows > 0 || self.is_over {
             return Ok(());
         }
-        self.rows.fill(&mut piece.batch).map_err(fault)?;
+        fill(&mut *self.rows, &mut piece.batch)?;
         self.is_over = piece.batch.rows == 0;
         piece.first_line = self.next_line;
         self.next_line += piece.batch.rows as u64;
@@ -302,6 +318,7 @@ impl Caller<'_> {
         if now.len() > names.len() {
             *names = now;
         }
+        piece.columns = names.len();
         Ok(())
     }
 
@@ -309,6 +326,7 @@ impl Caller<'_> {
         let bytes = &piece.batch.bytes[..piece.batch.whole_bytes];
         self.copy.write_all(&(bytes.len() as u64).to_le_bytes())?;
         self.copy.write_all(&piece.first_line.to_le_bytes())?;
+        self.copy.write_all(&(piece.columns as u64).to_le_bytes())?;
         self.copy.write_all(bytes)
     }
 }
@@ -320,8 +338,8 @@ fn read_copy(copy: &mut impl Read, piece: &mut ValuesPiece) -> io::Result<bool> 
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
         read => read?,
     }
-    let [bytes, first_line] = [number_at(&head, 0), number_at(&head, 8)];
-    piece.first_line = first_line;
+    let [bytes, first_line, columns] = [0, 8, 16].map(|at| number_at(&head, at));
+    (piece.first_line, piece.columns) = (first_line, columns as usize);
     piece.batch.bytes.resize(bytes as usize, 0);
     copy.read_exact(&mut piece.batch.bytes)?;
     piece.batch.whole_bytes = piece.batch.bytes.len();
@@ -425,10 +443,11 @@ impl ValuesBatch {
         self.bad_rows.clear();
     }
 
-    /// Takes the row at a place apart; false if it has more values than there are columns.
+    /// Takes the row at a place apart; false if it has a column that the decoder does not know.
     fn take_row(&mut self, at: &mut usize, line: u64, file: &str) -> bool {
         let first_cell = self.cells.len();
         let mut content_bytes = 0;
+        let mut not_utf8 = None;
         loop {
             let bytes = &self.piece.batch.bytes;
             let tag = bytes[*at];
@@ -448,7 +467,14 @@ impl ValuesBatch {
                 TEXT | BLOB => {
                     let (start, length) = take_content(bytes, at);
                     content_bytes += length;
-                    if tag == TEXT { Cell::Text(start, length) } else { Cell::Blob(start, length) }
+                    if tag == BLOB {
+                        Cell::Blob(start, length)
+                    } else {
+                        if !is_utf8(&bytes[start..start + length]) {
+                            not_utf8.get_or_insert(self.cells.len() - first_cell);
+                        }
+                        Cell::Text(start, length)
+                    }
                 }
                 _ => Cell::Null,
             };
@@ -456,7 +482,41 @@ impl ValuesBatch {
         }
         let cells_end = self.cells.len();
         self.rows.push(Row { first_cell, cells_end, content_bytes, line });
-        cells_end - first_cell <= self.names.len()
+        let (values, columns) = (cells_end - first_cell, self.piece.columns);
+        if values > columns {
+            let reason = format!("the row has {values} values, but there are {columns} columns");
+            self.reject_last(file, reason);
+            return true;
+        }
+        if values > self.names.len() {
+            return false;
+        }
+        if let Some(column) = not_utf8 {
+            let reason = self.not_utf8(column);
+            self.reject_last(file, reason);
+        }
+        true
+    }
+
+    /// Fault of the last row for the text of a column.
+    #[cold]
+    fn not_utf8(&self, column: usize) -> String {
+        let Value::Text(text) = self.value(self.rows.len() - 1, column) else {
+            return String::new();
+        };
+        let end = std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len);
+        let byte = text.get(end).copied().unwrap_or_default();
+        format!("column {:?}: invalid UTF-8: byte 0x{byte:02x}", self.names[column])
+    }
+
+    /// Makes the last row a bad one.
+    #[cold]
+    fn reject_last(&mut self, file: &str, reason: String) {
+        let original = self.original(self.rows.len() - 1);
+        let Some(Row { first_cell, line, .. }) = self.rows.pop() else { return };
+        self.cells.truncate(first_cell);
+        let row = String::from_utf8_lossy(&original).into_owned();
+        self.add_bad_row(BadRow { file: file.to_owned(), line, column: 1, reason, row });
     }
 
     fn add_bad_row(&mut self, mut bad_row: BadRow) {
@@ -465,6 +525,13 @@ impl ValuesBatch {
         let good_rows_before = self.rows.len();
         self.bad_rows.push(BadInputRow { good_rows_before, bad_row, original });
     }
+}
+
+/// Texts of this many bytes are looked at in place: most are ASCII.
+const SHORT_TEXT_BYTES: usize = 32;
+
+fn is_utf8(text: &[u8]) -> bool {
+    (text.len() <= SHORT_TEXT_BYTES && text.is_ascii()) || simdutf8::basic::from_utf8(text).is_ok()
 }
 
 fn number_at(bytes: &[u8], at: usize) -> u64 {
@@ -519,11 +586,19 @@ impl RowBatch for ValuesBatch {
     /// The row as a JSON object, as the input has no lines to show.
     fn original(&self, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
-        let columns = self.names.iter().enumerate();
-        separated(b'{', b'}', columns, &mut out, |(column, name), out| {
-            write_text(name.as_bytes(), out);
+        let Row { first_cell, cells_end, .. } = self.rows[row];
+        let columns = 0..self.names.len().max(cells_end - first_cell);
+        separated(b'{', b'}', columns, &mut out, |column, out| {
+            match self.names.get(column) {
+                Some(name) => write_text(name.as_bytes(), out),
+                None => write_text(format!("column{}", column + 1).as_bytes(), out),
+            }
             out.push(b':');
-            write_value(self.value(row, column), out);
+            match self.value(row, column) {
+                // A bad row may have one that is not UTF-8, and JSON is.
+                Value::Text(text) => write_text(String::from_utf8_lossy(text).as_bytes(), out),
+                value => write_value(value, out),
+            }
         });
         out
     }

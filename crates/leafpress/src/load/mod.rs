@@ -91,7 +91,7 @@ pub use leafpress_format::Value;
 
 use self::inputs::{Inputs, table_name, typed};
 use self::monitor::Monitor;
-use self::options::{BUSY_TIMEOUT_MAX, GivenType, LoadOptions};
+use self::options::{BUSY_TIMEOUT_MAX, GivenType, LoadOptions, Stoppable};
 use self::passes::feed::{Input, MakeFeed};
 use self::passes::rejects::{log_of, look_at};
 use self::rows::fallible::{Fallible, Fault};
@@ -363,6 +363,7 @@ impl Loader {
 
     /// Sets a callback for the progress of the load. A thread of its own calls it about ten times a
     /// second, and the load's thread once at the end: only then, where the system gives no thread.
+    /// A panic of the callback goes on to the caller of the load, which may have been committed.
     pub fn progress(mut self, callback: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Box::new(callback));
         self
@@ -647,6 +648,7 @@ impl Loader {
     ) -> Result<R> {
         let (options, monitor) = (&self.options, &Monitor::default());
         let spool = options.folder_beside(&options.database);
+        let reader = Stoppable { reader, cancel: options.cancel.clone() };
         let source = Source::reader(name, reader, may_read_again.then_some(spool.as_path()));
         self.run(monitor, goal, || Inputs::of(options, vec![source])?.into_input(options, monitor))
     }
@@ -733,7 +735,9 @@ impl Loader {
         let names_row = error.bad_row().is_some();
         let error = match error.kind() {
             // A reader that was interrupted by the same cancel token.
-            ErrorKind::Io { .. } if self.options.cancel.is_cancelled() => {
+            ErrorKind::Io { .. } | ErrorKind::Input { .. }
+                if self.options.cancel.is_cancelled() =>
+            {
                 ErrorKind::Cancelled.into()
             }
             ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if names_row => {

@@ -2,6 +2,7 @@
 //!
 //! Must never: know a stage of a load. Every stage may read the options.
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -524,6 +525,21 @@ impl CancelToken {
     /// Fails if the stop was requested.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
+    }
+}
+
+/// A reader that fails once the stop is requested.
+pub(crate) struct Stoppable<R> {
+    pub reader: R,
+    pub cancel: CancelToken,
+}
+
+impl<R: Read> Read for Stoppable<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("stopped before the end, as asked"));
+        }
+        self.reader.read(buffer)
     }
 }
 

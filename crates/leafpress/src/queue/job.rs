@@ -21,7 +21,8 @@ use crate::times::{UnixTime, in_milliseconds as to_ms};
 pub enum Payload {
     /// Any bytes, stored as a BLOB.
     Bytes(Vec<u8>),
-    /// JSON, stored as TEXT.
+    /// JSON, stored as TEXT. A text that is put here is stored unchecked:
+    /// [`json_text`](Self::json_text) checks it.
     Json(String),
 }
 

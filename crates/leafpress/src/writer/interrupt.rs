@@ -217,7 +217,7 @@ impl Interrupts {
             1 => ErrorKind::Interrupted,
             _ => {
                 let limit = Duration::from_nanos(self.limit_ns.load(Ordering::Relaxed));
-                let error = Error::from(ErrorKind::TimedOut { limit }).on_disk(NOTHING);
+                let error = Error::timed_out(limit).on_disk(NOTHING);
                 return Some(error.to_do(
                     "make the statement faster, or give the call more time with call_limit",
                 ));

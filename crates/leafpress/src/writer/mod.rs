@@ -116,7 +116,7 @@ use self::stats::Recorder;
 use self::ticket::{Take, waits_in_closure};
 use self::transaction_hooks::TransactionHooksPlace;
 use crate::checkpoint::Checkpointer;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Mark, Result};
 use crate::fork::OfProcess;
 use crate::profile::{InForce, Locking};
 use crate::sync::lock;
@@ -535,7 +535,8 @@ impl Shared {
         let interrupts = self.queue.interrupts();
         interrupts.ask_all();
         let timed_out = |state: &str| {
-            Error::from(ErrorKind::TimedOut { limit })
+            Error::timed_out(limit)
+                .marked(Mark::Closed)
                 .on_disk(format!("what was answered with success; nothing of others. {state}"))
                 .to_do("make the calls that were refused again, on a writer that is opened anew")
         };

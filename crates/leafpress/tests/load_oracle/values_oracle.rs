@@ -168,3 +168,78 @@ fn an_error_of_the_rows_is_the_cause() {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
+
+/// Rows of one batch, in two columns.
+struct Batch(fn(&mut ValueBatch));
+
+impl ValueRows for Batch {
+    fn columns(&self) -> Vec<String> {
+        names(2)
+    }
+
+    fn fill(
+        &mut self,
+        batch: &mut ValueBatch,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        std::mem::replace(&mut self.0, |_| ())(batch);
+        Ok(())
+    }
+}
+
+fn put_row(batch: &mut ValueBatch, values: &[Value<'_>]) {
+    for value in values {
+        batch.put(*value);
+    }
+    batch.end_row();
+}
+
+#[test]
+fn a_row_that_fits_no_column_and_a_text_that_is_not_utf8_are_bad_rows() {
+    let rows = |batch: &mut ValueBatch| {
+        put_row(batch, &[Value::Integer(1), Value::Text(b"caf\xc3\xa9")]);
+        put_row(batch, &[Value::Integer(2), Value::Text(b"caf\xe9")]);
+        put_row(batch, &[Value::Integer(3), Value::Null, Value::Text(b"\xe9")]);
+        put_row(batch, &[Value::Integer(4), Value::Blob(b"\xe9")]);
+    };
+    let reasons = [
+        (2, "column \"c1\": invalid UTF-8: byte 0xe9"),
+        (3, "the row has 3 values, but there are 2 columns"),
+    ];
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let error = Loader::new(&path).load_values("t", Batch(rows)).unwrap_err();
+    let row = error.bad_row().map(|row| (row.line, row.reason.as_str()));
+    assert_eq!(row, Some(reasons[0]), "{error}");
+    assert!(!path.exists());
+    // The second load reads the rows again, as the key is not in order.
+    for key in [None, Some("c1")] {
+        let mut loader = Loader::new(folder.path().join(format!("{}.db", key.unwrap_or("no"))));
+        if let Some(key) = key {
+            loader = loader.primary_key(key);
+        }
+        let skip = OnError::Skip { rejects: None, max_rejects: None };
+        let report = loader.on_error(skip).load_values("t", Batch(rows)).unwrap();
+        let found: Vec<_> =
+            report.rejects.iter().map(|row| (row.line, row.reason.as_str())).collect();
+        assert_eq!(found, reasons);
+        assert_eq!(report.rejects[1].row, "{\"c0\":3,\"c1\":null,\"column3\":\"\u{fffd}\"}");
+        assert_eq!(report.rows_loaded, 2);
+    }
+}
+
+#[test]
+fn a_row_that_is_not_ended_is_an_error() {
+    let folder = tempdir().unwrap();
+    for rows in [
+        |batch: &mut ValueBatch| batch.put(Value::Integer(1)),
+        |batch: &mut ValueBatch| {
+            put_row(batch, &[Value::Integer(1)]);
+            batch.put(Value::Integer(2));
+        },
+    ] {
+        let loader = Loader::new(folder.path().join("a.db"));
+        let error = loader.load_values("t", Batch(rows)).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Misuse { .. }), "{error:?}");
+        assert!(error.to_string().contains("without end_row"), "{error}");
+    }
+}

@@ -257,6 +257,7 @@ fn closing_has_a_deadline_too() {
     let waits = writer.clone();
     let error = writer.close_timeout(Duration::from_millis(50)).expect_err("a call runs");
     assert!(matches!(error.kind(), ErrorKind::TimedOut { .. }), "{error}");
+    assert!(!error.is_retryable(), "the writer is closed");
     assert!(is_interrupted(&runaway.wait().expect_err("it has no end")));
     assert!(waits.execute(INSERT, [1]).is_err());
     assert!(!path.with_extension("db-wal").exists(), "it is closed");

@@ -18,7 +18,7 @@ use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
 use crate::profile::refuse_log_of_another;
-use crate::refusal::{Refusal, not_readable, refuse_unless_path};
+use crate::refusal::{OR_FULL_OTHERWISE, Refusal, not_readable, refuse_unless_path};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
 use crate::vfs::locks;
@@ -218,9 +218,12 @@ impl Target {
     /// The error for SQLite's answer to a connection that is to write here.
     pub fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
         let error = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Error::no_space("write to", &self.named, error).to_do(
-                "free some space; a load needs as much as the new rows, and twice that in WAL mode",
-            ),
+            Some(ErrorCode::DiskFull) => {
+                Error::no_space("write to", &self.named, error).to_do(format!(
+                    "free some space; a load needs as much as the new rows, and twice that in \
+                     WAL mode{OR_FULL_OTHERWISE}"
+                ))
+            }
             _ => self.refusal_of_sqlite().error(action, error),
         };
         error.on_disk(UNCHANGED)

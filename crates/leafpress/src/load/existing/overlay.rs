@@ -59,9 +59,11 @@ impl Overlay {
         let page_bytes = ask::<u32>(&snapshot, "PRAGMA page_size").map_err(refused)? as usize;
         let pages = ask::<u32>(&snapshot, "PRAGMA page_count").map_err(refused)?;
         if snapshot.prepare(PAGE).is_err() {
-            return Err(target.refusal(
-                "this SQLite is built without SQLITE_ENABLE_DBPAGE_VTAB, so a dry run cannot try \
-                 what the table would refuse",
+            let reason = "this SQLite is built without SQLITE_ENABLE_DBPAGE_VTAB, so a dry run \
+                          cannot try what the table would refuse";
+            return Err(target.refusal(reason).to_do(
+                "build with LIBSQLITE3_FLAGS=\"-DSQLITE_ENABLE_DBPAGE_VTAB\" in the [env] of \
+                 .cargo/config.toml",
             ));
         }
         let changes = crate::rights::unnamed_file(folder)

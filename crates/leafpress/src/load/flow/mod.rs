@@ -92,6 +92,7 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
     // Before the publication, as this may still fail.
     flow.settle_rejects()?;
     flow.feed.release();
+    options.cancel.check()?;
     let published = if flow.target.is_table() {
         flow.insert(&output, staged.temporary(), &mut outcome)?
     } else if flow.target.is_new() {

@@ -209,6 +209,7 @@ fn when_all_are_out_the_error_names_the_holders() {
     let _export = pool.get(Some("export")).unwrap();
     let error = pool.get(Some("third")).unwrap_err().to_string();
     assert!(error.contains("all 2 are out"), "{error}");
+    assert!(error.starts_with("no reader became free within "), "{error}");
     let message = error.lines().find(|line| line.contains("are out")).unwrap();
     let holders = message.split_once("are out: ").unwrap().1;
     let holder = |name: &str| holders.split("; ").find(|it| it.starts_with(name));

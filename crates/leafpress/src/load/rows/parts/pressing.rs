@@ -159,7 +159,7 @@ impl Pressing<'_> {
         let mut rows = 0_u64;
         self.number(part);
         // By reference: rows that are not pressed stay in the part.
-        for row in part.rows.by_ref() {
+        for row in part.rows.by_ref().take_while(|_| !self.options.cancel.is_cancelled()) {
             if self.skips
                 && let Some(reason) = self.fault(&row)
             {
@@ -211,6 +211,7 @@ impl Pressing<'_> {
                 }
             }
         }
+        self.options.cancel.check()?;
         self.flush(&mut run, (&mut part.leaves, &mut part.write), joined)?;
         part.rows_pressed = rows;
         self.next_rowid.fetch_add(rows as i64, Ordering::Relaxed);
@@ -282,7 +283,9 @@ impl Pressing<'_> {
         let base = (part.number as u64) << PLACE_BITS;
         self.number(part);
         let mut rows = self.encode_pressed(part, base, &mut encoder)?;
-        for row in part.pending.take().into_iter().chain(part.rows.by_ref()) {
+        let pending = part.pending.take().into_iter();
+        let left = pending.chain(part.rows.by_ref());
+        for row in left.take_while(|_| !self.options.cancel.is_cancelled()) {
             if self.skips
                 && let Some(reason) = self.fault(&row)
             {
@@ -324,6 +327,7 @@ impl Pressing<'_> {
                 }
             }
         }
+        self.options.cancel.check()?;
         encoder.end()?;
         self.next_rowid.fetch_add(rows as i64, Ordering::Relaxed);
         Ok(rows)

@@ -218,6 +218,80 @@ fn bad_rows_alone_end_with_a_limit_or_a_cancellation() {
 }
 
 #[test]
+fn a_load_that_is_cancelled_is_not_published() {
+    use std::sync::atomic::AtomicUsize;
+
+    use crate::load::CancelToken;
+
+    // Rows that can be read after the look at the token.
+    const READ_MORE_MAX: usize = 1;
+    let names = ["plain", "sorted", "existing", "parts"];
+    for (cancelled_at, name) in [0, 1, 5, 9_999].into_iter().flat_map(|at| names.map(|it| (at, it)))
+    {
+        let case = Case::new();
+        let token = CancelToken::new();
+        let loader = case.loader().cancel(token.clone());
+        let loader = match name {
+            "sorted" => loader.primary_key("id"),
+            "existing" => {
+                case.loader().load_rows(&columns(), [row(-1, "one")]).expect("a table");
+                loader.into_table(IntoTable::Append)
+            }
+            _ => loader,
+        };
+        if cancelled_at == 0 {
+            token.cancel();
+        }
+        let read = AtomicUsize::new(0);
+        let rows = (1..=10_000).rev().map(|id| {
+            if read.fetch_add(1, Ordering::Relaxed) + 1 == cancelled_at {
+                token.cancel();
+            }
+            (id, "a name")
+        });
+        let outcome = match name {
+            "parts" => loader.load_parts(&columns(), vec![rows]),
+            _ => loader.load_rows(&columns(), rows),
+        };
+        let error = outcome.expect_err("it is cancelled");
+        assert!(matches!(error.kind(), ErrorKind::Cancelled), "{name}: {error}");
+        let read = read.into_inner();
+        assert!(read <= cancelled_at + READ_MORE_MAX, "{name}: {read} rows");
+        match name {
+            "existing" => assert_eq!(case.rows("SELECT count(*) || '' FROM t"), ["1"]),
+            _ => assert!(!case.path("a.db").exists(), "{name}"),
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_gives_little_at_a_time_can_be_cancelled() {
+    use std::io::Read;
+
+    use crate::load::CancelToken;
+
+    struct Slow<'r>(&'r CancelToken, &'r mut usize);
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            *self.1 += 1;
+            if *self.1 == 50 {
+                self.0.cancel();
+            }
+            // Ends, so that the test does too.
+            Ok(if *self.1 < 10_000 { (&b"a,b\n"[..]).read(buffer)? } else { 0 })
+        }
+    }
+    for name in ["t.csv", "t.ndjson"] {
+        let (case, token, mut reads) = (Case::new(), CancelToken::new(), 0);
+        let loader = case.loader().cancel(token.clone());
+        let error = loader.load_reader(name, Slow(&token, &mut reads)).expect_err("cancelled");
+        assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+        assert_eq!(reads, 50);
+        assert!(!case.path("a.db").exists());
+    }
+}
+
+#[test]
 fn a_row_that_breaks_a_rule_of_its_trait_is_named() {
     let puts = |puts| Odd { puts, ..Odd::default() };
     let case = Case::new();

@@ -133,9 +133,13 @@ fn read_cron(expression: &str) -> Result<Cron, String> {
     let fields: Vec<&str> = known.split_whitespace().collect();
     if !(5..=7).contains(&fields.len()) {
         return Err(format!(
-            "it has {}, not five or six",
+            "it has {}, not five, six or seven",
             counted(fields.len() as u64, "field", "fields")
         ));
+    }
+    // The crate takes "1,,3" for "1,3".
+    if let Some(index) = fields.iter().position(|it| it.split(',').any(str::is_empty)) {
+        return Err(of_field(&fields, index, "an item of its list is empty"));
     }
     let cron = parser().parse(known).map_err(|error| blame(&fields, &error))?;
     let recurrence = Recurrence { cron, zone: TimeZone::UTC };
@@ -160,21 +164,22 @@ fn blame(fields: &[&str], error: &CronError) -> String {
         }
         other => other.to_string(),
     };
-    let first_name = usize::from(fields.len() == 5);
     let is_refused = |index: usize| {
         let mut alone = vec!["*"; fields.len()];
         alone[index] = fields[index];
         parser().parse(&alone.join(" ")).is_err()
     };
     match (0..fields.len()).find(|&index| is_refused(index)) {
-        Some(index) => format!(
-            "field {} ({}), \"{}\": {reason}",
-            index + 1,
-            FIELD_NAMES[first_name + index],
-            fields[index],
-        ),
+        Some(index) => of_field(fields, index, &reason),
         None => reason,
     }
+}
+
+/// The fault of one field.
+fn of_field(fields: &[&str], index: usize, reason: &str) -> String {
+    let first_name = usize::from(fields.len() == 5);
+    let (name, text) = (FIELD_NAMES[first_name + index], fields[index]);
+    format!("field {} ({name}), \"{text}\": {reason}", index + 1)
 }
 
 /// Finds a time zone by its name.

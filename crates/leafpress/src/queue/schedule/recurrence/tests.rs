@@ -82,8 +82,12 @@ fn a_bad_expression_is_refused_with_the_field_at_fault() {
     let misplaced = "it has a character that means nothing there";
     assert_eq!(reason("0 0 * FOO *"), format!("field 4 (month), \"FOO\": {misplaced}"));
     assert_eq!(reason("0 0 * * MOON"), format!("field 5 (day of the week), \"MOON\": {misplaced}"));
-    assert_eq!(reason("* * * *"), "it has 4 fields, not five or six");
-    assert_eq!(reason(""), "it has 0 fields, not five or six");
+    assert_eq!(reason("* * * *"), "it has 4 fields, not five, six or seven");
+    assert_eq!(reason(""), "it has 0 fields, not five, six or seven");
+    let empty = "an item of its list is empty";
+    assert_eq!(reason("1,2,,3 * * * *"), format!("field 1 (minute), \"1,2,,3\": {empty}"));
+    assert_eq!(reason("* ,1 * * *"), format!("field 2 (hour), \",1\": {empty}"));
+    assert_eq!(reason("0 0 0 1 1, *"), format!("field 5 (month), \"1,\": {empty}"));
     assert_eq!(reason("@fortnightly"), "there is no such name");
     assert_eq!(reason("@reboot"), "a queue does not know when its machine starts");
     assert_eq!(reason(&"1,".repeat(300)), "it is 600 bytes long, and 512 are allowed");
