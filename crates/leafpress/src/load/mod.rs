@@ -624,7 +624,7 @@ impl Loader {
         self.run(monitor, goal, || {
             if let Some(tables) = tables_of_inputs(paths) {
                 let open = |(path, table): (PathBuf, Option<String>)| {
-                    SqliteSource::new(path, table.as_deref())
+                    SqliteSource::new(path, table.as_deref(), options.busy_timeout)
                 };
                 return typed(options, monitor, tables?, open);
             }
