@@ -4,6 +4,46 @@ use rusqlite::Connection;
 
 use super::{Found, assert_all, shell};
 
+#[cfg(target_os = "linux")]
+const PIPES: &[Found] = &[
+    Found {
+        finding: "SIGTERM ends the wait for the writer of a pipe",
+        files: &[("t.csv", b"a\n1\n")],
+        databases: &[("d.db", "CREATE TABLE t(a)")],
+        run: "mkfifo f; for c in 'load x.db f' 'load x.db t.csv f' 'load x.db --schema f t.csv' \
+              'io d.db f'; do timeout -k 3 1 leafpress $c; echo =$?; done",
+        says: &["=124\n"],
+        never_says: &["=137"],
+        leaves_no: &["x.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "SIGTERM ends the wait for what a pipe says",
+        run: "(printf 'a,b\\n1,2\\n'; sleep 6) | timeout -k 3 1 leafpress load x.db /dev/stdin",
+        status: 124,
+        says: &["stopped"],
+        leaves_no: &["x.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "pipes by name are read to their end",
+        files: &[("t.csv", b"a\n1\n")],
+        run: "mkfifo f g; (sleep 1; printf 'a\\n2\\n' >f; printf 'CREATE TABLE t(a)' >g) & \
+              leafpress load x.db t.csv f --table t -q && leafpress load y.db t.csv --schema g -q",
+        holds: &[
+            ("x.db", "SELECT a FROM t", "1;2"),
+            ("y.db", "SELECT sql FROM sqlite_schema", "'CREATE TABLE t(a)'"),
+        ],
+        ..Found::NONE
+    },
+];
+
+#[cfg(target_os = "linux")]
+#[test]
+fn pipes_by_name() {
+    assert_all(PIPES);
+}
+
 const NO_DATABASE: &[Found] = &[Found {
     finding: "a pipe in the place of a queue's database is refused, not opened",
     run: "mkfifo f; for c in 'stats f' 'push f m x' 'list f m' \

@@ -17,8 +17,10 @@ use std::time::SystemTime;
 
 use super::foreign::FOREIGN_BYTES;
 use super::gzip::{self, GzipReader};
+use super::pipe::Pipe;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
+use crate::load::CancelToken;
 use crate::rights;
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
@@ -97,11 +99,16 @@ pub(super) fn no_copy(folder: &Path, source: io::Error) -> Error {
 
 impl<'a> Source<'a> {
     /// The file at `path`. What is not a regular file (a pipe, a terminal) is
-    /// copied to `spool`, a folder, if there is to be a second pass.
+    /// copied to `spool`, a folder, if there is to be a second pass, and awaited until `cancel` is
+    /// cancelled.
     ///
     /// # Errors
     /// Fails if there is no file at `path`, or a folder.
-    pub fn file(path: impl Into<PathBuf>, spool: Option<&Path>) -> Result<Self> {
+    pub fn file(
+        path: impl Into<PathBuf>,
+        spool: Option<&Path>,
+        cancel: &CancelToken,
+    ) -> Result<Self> {
         let path = path.into();
         let name = path_text(&path);
         let metadata = std::fs::metadata(&path).map_err(|error| not_opened(&path, error))?;
@@ -113,8 +120,8 @@ impl<'a> Source<'a> {
         if metadata.is_file() {
             return Ok(Self { name, origin: Origin::File { path, seen: None } });
         }
-        let file = FileHandle::open(&path).map_err(|error| not_opened(&path, error))?;
-        Ok(Self::reader(name, file, spool))
+        let pipe = Pipe::open(&path, cancel).map_err(|error| not_opened(&path, error))?;
+        Ok(Self::reader(name, pipe, spool))
     }
 
     /// Any reader, named `name` in messages, copied to the folder `spool` if
