@@ -221,6 +221,14 @@ impl Target {
             Some(ErrorCode::DiskFull) => Error::no_space("write to", &self.named, error).to_do(
                 "free some space; a load needs as much as the new rows, and twice that in WAL mode",
             ),
+            // What the table's own statements say: those of a load are known to be right.
+            Some(ErrorCode::Unknown | ErrorCode::ConstraintViolation)
+                if action == "insert the rows" =>
+            {
+                self.refusal_of_sqlite().error(action, error).to_do(
+                    "see which trigger or foreign key of the table it comes from, and mend that",
+                )
+            }
             _ => self.refusal_of_sqlite().error(action, error),
         };
         error.on_disk(UNCHANGED)
