@@ -160,11 +160,13 @@ fn completed(error: Error) -> Error {
     let advice = match error.kind() {
         ErrorKind::Cancelled => return error,
         ErrorKind::NotFound { what: "file", .. } => "check the name",
-        ErrorKind::Misuse(_) | ErrorKind::NotFound { .. } => {
-            "see the command's --help, and what the database holds"
-        }
+        ErrorKind::Misuse(_) => "see the command's --help",
+        ErrorKind::NotFound { .. } => "see the command's --help, and what the database holds",
         ErrorKind::Io { source, .. } => match source.kind() {
             io::ErrorKind::PermissionDenied => "give yourself leave to do it, or run as its owner",
+            io::ErrorKind::NotADirectory => {
+                "check the path: what is before a slash must be a folder"
+            }
             _ => "see that the disk and its file system are sound, and try again",
         },
         ErrorKind::NoSpace { .. } => "free some space, and try again",

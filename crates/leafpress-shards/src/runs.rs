@@ -183,7 +183,9 @@ impl Shards {
     fn read_current(&self, bytes: &[u8]) -> Result<Current> {
         let damaged = |why: String| {
             let path = path_text(self.store.shown(CURRENT));
-            Error::input(path, format!("it names no run: {why}"))
+            Error::input(path, format!("it names no run: {why}")).to_do(format!(
+                "remove {CURRENT}, and make a run current: leafpress shards rollback with --to RUN"
+            ))
         };
         let current: Current =
             serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;

@@ -206,6 +206,8 @@ pub struct Candidate {
     path: PathBuf,
     access: Access,
     stamp: Stamp,
+    /// Longest wait for a program that holds the database.
+    busy_timeout: Duration,
 }
 
 /// The properties of a database's files that a writer changes.
@@ -238,7 +240,12 @@ impl Candidate {
         }
         let access = choose_access(named, &path, metadata.len())?;
         let stamp = Stamp::of(&path);
-        Ok(Self { named: named.to_owned(), path, access, stamp })
+        Ok(Self { named: named.to_owned(), path, access, stamp, busy_timeout: BUSY_WAIT })
+    }
+
+    /// Waits this long for a program that holds the database, in the place of 5 seconds.
+    pub fn waiting(self, busy_timeout: Duration) -> Self {
+        Self { busy_timeout, ..self }
     }
 
     /// Its path: absolute, links resolved.
@@ -265,7 +272,7 @@ impl Candidate {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = connect::open(uri(&self.path, parameters), flags)?;
-        connection.busy_timeout(BUSY_WAIT)?;
+        connection.busy_timeout(self.busy_timeout)?;
         // The file may come from an untrusted source: no function of its schema may have side
         // effects, and every cell's size is checked as it is read.
         connection.execute_batch(
@@ -303,7 +310,7 @@ impl Candidate {
     /// The error for SQLite's answer to an attempt to read it.
     pub fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
         let named = &self.named;
-        let refusal = Refusal { named, file: Some(&self.path), waited: BUSY_WAIT };
+        let refusal = Refusal { named, file: Some(&self.path), waited: self.busy_timeout };
         match error.sqlite_error_code() {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
                 refusal.unreadable().unwrap_or_else(|| needs_recovery(named))

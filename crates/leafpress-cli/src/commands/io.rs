@@ -14,6 +14,7 @@ use leafpress::{Error, Result, path_text};
 use crate::exit::Status;
 use crate::flags::IoFlags;
 use crate::io_report::{IoOptions, IoReport, measure, script};
+use crate::loading::as_stop;
 use crate::progress::{self, Spinner};
 use crate::stdin::{InterruptibleStdin, STDIN_NAME};
 use crate::{interrupt, output, summary};
@@ -30,7 +31,7 @@ pub fn run(flags: &IoFlags) -> Status {
             }
             Status::Done
         }
-        Err(error) => output::print_failure(error, flags.json),
+        Err(error) => output::print_failure(as_stop(error, &stop.token), flags.json),
     }
 }
 
@@ -75,7 +76,7 @@ fn statements(flags: &IoFlags, stop: &Stop) -> Result<Vec<Statement>> {
             let stdin = stdin.map_err(|error| Error::aborted(error.to_string()))?;
             statements.extend(script::of_reader(STDIN_NAME, stdin)?);
         }
-        Some(file) => statements.extend(script::of_file(file)?),
+        Some(file) => statements.extend(script::of_file(file, &stop.token)?),
         None => {}
     }
     Ok(statements)

@@ -43,7 +43,7 @@ pub struct IoFlags {
     pub file: Option<PathBuf>,
 
     /// SQL to run, before that of FILE; may be given several times
-    #[arg(long = "command", short = 'c', value_name = "SQL")]
+    #[arg(long = "command", short = 'c', value_name = "SQL", allow_hyphen_values = true)]
     pub commands: Vec<String>,
 
     /// The settings to run under [default: those that fit the database]

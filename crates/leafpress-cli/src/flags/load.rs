@@ -108,7 +108,7 @@ pub struct TableFlags {
     ///
     /// Statements between semicolons: one CREATE TABLE and its CREATE INDEX, CREATE TRIGGER and
     /// so on. Columns are found in the input by name; those that it lacks get their DEFAULT.
-    #[arg(long, value_name = "SQL")]
+    #[arg(long, value_name = "SQL", allow_hyphen_values = true)]
     pub create: Option<String>,
 
     /// Declare the table by the statements in FILE, as --create does

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use leafpress::vfs::sync::lock;
 use leafpress::vfs::{VfsError, VfsResult};
@@ -23,6 +24,7 @@ use super::trace::Redirect;
 pub(super) struct Copies {
     /// Folder for the copies; `None` makes them beside their originals.
     folder: Option<PathBuf>,
+    busy_timeout: Duration,
     stop: Stop,
     /// The copy that the script runs on, which is its own copy.
     main: Copy,
@@ -42,10 +44,15 @@ impl Copies {
     ///
     /// # Errors
     /// Those of [`Copy::make`].
-    pub(super) fn of(database: &Path, folder: Option<&Path>, stop: &Stop) -> Result<Self> {
-        let main = Copy::make(database, folder, &**stop)?;
+    pub(super) fn of(
+        database: &Path,
+        folder: Option<&Path>,
+        busy_timeout: Duration,
+        stop: &Stop,
+    ) -> Result<Self> {
+        let main = Copy::make(database, folder, busy_timeout, &**stop)?;
         let folder = folder.map(Path::to_owned);
-        Ok(Self { folder, stop: Arc::clone(stop), main, state: Mutex::default() })
+        Ok(Self { folder, busy_timeout, stop: Arc::clone(stop), main, state: Mutex::default() })
     }
 
     /// The copy of the database itself.
@@ -69,7 +76,7 @@ impl Copies {
             let name = path_text(original.file_name().unwrap_or_default());
             return Ok(self.main.folder().join(format!("new-{}-{name}", state.paths.len())));
         }
-        let copy = Copy::make(original, self.folder.as_deref(), &*self.stop)?;
+        let copy = Copy::make(original, self.folder.as_deref(), self.busy_timeout, &*self.stop)?;
         let path = copy.path().to_owned();
         state.copies.push(copy);
         Ok(path)
@@ -121,7 +128,7 @@ mod tests {
         let main = database(folder.path(), "a.db");
         let other = database(folder.path(), "b.db");
         let stop: Stop = Arc::new(|| false);
-        let copies = Copies::of(&main, None, &stop).unwrap();
+        let copies = Copies::of(&main, None, Duration::from_secs(5), &stop).unwrap();
         let own = text(copies.main());
         assert_eq!(copies.redirect(own.clone()).unwrap(), own);
         let copy = copies.redirect(text(&other)).unwrap();

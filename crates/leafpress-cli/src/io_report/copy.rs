@@ -38,8 +38,6 @@ pub(super) const UNTOUCHED: &str = "the database is as it was; no copy was left"
 const PAGES_A_STEP: i32 = 1000;
 /// Room for what statements add to the copy, at the least.
 const ROOM_TO_GROW_BYTES: u64 = 16 << 20;
-/// Longest wait for a program that writes the original.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 const LOCK_NAME: &str = "lock";
 
@@ -51,7 +49,8 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// Copies `database` into a folder of its own, beside it or in `folder`.
+    /// Copies `database` into a folder of its own, beside it or in `folder`. Waits up to
+    /// `busy_timeout` for a program that writes it.
     ///
     /// # Errors
     /// When there is no database, it cannot be read without being recovered,
@@ -59,15 +58,18 @@ impl Copy {
     pub(super) fn make(
         database: &Path,
         folder: Option<&Path>,
+        busy_timeout: Duration,
         stop: &dyn Fn() -> bool,
     ) -> Result<Self> {
-        Self::make_of(&Candidate::look_at(database)?, folder, stop)
+        let candidate = Candidate::look_at(database)?.waiting(busy_timeout);
+        Self::make_of(&candidate, folder, busy_timeout, stop)
             .map_err(|error| error.on_disk(UNTOUCHED))
     }
 
     fn make_of(
         candidate: &Candidate,
         folder: Option<&Path>,
+        busy_timeout: Duration,
         stop: &dyn Fn() -> bool,
     ) -> Result<Self> {
         let original = candidate.path();
@@ -85,7 +87,7 @@ impl Copy {
         FileHandle::create(&path, Rights::private(original))
             .map_err(|source| Error::io("make", &path, source))?;
         let copy = Self { scratch, path };
-        copy.fill(&source, candidate, stop)?;
+        copy.fill(&source, candidate, busy_timeout, stop)?;
         drop(source);
         candidate.still_the_same()?;
         copy.sync().map_err(|source| Error::io("sync", &copy.path, source))?;
@@ -106,6 +108,7 @@ impl Copy {
         &self,
         source: &Connection,
         candidate: &Candidate,
+        busy_timeout: Duration,
         stop: &dyn Fn() -> bool,
     ) -> Result<()> {
         let refused =
@@ -122,7 +125,7 @@ impl Copy {
             match backup.step(PAGES_A_STEP).map_err(refused)? {
                 StepResult::Done => return Ok(()),
                 StepResult::More => {}
-                _ if began.elapsed() < BUSY_WAIT => std::thread::sleep(PAUSE),
+                _ if began.elapsed() < busy_timeout => std::thread::sleep(PAUSE),
                 _ => {
                     let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
                     let busy = rusqlite::Error::SqliteFailure(busy, None);
@@ -256,6 +259,7 @@ mod tests {
     use super::*;
 
     const NEVER: &dyn Fn() -> bool = &|| false;
+    const WAIT: Duration = Duration::from_secs(5);
 
     fn names_in(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
@@ -285,7 +289,7 @@ mod tests {
         drop(database(folder.path(), "PRAGMA page_size=8192; PRAGMA auto_vacuum=FULL"));
         let original = folder.path().join("a.db");
         let before = fs::read(&original).unwrap();
-        let copy = Copy::make(&original, None, NEVER).unwrap();
+        let copy = Copy::make(&original, None, WAIT, NEVER).unwrap();
         assert_eq!(copy.path().file_name(), original.file_name());
         let mut copied = fs::read(copy.path()).unwrap();
         // SQLite counts the change and the schema's, and notes who did it.
@@ -304,7 +308,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = database(folder.path(), "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0");
         let before = names_in(folder.path());
-        let copy = Copy::make(&folder.path().join("a.db"), None, NEVER).unwrap();
+        let copy = Copy::make(&folder.path().join("a.db"), None, WAIT, NEVER).unwrap();
         assert_eq!(rows_in(copy.path()), 9000);
         let mode: String = Connection::open(copy.path())
             .unwrap()
@@ -322,7 +326,7 @@ mod tests {
         drop(database(folder.path(), ""));
         let looks = std::cell::Cell::new(0);
         let stop = || looks.replace(looks.get() + 1) == 2;
-        let error = Copy::make(&folder.path().join("a.db"), None, &stop).unwrap_err();
+        let error = Copy::make(&folder.path().join("a.db"), None, WAIT, &stop).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
         assert_eq!(error.state_on_disk(), Some(UNTOUCHED));
         assert_eq!(names_in(folder.path()), ["a.db"]);
@@ -334,7 +338,7 @@ mod tests {
         drop(database(folder.path(), ""));
         let path = folder.path().join("a.db");
         let outcome = std::panic::catch_unwind(|| {
-            let _copy = Copy::make(&path, None, NEVER).unwrap();
+            let _copy = Copy::make(&path, None, WAIT, NEVER).unwrap();
             panic!("on purpose");
         });
         assert!(outcome.is_err());
@@ -354,8 +358,8 @@ mod tests {
             fs::write(leftover.join("a.db-journal"), "x").unwrap();
         }
         let path = folder.path().join("a.db");
-        let first = Copy::make(&path, None, NEVER).unwrap();
-        let second = Copy::make(&path, None, NEVER).unwrap();
+        let first = Copy::make(&path, None, WAIT, NEVER).unwrap();
+        let second = Copy::make(&path, None, WAIT, NEVER).unwrap();
         assert!(!dead.exists() && other.exists() && not_ours.exists());
         assert!(first.path().exists() && second.path().exists());
     }
@@ -366,11 +370,11 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         drop(database(folder.path(), ""));
         let path = folder.path().join("a.db");
-        let copy = Copy::make(&path, Some(elsewhere.path()), NEVER).unwrap();
+        let copy = Copy::make(&path, Some(elsewhere.path()), WAIT, NEVER).unwrap();
         assert!(copy.path().starts_with(elsewhere.path()));
         assert_eq!(names_in(folder.path()), ["a.db"]);
         let missing = elsewhere.path().join("missing");
-        let error = Copy::make(&path, Some(&missing), NEVER).unwrap_err();
+        let error = Copy::make(&path, Some(&missing), WAIT, NEVER).unwrap_err();
         assert!(error.advice().is_some_and(|it| it.contains("--in-place")), "{error}");
         assert_eq!(error.state_on_disk(), Some(UNTOUCHED));
     }

@@ -84,8 +84,8 @@ pub fn measure(database: &Path, statements: &[Statement], options: &IoOptions) -
     let mut report = if options.in_place {
         Run { options, statements, copies: None }.report(candidate.path(), profile)?
     } else {
-        let copies = Copies::of(database, options.copy_to.as_deref(), &options.stop)?;
-        let copies = Arc::new(copies);
+        let (folder, wait) = (options.copy_to.as_deref(), options.busy_timeout);
+        let copies = Arc::new(Copies::of(database, folder, wait, &options.stop)?);
         let run = Run { options, statements, copies: Some(Arc::clone(&copies)) };
         let outcome = run.report(copies.main(), profile);
         // SQLite knows only that a database cannot be opened.

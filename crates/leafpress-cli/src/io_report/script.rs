@@ -5,18 +5,20 @@
 use std::io::Read;
 use std::path::Path;
 
+use leafpress::load::{CancelToken, Pipe};
 use leafpress::script::{Statement, split};
-use leafpress::vfs::locks;
 use leafpress::{Error, Result, path_text};
 
 const NOTHING_RUN: &str = "nothing was run";
 
-/// The statements of a file.
+/// The statements of a file. If it is a pipe, it is awaited until the token is cancelled.
 ///
 /// # Errors
 /// When it cannot be read or is not UTF-8, and those of [`split`].
-pub fn of_file(path: &Path) -> Result<Vec<Statement>> {
-    let bytes = locks::read(path).map_err(|source| {
+pub fn of_file(path: &Path, token: &CancelToken) -> Result<Vec<Statement>> {
+    let mut bytes = Vec::new();
+    let read = Pipe::open(path, token).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(|source| {
         Error::io("read", path, source).on_disk(NOTHING_RUN).to_do("check the name")
     })?;
     of_bytes(&path_text(path), bytes)

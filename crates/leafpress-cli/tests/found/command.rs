@@ -132,6 +132,22 @@ const HINTS: &[Found] = &[
         says: &["about 34"],
         ..Found::NONE
     },
+    Found {
+        finding: "SQL that begins with a comment, and texts that begin with a dash",
+        files: &[("t.csv", b"a\n1\n")],
+        databases: &[("s.db", "CREATE TABLE t(a)")],
+        run: "leafpress io s.db --in-place -c '-- hello\nINSERT INTO t VALUES (1)' --profile rollback && \
+              leafpress load n.db t.csv --create '-- mine\nCREATE TABLE t(a)' -q && \
+              leafpress queue push q.db m x && leafpress queue push q.db m y && \
+              leafpress queue claim q.db m --count 2 && leafpress queue ack q.db 1.1 --result -1 && \
+              leafpress queue fail q.db 2.1 --reason '- no address'",
+        holds: &[
+            ("s.db", "SELECT a FROM t", "1"),
+            ("n.db", "SELECT a FROM t", "'1'"),
+            ("q.db", "SELECT count(*) FROM leafpress_job", "1"),
+        ],
+        ..Found::NONE
+    },
 ];
 
 const PUSHES: &[Found] = &[

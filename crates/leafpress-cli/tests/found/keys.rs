@@ -200,6 +200,36 @@ const B4_B5: &[Found] = &[
         says: &["id,b\nx\nd.csv:3:1: the row has 1 field, but the table has 2 columns\n"],
         ..Found::NONE
     },
+    Found {
+        finding: "an input without rows needs no column",
+        files: &[
+            ("1.ndjson", b"{\"a\":1,\"b\":2}\n"),
+            ("2.ndjson", b""),
+            ("3.json", b"[]\n"),
+            ("4.ndjson", b"{}\n"),
+        ],
+        databases: &[
+            ("t.db", "CREATE TABLE t(a INT NOT NULL, b)"),
+            ("w.db", "CREATE TABLE t(a INT PRIMARY KEY, b) WITHOUT ROWID"),
+            ("d.db", "CREATE TABLE t(a INTEGER PRIMARY KEY, b, c DEFAULT (random() IS NULL))"),
+        ],
+        run: "for i in 2.ndjson 3.json '1.ndjson 2.ndjson' '3.json 1.ndjson'; do \
+              leafpress load t.db $i --table t --append -q; echo =$?; \
+              leafpress load w.db $i --table t --upsert -q; echo =$?; done; \
+              leafpress load d.db 1.ndjson 2.ndjson --table t --append -q; echo =$?; \
+              leafpress load n.db 2.ndjson 1.ndjson --create 'CREATE TABLE t(a NOT NULL, b)' -q; \
+              echo =$?; leafpress load t.db 4.ndjson --table t --append -q",
+        status: 2,
+        says: &["=0\n", "NOT NULL and missing in the input: a"],
+        never_says: &["=1", "=2", "=3"],
+        holds: &[
+            ("t.db", "SELECT a, b FROM t", "1,2;1,2"),
+            ("w.db", "SELECT a, b FROM t", "1,2"),
+            ("d.db", "SELECT a, b, c FROM t", "1,2,0"),
+            ("n.db", "SELECT a, b FROM t", "1,2"),
+        ],
+        ..Found::NONE
+    },
 ];
 
 /// Bad rows for a table that is there.

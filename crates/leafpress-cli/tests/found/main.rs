@@ -23,6 +23,7 @@ mod refusals;
 mod report;
 mod triggers;
 mod types;
+mod waits;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -96,11 +96,13 @@ const PUSHES: &[Found] = &[
         run: "leafpress queue push j.db q a --expires 1h --delay 2h; echo status $?; \
               leafpress queue push j.db q a --expires 2020-01-01T00:00:00Z --delay 1s; \
               leafpress queue push j.db q a --expires 1h --due 2999-01-01T00:00:00Z; \
+              leafpress queue push j.db q a --expires 2020-01-01T00:00:00Z; echo status $?; \
               leafpress queue push j.db q --ndjson jobs --expires 1h; echo status $?; \
               leafpress queue push k.db q a --expires 2h --delay 1h",
         says: &[
             "error: it would expire before it is due, and never be claimed",
             "let --expires come after --delay or --due",
+            "let --expires be a time to come",
             "status 2",
             "jobs:1:1: it would expire before it is due",
             "status 3",

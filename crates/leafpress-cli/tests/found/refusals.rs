@@ -415,6 +415,70 @@ const ADVICE: &[Found] = &[
         never_says: &["sound"],
         ..Found::NONE
     },
+    Found {
+        finding: "a file in place of a folder, and a name of a database that is one of a folder",
+        files: &[("t.csv", b"a\n1\n")],
+        run: "leafpress shards list t.csv; echo =$?; leafpress load t.db/ t.csv",
+        status: 3,
+        says: &["=3\n", "to do: check the path: what is before a slash must be a folder"],
+        never_says: &["sound"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the way out of a damaged _CURRENT",
+        files: &[("t.csv", b"a\n1\n")],
+        run: "leafpress shard t.csv --out s --parts 1 -q; echo x >s/_CURRENT; \
+              leafpress shards list s; rm s/_CURRENT; leafpress shards rollback s --to $(ls s/runs)",
+        says: &[
+            "to do: remove _CURRENT, and make a run current: leafpress shards rollback with --to",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a virtual table is no view, and a partial index no key",
+        files: &[("t.csv", b"a\n1\n")],
+        databases: &[
+            ("f.db", "CREATE VIRTUAL TABLE t USING fts5(a)"),
+            ("p.db", "CREATE TABLE t(a); CREATE UNIQUE INDEX i ON t(a) WHERE a > 1"),
+        ],
+        run: "leafpress load f.db t.csv --append; leafpress load p.db t.csv --upsert",
+        status: 3,
+        says: &[
+            "INSERT … SELECT from there",
+            "(one with WHERE, or of an expression, does not serve)",
+        ],
+        never_says: &["a view uses"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a mistake in the flags has nothing to do with a database",
+        files: &[("t.csv", b"id\n1\n")],
+        run: "leafpress shard t.csv --out s --parts 0; leafpress queue push q.db m x --metadata no; \
+              leafpress load x.db t.csv --index id --index id; \
+              leafpress load x.db t.csv --rename id=a --rename id=b",
+        status: 2,
+        says: &[
+            "to do: see the command's --help",
+            "to do: leave one of them out",
+            "--rename gives the column 'id' two names",
+        ],
+        never_says: &["what the database holds"],
+        leaves_no: &["x.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a trigger that names a table that is not there",
+        files: &[("t.csv", b"a\n1\n")],
+        databases: &[(
+            "d.db",
+            "CREATE TABLE t(a); CREATE TRIGGER z AFTER INSERT ON t BEGIN INSERT INTO no VALUES (1); END",
+        )],
+        run: "leafpress load d.db t.csv --append",
+        status: 3,
+        says: &["no such table: main.no", "to do: see which trigger or foreign key of the table"],
+        never_says: &["verify"],
+        ..Found::NONE
+    },
 ];
 
 #[test]

@@ -24,6 +24,9 @@ use crate::rights::Rights;
 pub enum Open {
     /// For reading; the file must exist.
     Read,
+    /// For reading; the file must exist. A pipe is opened without a wait for its writer, and read
+    /// without a wait for what it says.
+    ReadAtOnce,
     /// For reading and writing; the file must exist.
     ReadWrite,
     /// For reading and writing; the file must exist, and a link at its place is refused.
@@ -119,6 +122,7 @@ impl FileHandle {
 
         let flags = match how {
             Open::Read => OFlags::RDONLY,
+            Open::ReadAtOnce => OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
             Open::ReadWrite => OFlags::RDWR,
             Open::ReadWriteNoLink => {
                 // Should a pipe have taken the file's name, this must not wait.
@@ -165,7 +169,7 @@ impl FileHandle {
     pub fn open_as(path: impl AsRef<Path>, how: Open) -> io::Result<Self> {
         let mut options = File::options();
         match how {
-            Open::Read => options.read(true),
+            Open::Read | Open::ReadAtOnce => options.read(true),
             Open::ReadWrite | Open::ReadWriteNoLink => options.read(true).write(true),
             Open::Emptied => options.read(true).write(true).truncate(true),
         };

@@ -31,6 +31,7 @@ pub mod foreign;
 mod gzip;
 pub mod json;
 pub mod kind;
+pub mod pipe;
 pub mod rows;
 pub mod source;
 #[cfg(feature = "arrow")]

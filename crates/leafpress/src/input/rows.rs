@@ -88,6 +88,11 @@ pub trait RowSource {
     /// The columns, which are known as soon as the source is made.
     fn columns(&self) -> &[SourceColumn];
 
+    /// Returns true if it is known to have no row, so that it does not matter which columns it lacks.
+    fn is_empty(&self) -> bool {
+        false
+    }
+
     /// True if one opening must have been read to its end before the next one.
     fn is_stream(&self) -> bool {
         false

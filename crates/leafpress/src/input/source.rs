@@ -17,8 +17,10 @@ use std::time::SystemTime;
 
 use super::foreign::FOREIGN_BYTES;
 use super::gzip::{self, GzipReader};
+use super::pipe::Pipe;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
+use crate::load::CancelToken;
 use crate::rights;
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
@@ -97,11 +99,16 @@ pub(super) fn no_copy(folder: &Path, source: io::Error) -> Error {
 
 impl<'a> Source<'a> {
     /// The file at `path`. What is not a regular file (a pipe, a terminal) is
-    /// copied to `spool`, a folder, if there is to be a second pass.
+    /// copied to `spool`, a folder, if there is to be a second pass, and awaited until `cancel` is
+    /// cancelled.
     ///
     /// # Errors
     /// Fails if there is no file at `path`, or a folder.
-    pub fn file(path: impl Into<PathBuf>, spool: Option<&Path>) -> Result<Self> {
+    pub fn file(
+        path: impl Into<PathBuf>,
+        spool: Option<&Path>,
+        cancel: &CancelToken,
+    ) -> Result<Self> {
         let path = path.into();
         let name = path_text(&path);
         let metadata = std::fs::metadata(&path).map_err(|error| not_opened(&path, error))?;
@@ -113,8 +120,8 @@ impl<'a> Source<'a> {
         if metadata.is_file() {
             return Ok(Self { name, origin: Origin::File { path, seen: None } });
         }
-        let file = FileHandle::open(&path).map_err(|error| not_opened(&path, error))?;
-        Ok(Self::reader(name, file, spool))
+        let pipe = Pipe::open(&path, cancel).map_err(|error| not_opened(&path, error))?;
+        Ok(Self::reader(name, pipe, spool))
     }
 
     /// Any reader, named `name` in messages, copied to the folder `spool` if
@@ -237,7 +244,8 @@ fn open_stream<'a>(
             let copy = rights::unnamed_file(&spool.folder).map_err(failed)?;
             spool.file = Some(copy.try_clone().map_err(failed)?);
             let is_whole = Arc::clone(&spool.is_whole);
-            Ok((Box::new(Tee { reader, copy, is_whole }), None))
+            let folder = spool.folder.clone();
+            Ok((Box::new(Tee { reader, copy, folder, is_whole }), None))
         }
         (None, Some(spool)) if spool.is_whole.load(Ordering::Acquire) => {
             let failed = |error| Error::io("read a temporary file in", &spool.folder, error);
@@ -318,20 +326,30 @@ struct Changed;
 struct Tee<'a> {
     reader: Raw<'a>,
     copy: File,
+    /// Where the copy is.
+    folder: PathBuf,
     is_whole: Arc<AtomicBool>,
 }
 
 impl Read for Tee<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(buffer)?;
-        self.copy.write_all(&buffer[..count]).map_err(|error| {
-            io::Error::other(Unreadable(format!("cannot be copied to a temporary file: {error}")))
+        self.copy.write_all(&buffer[..count]).map_err(|source| {
+            io::Error::other(NotCopied { folder: self.folder.clone(), source })
         })?;
         if count == 0 && !buffer.is_empty() {
             self.is_whole.store(true, Ordering::Release);
         }
         Ok(count)
     }
+}
+
+/// A failed write to the copy of an input, passed on through [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("cannot be copied to a temporary file: {source}")]
+struct NotCopied {
+    folder: PathBuf,
+    source: io::Error,
 }
 
 /// A reader that counts the bytes read.
@@ -443,6 +461,10 @@ impl<'a> Opened<'a> {
         if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Changed>) {
             return Fingerprint::changed(&self.name);
         }
+        let error = match error.downcast::<NotCopied>() {
+            Ok(NotCopied { folder, source }) => return no_copy(&folder, source),
+            Err(error) => error,
+        };
         let at = self.bytes_read.load(Ordering::Relaxed);
         let packing = match self.format {
             Format::Gzip => "gzip",

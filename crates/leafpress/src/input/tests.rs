@@ -15,6 +15,7 @@ use flate2::write::GzEncoder;
 use super::block::{BLOCK_HEADROOM, Block, BlockOptions, BlockReader};
 use super::csv::{Carry, Dialect, FieldIndex, Scanner};
 use super::source::Source;
+use crate::load::CancelToken;
 use crate::{ErrorKind, Result};
 
 fn options(block_bytes: usize) -> BlockOptions {
@@ -257,7 +258,7 @@ fn a_file_is_read_twice_if_it_stays_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("people.csv");
     fs::write(&path, "id\n1\n").unwrap();
-    let mut source = Source::file(&path, None).unwrap();
+    let mut source = Source::file(&path, None, &CancelToken::new()).unwrap();
     assert!(!source.is_stream());
     assert_eq!(source.open(&Arc::default()).unwrap().bytes_total(), Some(5));
     for _ in 0..2 {
@@ -289,7 +290,7 @@ fn a_file_that_changes_while_it_is_read_is_no_whole_one() {
     let path = folder.path().join("people.csv");
     for (what, change) in changes {
         fs::write(&path, format!("id\n{}", "1\n".repeat(1_000))).unwrap();
-        let mut source = Source::file(&path, None).unwrap();
+        let mut source = Source::file(&path, None, &CancelToken::new()).unwrap();
         let mut opened = source.open(&Arc::default()).unwrap();
         opened.read_exact(&mut [0; 20]).unwrap();
         change(&path);
@@ -305,13 +306,16 @@ fn a_file_that_changes_while_it_is_read_is_no_whole_one() {
 #[test]
 fn a_missing_file_and_a_folder_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let missing = Source::file(folder.path().join("no.csv"), None).map(|_| ()).unwrap_err();
+    let missing = Source::file(folder.path().join("no.csv"), None, &CancelToken::new())
+        .map(|_| ())
+        .unwrap_err();
     assert!(matches!(missing.kind(), ErrorKind::NotFound { what: "file", .. }));
     assert!(missing.to_string().contains("no.csv"));
     assert_eq!(missing.advice(), Some("check the name"));
-    let url = Source::file("s3://bucket/people.csv", None).map(|_| ()).unwrap_err();
+    let url =
+        Source::file("s3://bucket/people.csv", None, &CancelToken::new()).map(|_| ()).unwrap_err();
     assert!(url.advice().is_some_and(|advice| advice.starts_with("inputs are files, not URLs")));
-    let refused = Source::file(folder.path(), None).map(|_| ()).unwrap_err();
+    let refused = Source::file(folder.path(), None, &CancelToken::new()).map(|_| ()).unwrap_err();
     assert!(refused.to_string().contains(": is a folder, not a file"), "{refused}");
 }
 

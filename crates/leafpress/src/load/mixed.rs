@@ -113,6 +113,10 @@ impl<'l> RowSource for MixedSource<'l> {
         each!(Self, self, |source| source.columns())
     }
 
+    fn is_empty(&self) -> bool {
+        each!(Self, self, |source| source.is_empty())
+    }
+
     fn is_stream(&self) -> bool {
         each!(Self, self, |source| source.is_stream())
     }

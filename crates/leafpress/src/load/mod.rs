@@ -81,6 +81,8 @@ pub use crate::input::arrow::values_of as values_of_batch;
 #[cfg(feature = "arrow")]
 #[doc(hidden)]
 pub use crate::input::arrow::{ArrowColumn, may_be_wide};
+#[doc(hidden)]
+pub use crate::input::pipe::Pipe;
 pub use crate::input::values::{ValueBatch, ValueRows};
 #[doc(hidden)]
 pub use crate::new_file::{disk, make_new};
@@ -628,12 +630,13 @@ impl Loader {
         self.run(monitor, goal, || {
             if let Some(tables) = tables_of_inputs(paths) {
                 let open = |(path, table): (PathBuf, Option<String>)| {
-                    SqliteSource::new(path, table.as_deref())
+                    SqliteSource::new(path, table.as_deref(), options.busy_timeout)
                 };
                 return typed(options, monitor, tables?, open);
             }
             let spool = options.folder_beside(&options.database);
-            let sources = paths.iter().map(|path| Source::file(path.as_ref(), Some(&spool)));
+            let open = |path: &P| Source::file(path.as_ref(), Some(&spool), &options.cancel);
+            let sources = paths.iter().map(open);
             let sources = sources.collect::<Result<Vec<_>>>()?;
             Inputs::of(options, sources)?.into_input(options, monitor)
         })

@@ -6,6 +6,7 @@
 //! Must never: write, or bring the tables to another version.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -50,7 +51,19 @@ impl QueuesView {
     /// If there is no database, or one that SQLite must recover first, or the queue's tables
     /// are of another version.
     pub fn open(database: impl AsRef<Path>) -> Result<Self> {
-        let candidate = Candidate::look_at(database.as_ref())?;
+        Self::of(Candidate::look_at(database.as_ref())?)
+    }
+
+    /// As [`open`](Self::open); waits up to `busy_timeout` for a program that holds the database.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[doc(hidden)]
+    pub fn open_within(database: impl AsRef<Path>, busy_timeout: Duration) -> Result<Self> {
+        Self::of(Candidate::look_at(database.as_ref())?.waiting(busy_timeout))
+    }
+
+    fn of(candidate: Candidate) -> Result<Self> {
         let refused = |error| candidate.refused("read the queues", error);
         let connection = candidate.open().map_err(refused)?;
         connection.execute_batch("SELECT 1 FROM sqlite_schema").map_err(refused)?;

@@ -20,6 +20,7 @@ pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     check_bytes(flags)?;
     check_format(flags, inputs)?;
     check_types(flags)?;
+    check_renames(flags)?;
     check_declaration(flags)?;
     check_conflicts(flags)?;
     check_bad_rows(&flags.bad_rows)
@@ -205,6 +206,16 @@ fn check_types(flags: &LoadFlags) -> Result<(), String> {
         let before = types[..index].iter().find(|(other, _)| other.eq_ignore_ascii_case(column));
         if before.is_some_and(|(_, other)| other != named_type) {
             return Err(format!("--type names two types for the column '{column}'"));
+        }
+    }
+    Ok(())
+}
+
+fn check_renames(flags: &LoadFlags) -> Result<(), String> {
+    let renames = &flags.columns.rename;
+    for (index, (old, new)) in renames.iter().enumerate() {
+        if renames[..index].iter().any(|(other, name)| other == old && name != new) {
+            return Err(format!("--rename gives the column '{old}' two names"));
         }
     }
     Ok(())

@@ -6,8 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leafpress::load::{CancelToken, DryRun, IntoTable, Loader, Report};
-use leafpress::vfs::locks;
+use leafpress::load::{CancelToken, DryRun, IntoTable, Loader, Pipe, Report};
 use leafpress::{Error, path_text};
 
 use self::check::check;
@@ -98,7 +97,7 @@ fn loader(
         .on_error(on_error(&flags.bad_rows))
         .busy_timeout(flags.existing.busy_timeout)
         .cancel(token.clone());
-    loader = with_table(loader, flags, inputs)?;
+    loader = with_table(loader, flags, inputs, token)?;
     loader = with_columns(loader, &flags.columns);
     loader = with_keys(loader, flags);
     loader = with_input(loader, &flags.input);
@@ -122,7 +121,12 @@ fn is_silent(flags: &LoadFlags) -> bool {
     flags.run.quiet || flags.run.json || flags.run.no_progress
 }
 
-fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Result<Loader, Error> {
+fn with_table(
+    mut loader: Loader,
+    flags: &LoadFlags,
+    inputs: &[PathBuf],
+    token: &CancelToken,
+) -> Result<Loader, Error> {
     let table = &flags.table;
     loader = loader.strict(table.strict);
     if let Some(bytes) = table.page_size {
@@ -137,7 +141,7 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
     if let Some(sql) = &table.create {
         loader = loader.declaration(sql);
     } else if let Some(path) = &table.schema {
-        let read = locks::read_to_string(path);
+        let read = Pipe::open(path, token).and_then(io::read_to_string);
         loader = loader.declaration(read.map_err(|source| unread_schema(path, source))?);
     }
     Ok(match &table.table {

@@ -270,7 +270,12 @@ fn note_if_it_does_not_share(path: &Path, writer: &Writer) {
 
 /// The profile that changes nothing about a database that is there: its header
 /// tells whether it is in WAL mode. One that cannot be read is refused later.
+///
+/// What is no regular file is not opened: a pipe without a writer would wait for ever.
 fn usual_profile(path: &Path) -> Profile {
+    if !path.is_file() {
+        return Profile::Durable;
+    }
     let mut start = [0; header::READ_VERSION + 1];
     let read = FileHandle::open(path).and_then(|mut file| file.read_exact(&mut start));
     match read {

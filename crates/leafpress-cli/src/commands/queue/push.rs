@@ -63,9 +63,11 @@ impl Template {
     pub fn job(&self, payload: Payload) -> Result<Job> {
         if self.can_only_expire() {
             let reason = "it would expire before it is due, and never be claimed";
-            return Err(Error::misuse(reason)
-                .on_disk("nothing was pushed")
-                .to_do("let --expires come after --delay or --due; both count from now"));
+            let advice = match self.due {
+                Some(_) => "let --expires come after --delay or --due; both count from now",
+                None => "let --expires be a time to come",
+            };
+            return Err(Error::misuse(reason).on_disk("nothing was pushed").to_do(advice));
         }
         let mut job = Job::new(payload);
         match self.due {
@@ -108,6 +110,7 @@ impl Template {
             (Some(When::After(delay)), Some(When::At(end))) => {
                 now.checked_add(delay).is_none_or(|due| end <= due)
             }
+            (None, Some(When::At(end))) => end <= now,
             (Some(When::At(due)), Some(When::After(time))) => {
                 now.checked_add(time).is_some_and(|end| end <= due)
             }

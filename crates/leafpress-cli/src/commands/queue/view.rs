@@ -36,10 +36,12 @@ impl Looked {
         refuse_missing(path)?;
         let way = match Self::written(path, common) {
             Ok(database) => Way::Written(database),
-            Err(error) if may_be_read_all_the_same(&error) => match QueuesView::open(path) {
-                Ok(view) => Way::ReadOnly(view),
-                Err(_) => return Err(error),
-            },
+            Err(error) if may_be_read_all_the_same(&error) => {
+                match QueuesView::open_within(path, common.busy_timeout) {
+                    Ok(view) => Way::ReadOnly(view),
+                    Err(_) => return Err(error),
+                }
+            }
             Err(error) => return Err(error),
         };
         Ok(Self { way, database: path.to_owned() })

@@ -187,7 +187,7 @@ pub struct QueueAckFlags {
     pub tokens: Vec<Token>,
 
     /// Result of the job, kept as long as the queue keeps done jobs; for one token
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub result: Option<String>,
 
     /// Flags of every action.
@@ -214,7 +214,7 @@ pub struct QueueNackFlags {
     pub token: Token,
 
     /// Reason of the failure
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub error: Option<String>,
 
     /// Time until the next attempt [default: the queue's backoff]
@@ -244,7 +244,7 @@ pub struct QueueFailFlags {
     pub token: Token,
 
     /// Reason of the failure
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub reason: String,
 
     /// Flags of every action.

@@ -74,6 +74,8 @@ pub struct JsonSource<'a> {
     keys: Arc<Keys>,
     columns: Vec<SourceColumn>,
     notes: Vec<String>,
+    /// True if there is no row.
+    is_empty: bool,
     /// The first opening, of which only the beginning was looked at.
     first: Option<Opened<'a>>,
 }
@@ -101,6 +103,7 @@ impl<'a> JsonSource<'a> {
                 break trial;
             }
         };
+        let is_empty = beginning.is_all && !trial.has_rows();
         let bytes = beginning.bytes;
         opened.wrap(|reader| Box::new(Cursor::new(bytes).chain(reader)));
         let mut json = Self {
@@ -110,6 +113,7 @@ impl<'a> JsonSource<'a> {
             keys: Arc::default(),
             columns: Vec::new(),
             notes: Vec::new(),
+            is_empty,
             first: Some(opened),
         };
         json.set_keys(trial.batch.found);
@@ -162,6 +166,10 @@ impl<'a> RowSource for JsonSource<'a> {
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty
     }
 
     fn is_stream(&self) -> bool {

@@ -224,6 +224,14 @@ impl Target {
                      WAL mode{OR_FULL_OTHERWISE}"
                 ))
             }
+            // What the table's own statements say: those of a load are known to be right.
+            Some(ErrorCode::Unknown | ErrorCode::ConstraintViolation)
+                if action == "insert the rows" =>
+            {
+                self.refusal_of_sqlite().error(action, error).to_do(
+                    "see which trigger or foreign key of the table it comes from, and mend that",
+                )
+            }
             _ => self.refusal_of_sqlite().error(action, error),
         };
         error.on_disk(UNCHANGED)

@@ -166,9 +166,15 @@ impl Insert<'_> {
             ));
         }
         keys.pop().ok_or_else(|| {
+            let others = if self.declared.indexes.iter().any(|it| it.unique) {
+                " of columns for all rows (one with WHERE, or of an expression, does not serve)"
+            } else {
+                ""
+            };
             self.target
                 .refusal(format!(
-                    "{table} has no primary key and no unique index, so no two rows are the same"
+                    "{table} has no primary key and no unique index{others}, so no two rows are \
+                     the same"
                 ))
                 .to_do("load with ⟦append⟧, or make a unique index")
         })

@@ -104,7 +104,8 @@ fn index_requests(options: &LoadOptions, names: &[ColumnName]) -> Result<Vec<Ind
             return Err(Error::misuse(format!(
                 "the index on {} is asked for twice",
                 options.indexes[at].0
-            )));
+            ))
+            .to_do("leave one of them out"));
         }
     }
     Ok(requests)

@@ -128,6 +128,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             }
             let (name, these) = (input.source.name(), OwnColumns { names: &own, others: &others });
             let map = match &self.declared {
+                Some(shape) if input.source.is_empty() => ColumnMap::of_no_row(shape),
                 Some(shape) => ColumnMap::of_table(self.state.options, name, these, shape)?,
                 None => ColumnMap::of_input(self.state.options, these)?,
             };
@@ -196,7 +197,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         self.evidence = vec![TypedEvidence::default(); names.len()];
         self.source_types = source_types;
-        let own: Vec<_> = self.inputs.iter().map(Input::columns).collect();
+        let with_rows = self.inputs.iter().filter(|it| !it.source.is_empty());
+        let own: Vec<_> = with_rows.map(Input::columns).collect();
         self.state.take_columns(names, &own, self.declared.as_ref())?;
         self.first_rules()
     }

@@ -217,10 +217,17 @@ impl<'c> TableReader<'c> {
         match found.into_iter().next() {
             Some((reader, kind)) if kind == "table" => Ok(reader),
             Some((reader, kind)) => {
-                let article =
-                    if kind == "view" { "a view" } else { "a virtual table or part of one" };
+                let (article, advice) = if kind == "view" {
+                    ("a view", "name a table; a view uses the indexes of the tables that it reads")
+                } else {
+                    (
+                        "a virtual table or part of one",
+                        "name a table; rows go into a virtual table by SQL: load them into a table \
+                         of their own, and INSERT … SELECT from there",
+                    )
+                };
                 Err(Error::misuse(format!("'{}' is {article}, not a table", reader.table))
-                    .to_do("name a table; a view uses the indexes of the tables that it reads"))
+                    .to_do(advice))
             }
             None => {
                 let sql =

@@ -26,6 +26,7 @@ use crate::Result;
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource};
 use crate::input::source::Source;
+use crate::load::CancelToken;
 
 /// A value that outlives its batch. Reals are compared bit by bit.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,7 +150,7 @@ impl Stored {
 
 /// A source of what stands in a file.
 pub(super) fn open_file(path: &Path, folder: &Path) -> Result<ArrowSource<'static>> {
-    let mut source = Source::file(path, Some(folder))?;
+    let mut source = Source::file(path, Some(folder), &CancelToken::new())?;
     let kind = kind_of(&source.beginning()?).expect("a kind that is known");
     ArrowSource::new(source, kind, folder)
 }

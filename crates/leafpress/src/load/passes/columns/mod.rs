@@ -187,6 +187,14 @@ impl ColumnMap {
         Ok(Self { names, sources })
     }
 
+    /// Columns of a declared table for an input without rows, which needs none of them.
+    pub fn of_no_row(shape: &TableShape) -> Self {
+        let names: Vec<ColumnName> =
+            shape.columns.iter().map(|column| column.name.as_str().into()).collect();
+        let sources = vec![ValueSource::Constant(OwnedValue::Null); names.len()];
+        Self { names, sources }
+    }
+
     /// Sources of a table's columns; columns that this input lacks are NULL.
     pub fn sources_for(&self, table: &[ColumnName]) -> Result<Vec<ValueSource>> {
         let mut sources = vec![ValueSource::Constant(OwnedValue::Null); table.len()];

@@ -55,8 +55,6 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Largest number of batches that wait to be claimed.
 const BATCHES_AHEAD: usize = 2;
 
-/// Longest wait for a program that writes the database, as in SQLite's shell.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Steps of SQLite's machine between two looks whether the pass is over.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
@@ -145,6 +143,7 @@ pub struct SqliteSource {
     spent: Spent,
     /// Set if the database is read as a file that does not change.
     at_rest: Option<AtRest>,
+    busy_timeout: Duration,
 }
 
 /// A running pass, as seen by its reader.
@@ -173,26 +172,31 @@ struct Pass {
 type Spent = Arc<Mutex<Vec<SqliteBatch>>>;
 
 impl SqliteSource {
-    /// A table or view of the database at `path`; without a name, its only table.
+    /// A table or view of the database at `path`; without a name, its only table. Waits up to
+    /// `busy_timeout` for a program that holds the database.
     ///
     /// # Errors
     /// If there is no such database or table, or more than one table and none is named, or SQLite
     /// cannot read it.
-    pub fn new(path: impl Into<PathBuf>, table: Option<&str>) -> Result<Self> {
+    pub fn new(
+        path: impl Into<PathBuf>,
+        table: Option<&str>,
+        busy_timeout: Duration,
+    ) -> Result<Self> {
         let path = path.into();
         let metadata = std::fs::metadata(&path).map_err(|error| not_opened(&path, error))?;
         let file = path_text(&path);
         refuse_unless_file(&path, &metadata)?;
         let absolute = std::path::absolute(&path).map_err(|e| Error::io("open", &path, e))?;
         let makes_log = !companion_of(&absolute, "-wal").exists();
-        let opened = open(&absolute).map_err(|error| unreadable(&path, &file, error))?;
+        let failed = |name: &str, error| unreadable(&path, name, busy_timeout, error);
+        let opened = open(&absolute, busy_timeout).map_err(|error| failed(&file, error))?;
         let (mut connection, at_rest) = opened;
-        let tables = tables_of(&connection).map_err(|error| unreadable(&path, &file, error))?;
+        let tables = tables_of(&connection).map_err(|error| failed(&file, error))?;
         let wanted = table;
         let table = chosen(&file, &tables, wanted)?;
         let name = format!("{file}::{}", table.name);
-        let found =
-            columns_of(&connection, table).map_err(|error| unreadable(&path, &name, error))?;
+        let found = columns_of(&connection, table).map_err(|error| failed(&name, error))?;
         if found.is_empty() {
             let reason = "has no columns that can be read".to_owned();
             return Err(ErrorKind::Input { file: name, reason }.into());
@@ -219,6 +223,7 @@ impl SqliteSource {
             thread,
             spent,
             at_rest,
+            busy_timeout,
         };
         Ok(made)
     }
@@ -275,21 +280,22 @@ fn remove_empty_log(path: &Path) {
 /// Opens the database and begins the transaction of all reading. SQLite cannot open a database in WAL
 /// mode whose folder it may not write to. If it has no log, it is read as a file that does not
 /// change, and returned with what tells whether that was so.
-fn open(path: &Path) -> rusqlite::Result<(Connection, Option<AtRest>)> {
-    match open_as(path, "mode=ro") {
+fn open(path: &Path, busy_timeout: Duration) -> rusqlite::Result<(Connection, Option<AtRest>)> {
+    match open_as(path, "mode=ro", busy_timeout) {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
             let at_rest = AtRest::of(path).ok_or(error)?;
-            Ok((open_as(path, "mode=ro&immutable=1")?, Some(at_rest)))
+            Ok((open_as(path, "mode=ro&immutable=1", busy_timeout)?, Some(at_rest)))
         }
         opened => Ok((opened?, None)),
     }
 }
 
-fn open_as(path: &Path, parameters: &str) -> rusqlite::Result<Connection> {
+fn open_as(path: &Path, parameters: &str, busy_timeout: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect::open(uri(path, parameters), flags)?;
+    connection.busy_timeout(busy_timeout)?;
     // The database may come from another author: its views and generated columns must call only
     // functions that do nothing but compute.
     connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA query_only=ON")?;
@@ -409,7 +415,7 @@ fn select(table: &Table, columns: &[SourceColumn]) -> String {
     format!("SELECT {} FROM main.{}{by_table}", names.join(", "), quote_identifier(&table.name))
 }
 
-fn unreadable(path: &Path, file: &str, error: rusqlite::Error) -> Error {
+fn unreadable(path: &Path, file: &str, waited: Duration, error: rusqlite::Error) -> Error {
     let input = |reason: String| Error::from(ErrorKind::Input { file: file.to_owned(), reason });
     if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) {
         return Error::damaged(Some(path), &sqlite_says(&error)).caused_by(error);
@@ -417,7 +423,7 @@ fn unreadable(path: &Path, file: &str, error: rusqlite::Error) -> Error {
     if wants_to_write(&error) {
         return needs_recovery(path).caused_by(error);
     }
-    let refusal = Refusal { named: path, file: Some(path), waited: BUSY_WAIT };
+    let refusal = Refusal { named: path, file: Some(path), waited };
     match refusal.known(&error) {
         Some(known) => known.caused_by(error),
         None => input(format!("cannot be read by SQLite: {error}")),
@@ -537,6 +543,7 @@ impl RowSource for SqliteSource {
             bytes_read: Arc::clone(bytes_read),
             spent: Arc::clone(&self.spent),
             is_done: false,
+            busy_timeout: self.busy_timeout,
         };
         Ok((reader, SqliteDecoder))
     }
@@ -559,6 +566,7 @@ pub struct SqliteReader {
     bytes_read: Arc<AtomicU64>,
     spent: Spent,
     is_done: bool,
+    busy_timeout: Duration,
 }
 
 impl RowReader for SqliteReader {
@@ -570,7 +578,8 @@ impl RowReader for SqliteReader {
         }
         let received = lock(&self.running.batches).as_ref().and_then(|batches| batches.recv().ok());
         let received = received.ok_or_else(|| broken_off(&self.name))?;
-        let batch = received.map_err(|error| unreadable(&self.path, &self.name, error))?;
+        let batch = received
+            .map_err(|error| unreadable(&self.path, &self.name, self.busy_timeout, error))?;
         self.is_done = batch.is_last;
         let bytes = batch.content.len() + size_of_val(batch.cells.as_slice());
         self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);

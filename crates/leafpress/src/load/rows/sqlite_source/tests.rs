@@ -4,6 +4,8 @@ use tempfile::TempDir;
 
 use super::*;
 
+const WAIT: Duration = Duration::from_secs(5);
+
 /// A value that outlives its batch.
 #[derive(Debug, Clone, PartialEq)]
 enum Owned {
@@ -67,7 +69,7 @@ fn declared(source: &SqliteSource) -> Vec<(&str, Option<&str>)> {
 }
 
 fn refusal(path: &Path, table: Option<&str>) -> String {
-    SqliteSource::new(path, table).err().expect("a refusal").to_string()
+    SqliteSource::new(path, table, WAIT).err().expect("a refusal").to_string()
 }
 
 #[test]
@@ -79,7 +81,7 @@ fn values_come_as_they_are_stored() {
          INSERT INTO t(id, a, b, c) VALUES (5, 'x', 1, 'word'), (2, NULL, 1.5, 7), \
          (9, '', x'00ff', x'01'), (-1, 'ü', 'text', 2.5), (10, CAST(x'ff' AS TEXT), NULL, NULL);",
     );
-    let mut source = SqliteSource::new(&path, None).unwrap();
+    let mut source = SqliteSource::new(&path, None, WAIT).unwrap();
     assert_eq!(source.name(), format!("{}::t", path.display()));
     let expected = [
         ("id", Some("INTEGER")),
@@ -108,7 +110,7 @@ fn rows_come_in_the_order_of_the_table() {
          WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 40000)
          INSERT INTO t SELECT 40000 - x FROM n;",
     );
-    let mut source = SqliteSource::new(&path, Some("T")).unwrap();
+    let mut source = SqliteSource::new(&path, Some("T"), WAIT).unwrap();
     let expected: Vec<_> = (0..40_000).rev().map(|number| vec![Owned::Integer(number)]).collect();
     assert!(rows_of(&mut source) == expected);
 }
@@ -120,7 +122,7 @@ fn long_values_end_a_batch() {
          WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 20)
          INSERT INTO t SELECT zeroblob(1000000 + x) FROM n;",
     );
-    let mut source = SqliteSource::new(&path, None).unwrap();
+    let mut source = SqliteSource::new(&path, None, WAIT).unwrap();
     let (mut reader, _) = source.open(&Arc::default()).unwrap();
     let (mut raw, mut lengths, mut batches) = (SqliteBatch::default(), Vec::new(), 0);
     while reader.claim(&mut raw).unwrap() {
@@ -138,9 +140,9 @@ fn tables_are_found_by_name() {
          CREATE VIEW seen AS SELECT b, b + 1 AS more FROM \"two words\";
          INSERT INTO \"two words\" VALUES (1);",
     );
-    let mut source = SqliteSource::new(&path, Some("Two Words")).unwrap();
+    let mut source = SqliteSource::new(&path, Some("Two Words"), WAIT).unwrap();
     assert_eq!(rows_of(&mut source), [[Owned::Integer(1)]]);
-    let mut view = SqliteSource::new(&path, Some("seen")).unwrap();
+    let mut view = SqliteSource::new(&path, Some("seen"), WAIT).unwrap();
     assert_eq!(declared(&view), [("b", Some("INTEGER")), ("more", None)]);
     assert_eq!(rows_of(&mut view), [[Owned::Integer(1), Owned::Integer(2)]]);
     let said = refusal(&path, None);
@@ -157,10 +159,10 @@ fn a_table_without_rowid_and_a_virtual_one() {
          INSERT INTO k VALUES ('x', 2), ('y', 1);
          CREATE VIRTUAL TABLE words USING fts5(body); INSERT INTO words VALUES ('hello');",
     );
-    let mut source = SqliteSource::new(&path, Some("k")).unwrap();
+    let mut source = SqliteSource::new(&path, Some("k"), WAIT).unwrap();
     let expected = [[text("y"), Owned::Integer(1)], [text("x"), Owned::Integer(2)]];
     assert_eq!(rows_of(&mut source), expected);
-    let mut words = SqliteSource::new(&path, Some("words")).unwrap();
+    let mut words = SqliteSource::new(&path, Some("words"), WAIT).unwrap();
     assert_eq!(rows_of(&mut words), [[text("hello")]], "no hidden columns");
 }
 
@@ -170,7 +172,7 @@ fn all_passes_see_the_same_rows() {
         let (_folder, path) = database(&format!(
             "PRAGMA journal_mode={mode}; CREATE TABLE t(a); INSERT INTO t VALUES (1);"
         ));
-        let mut source = SqliteSource::new(&path, None).unwrap();
+        let mut source = SqliteSource::new(&path, None, WAIT).unwrap();
         assert_eq!(rows_of(&mut source), [[Owned::Integer(1)]]);
         let writer = Connection::open(&path).unwrap();
         writer.busy_timeout(Duration::ZERO).unwrap();
@@ -189,7 +191,7 @@ fn a_pass_may_be_left_in_the_middle() {
          WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n;
          CREATE VIEW silent AS SELECT x FROM endless WHERE x < 0;",
     );
-    let mut source = SqliteSource::new(&path, Some("endless")).unwrap();
+    let mut source = SqliteSource::new(&path, Some("endless"), WAIT).unwrap();
     let (mut first, _) = source.open(&Arc::default()).unwrap();
     let mut raw = SqliteBatch::default();
     assert!(first.claim(&mut raw).unwrap());
@@ -201,7 +203,7 @@ fn a_pass_may_be_left_in_the_middle() {
     // With a reader that is still there.
     drop(source);
     drop(second);
-    let mut source = SqliteSource::new(&path, Some("silent")).unwrap();
+    let mut source = SqliteSource::new(&path, Some("silent"), WAIT).unwrap();
     let reader = source.open(&Arc::default()).unwrap();
     // It computes, and has no rows to send.
     drop(source);
@@ -234,7 +236,7 @@ fn a_damaged_table_of_an_input_is_told_as_damage() {
     let half = bytes.len() / 2 / 4096 * 4096;
     bytes[half..half + 4096].fill(0xff);
     std::fs::write(&path, bytes).unwrap();
-    let mut source = SqliteSource::new(&path, None).unwrap();
+    let mut source = SqliteSource::new(&path, None, WAIT).unwrap();
     let (mut reader, _) = source.open(&Arc::default()).unwrap();
     let mut raw = SqliteBatch::default();
     let error = loop {
@@ -250,7 +252,7 @@ fn a_damaged_table_of_an_input_is_told_as_damage() {
 #[test]
 fn rows_are_shown_as_json() {
     let (_folder, path) = database("CREATE TABLE t(a, b); INSERT INTO t VALUES ('x\"', x'01');");
-    let mut source = SqliteSource::new(&path, None).unwrap();
+    let mut source = SqliteSource::new(&path, None, WAIT).unwrap();
     let (mut reader, _) = source.open(&Arc::default()).unwrap();
     let mut raw = SqliteBatch::default();
     assert!(reader.claim(&mut raw).unwrap());
@@ -309,7 +311,7 @@ fn a_database_in_wal_mode_without_a_log_is_read_as_a_file() {
     // As where SQLite may not write to the folder.
     let connection = open_as(&path, "mode=ro&immutable=1").unwrap();
     assert_eq!(connection.query_row("SELECT a FROM t", [], |row| row.get(0)), Ok(7));
-    let mut source = SqliteSource::new(&path, None).unwrap();
+    let mut source = SqliteSource::new(&path, None, WAIT).unwrap();
     source.check_unchanged().unwrap();
     source.at_rest = Some(at_rest);
     source.check_unchanged().unwrap();
