@@ -244,6 +244,7 @@ impl Candidate {
     }
 
     /// Waits this long for a program that holds the database, in the place of 5 seconds.
+    #[must_use]
     pub fn waiting(self, busy_timeout: Duration) -> Self {
         Self { busy_timeout, ..self }
     }

@@ -479,6 +479,14 @@ const ADVICE: &[Found] = &[
         never_says: &["verify"],
         ..Found::NONE
     },
+    Found {
+        finding: "a copy of a pipe that has no room",
+        run: "yes 1,2 | head -c 300000 | (ulimit -f 100; leafpress load y.db - --tmpdir . --table q)",
+        status: 3,
+        says: &["cannot write a temporary file in .: ", "to do: the file may not grow further"],
+        leaves_no: &["y.db"],
+        ..Found::NONE
+    },
 ];
 
 #[test]

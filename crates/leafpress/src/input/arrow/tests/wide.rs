@@ -8,9 +8,6 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use super::{Owned, read, stored, text};
-use crate::input::arrow::ArrowSource;
-use crate::input::kind::Kind;
-use crate::input::source::Source;
 
 const SCHEMA: &str = "message m {
   optional int96 at;
@@ -60,8 +57,7 @@ fn file(timestamps: &[Int96], spans: &[FixedLenByteArray]) -> Vec<u8> {
 
 fn rows_of(bytes: &[u8]) -> crate::Result<Vec<Vec<Owned>>> {
     let file = stored(bytes);
-    let mut source =
-        ArrowSource::new(Source::file(&file.path, None)?, Kind::Parquet, file.folder.path())?;
+    let mut source = file.open()?;
     read(&mut source).map(|(rows, _)| rows)
 }
 

@@ -309,7 +309,7 @@ fn a_database_in_wal_mode_without_a_log_is_read_as_a_file() {
         database("PRAGMA journal_mode=WAL; CREATE TABLE t(a); INSERT INTO t VALUES (7)");
     let at_rest = AtRest::of(&path).expect("no log");
     // As where SQLite may not write to the folder.
-    let connection = open_as(&path, "mode=ro&immutable=1").unwrap();
+    let connection = open_as(&path, "mode=ro&immutable=1", WAIT).unwrap();
     assert_eq!(connection.query_row("SELECT a FROM t", [], |row| row.get(0)), Ok(7));
     let mut source = SqliteSource::new(&path, None, WAIT).unwrap();
     source.check_unchanged().unwrap();
