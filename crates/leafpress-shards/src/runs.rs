@@ -184,7 +184,7 @@ impl Shards {
         let damaged = |why: String| {
             let path = path_text(self.store.shown(CURRENT));
             Error::input(path, format!("it names no run: {why}")).to_do(format!(
-                "remove {CURRENT}, and make a complete run current by leafpress shards rollback"
+                "remove {CURRENT}, and name the run that is to be current to leafpress shards rollback"
             ))
         };
         let current: Current =

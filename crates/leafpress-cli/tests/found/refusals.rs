@@ -430,7 +430,7 @@ const ADVICE: &[Found] = &[
         run: "leafpress shard t.csv --out s --parts 1 -q; echo x >s/_CURRENT; \
               leafpress shards list s; rm s/_CURRENT; leafpress shards rollback s --to $(ls s/runs)",
         says: &[
-            "to do: remove _CURRENT, and make a run current: leafpress shards rollback with --to",
+            "to do: remove _CURRENT, and name the run that is to be current to leafpress shards rollback",
         ],
         ..Found::NONE
     },
