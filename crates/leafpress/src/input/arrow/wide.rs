@@ -22,7 +22,7 @@ use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Schema, TimeUnit};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ProjectionMask};
 use parquet::basic::Type as PhysicalType;
-use parquet::errors::Result;
+use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::ParquetMetaData;
 
 /// Second reading of the columns that need one.
@@ -36,7 +36,7 @@ pub(super) struct SecondReading {
 
 impl SecondReading {
     /// The second reading of a file whose first one is `first`; `None` if no column needs it.
-    pub fn of(first: &ArrowReaderMetadata) -> Result<Option<Self>> {
+    pub fn of(first: &ArrowReaderMetadata) -> ParquetResult<Option<Self>> {
         let contents = first.metadata();
         let (mut fields, mut indices) = (Vec::new(), Vec::new());
         for (index, field) in first.schema().fields().iter().enumerate() {
@@ -61,11 +61,7 @@ impl SecondReading {
     ///
     /// # Errors
     /// Fails if they do not fit together.
-    pub fn join(
-        &self,
-        first: &RecordBatch,
-        second: &RecordBatch,
-    ) -> std::result::Result<RecordBatch, String> {
+    pub fn join(&self, first: &RecordBatch, second: &RecordBatch) -> Result<RecordBatch, String> {
         let mut columns = first.columns().to_vec();
         let mut fields = first.schema().fields().to_vec();
         for (&index, other) in self.indices.iter().zip(second.columns()) {
@@ -130,7 +126,7 @@ fn other_type(first: &DataType, leaves: &mut Leaves<'_>) -> DataType {
 }
 
 /// The values that two readings have together.
-fn joined(first: &ArrayRef, second: &ArrayRef) -> std::result::Result<ArrayRef, String> {
+fn joined(first: &ArrayRef, second: &ArrayRef) -> Result<ArrayRef, String> {
     if first.data_type() == second.data_type() {
         return Ok(Arc::clone(first));
     }
@@ -155,10 +151,7 @@ fn joined(first: &ArrayRef, second: &ArrayRef) -> std::result::Result<ArrayRef, 
     }
 }
 
-fn list<O: OffsetSizeTrait>(
-    first: &ArrayRef,
-    second: &ArrayRef,
-) -> std::result::Result<ArrayRef, String> {
+fn list<O: OffsetSizeTrait>(first: &ArrayRef, second: &ArrayRef) -> Result<ArrayRef, String> {
     let (first, second) = (first.as_list::<O>(), second.as_list::<O>());
     let (DataType::List(item) | DataType::LargeList(item)) = first.data_type() else {
         return Err(format!("{} is no list", first.data_type()));
@@ -170,10 +163,10 @@ fn list<O: OffsetSizeTrait>(
     Ok(Arc::new(list.map_err(|error| error.to_string())?))
 }
 
-fn structs(first: &StructArray, second: &StructArray) -> std::result::Result<StructArray, String> {
+fn structs(first: &StructArray, second: &StructArray) -> Result<StructArray, String> {
     let arrays = first.columns().iter().zip(second.columns());
     let arrays = arrays.map(|(first, second)| joined(first, second));
-    let arrays: Vec<ArrayRef> = arrays.collect::<std::result::Result<_, _>>()?;
+    let arrays: Vec<ArrayRef> = arrays.collect::<Result<_, _>>()?;
     let fields = first.fields().iter().zip(&arrays);
     let fields = fields.map(|(field, array)| of_type(field, array.data_type())).collect();
     let made = StructArray::try_new(fields, arrays, first.nulls().cloned());
@@ -181,7 +174,7 @@ fn structs(first: &StructArray, second: &StructArray) -> std::result::Result<Str
 }
 
 /// The timestamps as nanoseconds, or as microseconds if nanoseconds cannot hold one of them.
-fn timestamps(first: &ArrayRef, second: &ArrayRef) -> std::result::Result<ArrayRef, String> {
+fn timestamps(first: &ArrayRef, second: &ArrayRef) -> Result<ArrayRef, String> {
     let nanoseconds = first.as_primitive::<TimestampNanosecondType>();
     let microseconds = second.as_primitive::<TimestampMicrosecondType>();
     let valid = (0..first.len()).filter(|&row| first.is_valid(row));
