@@ -89,6 +89,8 @@ mod examples_in_documents {
 }
 
 mod advice;
+#[cfg(feature = "load")]
+mod cancel;
 pub mod checkpoint;
 mod connect;
 #[cfg(feature = "load")]

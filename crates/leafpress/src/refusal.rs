@@ -27,18 +27,13 @@ use std::time::Duration;
 use leafpress_format::header;
 use rusqlite::ErrorCode;
 
-use crate::error::{Error, ErrorKind, Result, lack_of_files};
+use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result, lack_of_files};
 use crate::neighbours::holders_sentence;
 use crate::paths::{companion_of, folder_of};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::what_a_file_is;
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
-
-/// Advice for `SQLITE_FULL`, behind that to free some space: SQLite gives the same answer for each of
-/// the three causes.
-pub(crate) const OR_FULL_OTHERWISE: &str = "; if the disk has room, the database is as large as its \
-     PRAGMA max_page_count allows, or a table's last rowid is taken";
 
 /// A database that SQLite refused.
 #[derive(Debug, Clone, Copy)]

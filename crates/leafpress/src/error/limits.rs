@@ -2,6 +2,11 @@
 
 use std::io;
 
+/// Advice for `SQLITE_FULL`, behind that to free some space: SQLite gives the same answer for each of
+/// the three causes.
+pub const OR_FULL_OTHERWISE: &str = "; if the disk has room, the database is as large as its \
+     PRAGMA max_page_count allows, or a table's last rowid is taken";
+
 /// Advice where memory is wanting.
 pub const MORE_MEMORY: &str = "end programs that need much memory, or allow this one more (ulimit -v, \
      limits of its container)";

@@ -24,11 +24,10 @@ use std::path::{Path, PathBuf};
 
 pub use faults::{BadRow, FailedStatement, ScriptError};
 pub use kind::ErrorKind;
-pub(crate) use limits::lack_of_files;
 use limits::{MORE_MEMORY, what_to_allow};
+pub(crate) use limits::{OR_FULL_OTHERWISE, lack_of_files};
 
 use crate::advice::spelled;
-use crate::refusal::OR_FULL_OTHERWISE;
 use crate::sqlite_error::{is_refusal, sqlite_says};
 use crate::words::{path_text, printable, printable_lines};
 

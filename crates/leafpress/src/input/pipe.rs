@@ -6,7 +6,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::load::CancelToken;
+use crate::cancel::CancelToken;
 use crate::vfs::locks::{FileHandle, Open};
 
 /// A file whose reader is asked to stop by the token.

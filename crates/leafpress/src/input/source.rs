@@ -20,7 +20,7 @@ use super::gzip::{self, GzipReader};
 use super::pipe::Pipe;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
-use crate::load::CancelToken;
+use crate::cancel::CancelToken;
 use crate::rights;
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;

@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use super::block::{BLOCK_HEADROOM, Block, BlockOptions, BlockReader};
 use super::csv::{Carry, Dialect, FieldIndex, Scanner};
 use super::source::Source;
-use crate::load::CancelToken;
+use crate::cancel::CancelToken;
 use crate::{ErrorKind, Result};
 
 fn options(block_bytes: usize) -> BlockOptions {

@@ -93,12 +93,13 @@ pub use leafpress_format::Value;
 
 use self::inputs::{Inputs, table_name, typed};
 use self::monitor::Monitor;
-use self::options::{BUSY_TIMEOUT_MAX, GivenType, LoadOptions, Stoppable};
+use self::options::{BUSY_TIMEOUT_MAX, GivenType, LoadOptions};
 use self::passes::feed::{Input, MakeFeed};
 use self::passes::rejects::{log_of, look_at};
 use self::rows::fallible::{Fallible, Fault};
 use self::rows::parts::PartsFeed;
 use self::rows::sqlite_source::{SqliteSource, split_table, tables_of_inputs};
+use crate::cancel::Stoppable;
 use crate::error::{Error, ErrorKind, Mark, Result};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;

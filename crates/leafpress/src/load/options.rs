@@ -2,16 +2,14 @@
 //!
 //! Must never: know a stage of a load. Every stage may read the options.
 
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::memory;
 use super::preset::{Layout, Preset};
-use crate::error::{ErrorKind, Result};
+pub use crate::cancel::CancelToken;
 use crate::new_file::disk::Listener;
 use crate::paths::folder_of;
 use crate::schema::ColumnType;
@@ -298,7 +296,7 @@ impl FromStr for TimestampForm {
     type Err = String;
 
     /// Accepts any case, and `_` as well as `-`.
-    fn from_str(name: &str) -> std::result::Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, String> {
         let name = name.replace('_', "-");
         [Self::Seconds, Self::Milliseconds, Self::Date, Self::DateTime]
             .into_iter()
@@ -500,47 +498,6 @@ pub enum OnError {
         /// rejects.
         max_rejects: Option<u64>,
     },
-}
-
-/// Request to stop a running load. All clones are one token.
-#[derive(Debug, Clone, Default)]
-pub struct CancelToken(Arc<AtomicBool>);
-
-impl CancelToken {
-    /// A token that is not cancelled.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Requests the stop; the load ends within about a block, with nothing written.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns true if the stop was requested.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Fails if the stop was requested.
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
-    }
-}
-
-/// A reader that fails once the stop is requested.
-pub(crate) struct Stoppable<R> {
-    pub reader: R,
-    pub cancel: CancelToken,
-}
-
-impl<R: Read> Read for Stoppable<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.is_cancelled() {
-            return Err(io::Error::other("stopped before the end, as asked"));
-        }
-        self.reader.read(buffer)
-    }
 }
 
 /// Progress of a load.

@@ -13,12 +13,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use super::overlay::Overlay;
 use super::task::Settings;
 use crate::connect;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result};
 use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
 use crate::profile::refuse_log_of_another;
-use crate::refusal::{OR_FULL_OTHERWISE, Refusal, not_readable, refuse_unless_path};
+use crate::refusal::{Refusal, not_readable, refuse_unless_path};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
 use crate::vfs::locks;

@@ -23,10 +23,10 @@ use leafpress_format::Value;
 
 use super::{ArrowBatch, ArrowSource};
 use crate::Result;
+use crate::cancel::CancelToken;
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource};
 use crate::input::source::Source;
-use crate::load::CancelToken;
 
 /// A value that outlives its batch. Reals are compared bit by bit.
 #[derive(Debug, Clone, PartialEq)]
