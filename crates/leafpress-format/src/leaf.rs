@@ -12,10 +12,9 @@
 use crate::aligned::AlignedBuffer;
 use crate::cells::{OpenLeaf, space, write_page_header};
 use crate::error::{FormatError, RECORD_BYTES_MAX};
-use crate::layout::{
-    CELL_BYTES_MIN, PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout, offset,
-};
+use crate::layout::{CELL_BYTES_MIN, PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout};
 use crate::numbers::{PageNumbers, PageRange};
+use crate::read::TablePage;
 use crate::record::{RecordWriter, SerialTypes, WRITE_SLACK_BYTES, record_bytes_max};
 use crate::run_pages::RunPages;
 use crate::value::Value;
@@ -169,11 +168,12 @@ impl LeafRun {
             return Ok(false);
         }
         for page in pages.bytes()[..pages.used_bytes()].chunks(other.layout.page_bytes()) {
-            let cells = u16_at(page, offset::CELL_COUNT);
-            for cell in 0..cells {
-                let at = u16_at(page, offset::LEAF_END + cell * POINTER_BYTES);
-                let (rowid, record) = row_of(&page[at..]).expect("a cell that this run wrote");
-                self.push_record(rowid, record)?;
+            let TablePage::Leaf(leaf) = TablePage::read(page, other.layout)? else {
+                return Err(FormatError::MalformedPage);
+            };
+            for index in 0..leaf.rows() {
+                let row = leaf.row(index)?;
+                self.push_record(row.rowid, row.local)?;
             }
         }
         Ok(true)
@@ -318,16 +318,4 @@ impl LeafRun {
         self.last_rowid = None;
         self.rows = 0;
     }
-}
-
-/// Rowid and record of a cell without overflow pages.
-fn row_of(cell: &[u8]) -> Option<(i64, &[u8])> {
-    let (record_bytes, length_bytes) = read_varint(cell)?;
-    let (rowid, rowid_bytes) = read_varint(&cell[length_bytes..])?;
-    let record = cell[length_bytes + rowid_bytes..].get(..record_bytes as usize)?;
-    Some((rowid as i64, record))
-}
-
-fn u16_at(page: &[u8], at: usize) -> usize {
-    usize::from(u16::from_be_bytes([page[at], page[at + 1]]))
 }
