@@ -7,6 +7,8 @@
 use std::io::{self, Read};
 
 use leafpress::load::CancelToken;
+#[cfg(unix)]
+use leafpress::load::wait_to_read;
 
 /// Name of standard input in messages and in the default table's name.
 pub const STDIN_NAME: &str = "<stdin>";
@@ -27,27 +29,12 @@ impl InterruptibleStdin {
         let file = io::stdin().as_fd().try_clone_to_owned()?.into();
         Ok(Self { file, token })
     }
-
-    /// Waits until there is something to read, or the wish to stop.
-    fn wait(&self) -> io::Result<()> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-        let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        while !self.token.is_cancelled() {
-            match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&tick)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(io::Error::other("stopped"))
-    }
 }
 
 #[cfg(unix)]
 impl Read for InterruptibleStdin {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.wait()?;
+        wait_to_read(&self.file, &self.token)?;
         self.file.read(buffer)
     }
 }

@@ -28,20 +28,9 @@ impl Pipe {
         Ok(Self { file: FileHandle::open_as(path, how)?, token: token.clone() })
     }
 
-    /// Waits until there is something to read, or the wish to stop.
     #[cfg(unix)]
     fn wait(&self) -> io::Result<()> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-        let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        while !self.token.is_cancelled() {
-            match poll(&mut [PollFd::new(&*self.file, PollFlags::IN)], Some(&tick)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(io::Error::other("stopped"))
+        wait_to_read(&self.file, &self.token)
     }
 
     #[cfg(not(unix))]
@@ -49,6 +38,25 @@ impl Pipe {
     fn wait(&self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Waits until there is something to read, or the token is cancelled.
+///
+/// # Errors
+/// The system's, and one that says "stopped".
+#[cfg(unix)]
+pub fn wait_to_read(file: &std::fs::File, token: &CancelToken) -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    while !token.is_cancelled() {
+        match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&tick)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(io::Error::other("stopped"))
 }
 
 impl Read for Pipe {

@@ -83,6 +83,9 @@ pub use crate::input::arrow::values_of as values_of_batch;
 pub use crate::input::arrow::{ArrowColumn, may_be_wide};
 #[doc(hidden)]
 pub use crate::input::pipe::Pipe;
+#[cfg(unix)]
+#[doc(hidden)]
+pub use crate::input::pipe::wait_to_read;
 pub use crate::input::values::{ValueBatch, ValueRows};
 #[doc(hidden)]
 pub use crate::new_file::{disk, make_new};
