@@ -1,12 +1,3 @@
 //! Paths of files: the folder that one is in, and the files beside a database.
 
-use std::path::{Path, PathBuf};
-
-pub use leafpress_vfs::paths::folder_of;
-
-/// The path of a file that stands beside a database, named after it: `-wal`, `-journal` and the like.
-pub fn companion_of(database: &Path, suffix: &str) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
+pub use leafpress_vfs::paths::{companion_of, folder_of};

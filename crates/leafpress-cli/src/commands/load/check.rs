@@ -9,6 +9,7 @@ use crate::flags::{FormatFlag, InputFlags, LoadFlags};
 use crate::loading::{check_bad_rows, is_stdin};
 use leafpress::load::endings;
 use leafpress::path_text;
+use leafpress::vfs::paths::companion_of;
 
 /// Finds what contradicts. `inputs` are those of the flags, with patterns expanded.
 ///
@@ -74,11 +75,7 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
         return Err(format!("the database and the input are the same file, {name}"));
     }
     let Some(rejects) = &flags.bad_rows.rejects else { return Ok(()) };
-    let companions = ["-journal", "-wal", "-shm"].map(|suffix| {
-        let mut name = database.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    });
+    let companions = ["-journal", "-wal", "-shm"].map(|suffix| companion_of(database, suffix));
     let overwritten = if rejects == database {
         "the database"
     } else if companions.contains(rejects) {

@@ -271,7 +271,7 @@ fn note_if_it_does_not_share(path: &Path, writer: &Writer) {
 /// The profile that changes nothing about a database that is there: its header
 /// tells whether it is in WAL mode. One that cannot be read is refused later.
 ///
-/// What is no regular file is not opened: a pipe without a writer would wait for ever.
+/// Only a regular file is opened: a pipe without a writer would wait for ever.
 fn usual_profile(path: &Path) -> Profile {
     if !path.is_file() {
         return Profile::Durable;
