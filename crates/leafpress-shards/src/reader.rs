@@ -267,12 +267,9 @@ impl Reader {
             return Ok(Part { connection, _copy: None, _file: None, remote: Some(remote) });
         }
         if Arc::strong_count(&open.files) > OPEN_FILES_MAX {
-            // Several at once, as each search looks at all parts.
-            let mut closed = 0;
-            close_idle(open, |_| {
-                closed += 1;
-                closed > OPEN_FILES_MAX / 4
-            });
+            // Several at once, as each search looks at all parts. The files are counted again after each:
+            // other threads close some as well.
+            close_idle(open, |_| Arc::strong_count(&open.files) <= OPEN_FILES_MAX / 4 * 3);
         }
         let in_place = self.store.in_place(&record.path).filter(|_| open.cache.get().is_none());
         let (mut connection, copy) = if let Some(file) = in_place {
