@@ -318,7 +318,8 @@ impl Reader {
 /// whose connection was closed. Those that a thread uses stay.
 fn close_idle(open: &Open, mut is_enough: impl FnMut(usize) -> bool) {
     let mut slots: Vec<_> = open.parts.iter().enumerate().collect();
-    slots.sort_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed));
+    // Threads use parts meanwhile: each time of use is read once.
+    slots.sort_by_cached_key(|(_, slot)| slot.used.load(Ordering::Relaxed));
     for (part, slot) in slots {
         if let Some(mut idle) = slot.try_take()
             && idle.part.take().is_some()

@@ -732,6 +732,12 @@ fn a_reader_of_many_parts_has_few_files_open() {
     for id in (0..500).rev() {
         assert_eq!(reader.get(&[Value::Integer(id)]).expect("rows").len(), 1);
     }
+    // Threads that use parts while others look for the one that was not used for the longest time.
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| reader.scan("SELECT 1", |_| Ok(())).expect("a scan"));
+        }
+    });
     assert!(open_files() <= 200);
 }
 
