@@ -29,6 +29,22 @@ const WORDS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "one JSON object with the rows in an array is told of, and no file beside others",
+        files: &[("t.json", b"{\"n\": 2,\n \"rows\": [{\"a\": 1}, {\"a\": 2}]}\n")],
+        run: "leafpress load t.db t.json; cp t.json u.json; \
+              leafpress load u.db t.json u.json | grep -c 'array of objects'; \
+              for n in 1 2; do echo '{\"n\":1,\"rows\":[{\"a\":1}]}'; done >l.ndjson; \
+              leafpress load l.db l.ndjson | grep -c 'array of objects'",
+        says: &[
+            "note: t.json: it is one object, so it is one row. \"rows\" in it",
+            "jq '.\"rows\"[]'",
+            "\n0\n0\n",
+        ],
+        holds: &[("t.db", "SELECT * FROM t", "2,'[{\"a\":1},{\"a\":2}]'")],
+        status: 1,
+        ..Found::NONE
+    },
+    Found {
         finding: "sizes have the units of the summary",
         files: &[("t.csv", b"a,b\n1,2\n")],
         run: "leafpress load t.db t.csv --pk a --dry-run --memory 64M",

@@ -19,7 +19,7 @@ const PIPES: &[Found] = &[
     },
     Found {
         finding: "SIGTERM ends the wait for what a pipe says",
-        run: "(printf 'a,b\\n1,2\\n'; sleep 6) | timeout -k 3 1 leafpress load x.db /dev/stdin",
+        run: "(printf 'a,b\\n1,2\\n'; sleep 8) | timeout -k 3 2 leafpress load x.db /dev/stdin",
         status: 124,
         says: &["stopped"],
         leaves_no: &["x.db"],

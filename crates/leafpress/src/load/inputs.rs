@@ -91,7 +91,8 @@ impl<'s> Inputs<'s> {
                 Ok(Input { table, make })
             }
             Self::Json(sources) => {
-                typed(options, monitor, sources, |source| json(options, monitor, source))
+                let is_alone = sources.len() == 1;
+                typed(options, monitor, sources, |source| json(options, monitor, source, is_alone))
             }
             #[cfg(feature = "arrow")]
             Self::Arrow(sources) => {
@@ -107,7 +108,9 @@ impl<'s> Inputs<'s> {
                     Format::Csv => {
                         MixedSource::Csv(Box::new(CsvRows::new(options, monitor, source)?))
                     }
-                    Format::Json => MixedSource::Json(Box::new(json(options, monitor, source)?)),
+                    Format::Json => {
+                        MixedSource::Json(Box::new(json(options, monitor, source, false)?))
+                    }
                     #[cfg(feature = "arrow")]
                     Format::Arrow(kind) => {
                         MixedSource::Arrow(Box::new(arrow(options, source, kind)?))
@@ -151,15 +154,17 @@ pub fn typed<'l, I, S: RowSource + 'l>(
     Ok(Input { table, make })
 }
 
-/// An input of JSON.
+/// An input of JSON, alone or beside others.
 fn json<'s>(
     options: &LoadOptions,
     monitor: &Monitor,
     mut source: Source<'s>,
+    is_alone: bool,
 ) -> Result<JsonSource<'s>> {
     let mut json = JsonOptions {
         record_bytes_max: options.csv.max_record_bytes,
         encoding: options.csv.encoding.clone(),
+        notes_list: is_alone,
         ..JsonOptions::default()
     };
     if is_auto(json.encoding.as_deref()) {

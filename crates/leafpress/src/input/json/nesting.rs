@@ -15,6 +15,7 @@
 
 use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
 
+use super::text::skip_blank;
 use crate::input::block::Cut;
 use crate::input::csv::scan::{prefix_xor, set_bits};
 
@@ -197,6 +198,31 @@ impl Cut for Objects {
     }
 }
 
+/// The key, in its quotes, of the first array of objects in an object, which is valid.
+pub fn list_in(object: &[u8]) -> Option<&[u8]> {
+    let (mut depth, mut string, mut at) = (0, 0..0, 0);
+    while let Some(&byte) = object.get(at) {
+        match byte {
+            b'"' => {
+                let start = at;
+                at += 1;
+                while *object.get(at)? != b'"' {
+                    at += if object[at] == b'\\' { 2 } else { 1 };
+                }
+                string = start..at + 1;
+            }
+            b'[' if depth == 1 && object.get(skip_blank(object, at + 1)) == Some(&b'{') => {
+                return Some(&object[string]);
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,6 +244,19 @@ mod tests {
         assert_eq!(ends_by_rule(bytes), [(1, 17), (0, 18), (0, 21)]);
         assert_eq!(ends_by_rule(b"]{"), [(0, 1)], "depth never falls below zero");
         assert_eq!(ends_by_rule(b"{\"\n}"), [(0, 4)], "a string ends with its line");
+    }
+
+    #[test]
+    fn an_array_of_objects_is_found_by_its_key() {
+        let found = |object: &str| {
+            list_in(object.as_bytes()).map(|key| String::from_utf8_lossy(key).into_owned())
+        };
+        assert_eq!(found(r#"{"a":1,"b \"":[ {"c":[]}]}"#).as_deref(), Some(r#""b \"""#));
+        assert_eq!(found("{\n\"a\" : [[{}]], \"b\" :\n[\n{}]}").as_deref(), Some("\"b\""));
+        let others = ["{}", r#"{"a":[1,{}],"b":{"c":[{}]},"d":"[{"}"#, r#"{"a":[]}"#, "{\"a"];
+        for other in others {
+            assert_eq!(found(other), None, "{other}");
+        }
     }
 
     proptest! {

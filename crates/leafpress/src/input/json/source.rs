@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use super::batch::{JsonBatch, JsonPiece};
 use super::decode::{Form, JsonDecoder, NewKeys, decode};
 use super::keys::Keys;
-use super::nesting::{Elements, Objects};
+use super::nesting::{Elements, Objects, list_in};
 use super::reader::JsonReader;
 use super::text::skip_blank;
 use crate::input::block::{
@@ -39,6 +39,8 @@ pub struct JsonOptions {
     pub encoding: Option<String>,
     /// A note about how the encoding was found.
     pub note: Option<String>,
+    /// True if a note says that the only row has an array of objects.
+    pub notes_list: bool,
     /// The size of a piece to aim at.
     pub block_bytes: usize,
     /// Number of bytes that are first read to tell the layout of the rows and the columns.
@@ -53,6 +55,7 @@ impl Default for JsonOptions {
             record_bytes_max,
             encoding: None,
             note: None,
+            notes_list: false,
             block_bytes: BLOCK_BYTES_DEFAULT,
             beginning_bytes: BLOCK_BYTES_DEFAULT,
         }
@@ -74,6 +77,8 @@ pub struct JsonSource<'a> {
     keys: Arc<Keys>,
     columns: Vec<SourceColumn>,
     notes: Vec<String>,
+    /// The note about an input of one row whose value has more of them.
+    list_note: Option<String>,
     /// True if there is no row.
     is_empty: bool,
     /// The first opening, of which only the beginning was looked at.
@@ -104,6 +109,7 @@ impl<'a> JsonSource<'a> {
             }
         };
         let is_empty = beginning.is_all && !trial.has_rows();
+        let list_note = beginning.list_note(&trial);
         let bytes = beginning.bytes;
         opened.wrap(|reader| Box::new(Cursor::new(bytes).chain(reader)));
         let mut json = Self {
@@ -113,6 +119,7 @@ impl<'a> JsonSource<'a> {
             keys: Arc::default(),
             columns: Vec::new(),
             notes: Vec::new(),
+            list_note,
             is_empty,
             first: Some(opened),
         };
@@ -131,7 +138,8 @@ impl<'a> JsonSource<'a> {
         let header = Header::from_names(names);
         let column = |name| SourceColumn { name, declared: None, declared_sql: None };
         self.columns = header.names.into_iter().map(column).collect();
-        self.notes = self.options.note.iter().cloned().chain(header.notes).collect();
+        let notes = [&self.options.note, &self.list_note].into_iter().flatten().cloned();
+        self.notes = notes.chain(header.notes).collect();
         self.keys = Arc::new(keys);
     }
 
@@ -368,6 +376,22 @@ impl<'o> Beginning<'o> {
             Ok(()) | Err(DecodeHalt::NewColumn) => Ok(Some(Trial { form, batch })),
             Err(DecodeHalt::Failed(error)) => Err(error),
         }
+    }
+
+    /// The note about an input that is one object with an array of objects, as web services answer.
+    fn list_note(&self, trial: &Trial) -> Option<String> {
+        let JsonBatch { rows, bad_rows, .. } = &trial.batch;
+        let is_one = self.is_all && rows.len() == 1 && bad_rows.is_empty();
+        if !is_one || trial.form == Form::Array || !self.options.notes_list {
+            return None;
+        }
+        let list = list_in(&self.bytes)?;
+        let key = String::from_utf8_lossy(list);
+        let name = self.name;
+        Some(format!(
+            "{name}: it is one object, so it is one row. {key} in it is an array of objects: to load these as \
+             rows, take them out first, as with jq '.{key}[]'"
+        ))
     }
 
     fn not_objects(&self, found: &str) -> Error {
