@@ -171,12 +171,13 @@ def misuse(message: str, to_do: str | None = None) -> ProgrammingError:
     return error
 
 
-def in_row(error: BaseException, number: int) -> BaseException:
-    """The exception for a value that SQLite cannot hold, with the number of its row from 1."""
+def placed(error: BaseException, place: str, row: int | None) -> BaseException:
+    """The exception for a value that SQLite cannot hold, with its place in the call, and the number of its
+    row from 1 if it is in one."""
     if not isinstance(error, DataError):
         return error
-    named = DataError(f"row {number}: {error}\non disk: nothing of this call")
-    named.kind, named.line, named.on_disk = "bad_row", number, "nothing of this call"
+    named = DataError(f"{place}: {error}\non disk: nothing of this call")
+    named.kind, named.line, named.on_disk = "bad_row", row, "nothing of this call"
     return named
 
 
