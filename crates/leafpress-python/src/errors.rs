@@ -95,6 +95,10 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
         parts.set_item("line", row.line)?;
         parts.set_item("column", row.column)?;
     }
+    if let ErrorKind::LeaseLost { why, .. } = error.kind() {
+        let why = serde_json::to_value(why).ok();
+        parts.set_item("why", why.as_ref().and_then(serde_json::Value::as_str))?;
+    }
     make.call((), Some(&parts))
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import pickle
 import sqlite3
 import threading
 import time
@@ -293,10 +294,27 @@ def test_a_lost_lease_is_told(queue: Any) -> None:
         assert caught.value.kind == "lease_lost" and isinstance(
             caught.value, sqlite3.OperationalError
         )
+        assert caught.value.why == "claimed_again"
     [good, bad] = queue.ack_many([again, job])
     assert good is None and isinstance(bad, lp.LeaseLost) and not job.is_settled
-    with pytest.raises(lp.LeaseLost):
+    assert bad.why == "settled" and pickle.loads(pickle.dumps(bad)).why == bad.why
+    with pytest.raises(lp.LeaseLost) as caught:
         queue.ack("999.1")
+    assert (caught.value.kind, caught.value.why) == ("no_such_claim", None)
+
+
+def test_a_lost_lease_tells_why(queue: Any) -> None:
+    def why(job: Any) -> str | None:
+        with pytest.raises(lp.LeaseLost) as caught:
+            job.ack()
+        return caught.value.why
+
+    queue.push_many(range(3))
+    settled, given_back, expired = queue.claim(2) + queue.claim(lease=0.05)
+    queue.ack(settled.token)
+    queue.nack(given_back.token, delay=60)
+    time.sleep(0.1)
+    assert [why(job) for job in (settled, given_back, expired)] == ["settled", "given_back", "expired"]
 
 
 def test_pause_resume_settings_and_limits(queue: Any) -> None:

@@ -81,6 +81,11 @@ class OutcomeUnknown(OperationalError):
 class LeaseLost(OperationalError):
     """A claim of a job does not hold any more."""
 
+    why: str | None = None
+    """Reason: "expired" (and not claimed again so far), "claimed_again", "given_back" (by this claim) or
+    "settled" (the job is done, dead or removed). None for a token that no claim was answered with, where
+    `kind` is "no_such_claim"."""
+
 
 _BY_KIND: dict[str, type[Error]] = {
     "bad_row": DataError,
@@ -132,6 +137,7 @@ def make(
     line: int | None = None,
     column: int | None = None,
     is_retryable: bool = False,
+    why: str | None = None,
 ) -> Error:
     """The exception for an error of the native module."""
     made = _BY_KIND.get(kind)
@@ -143,6 +149,8 @@ def make(
     error.to_do = to_do
     error.file, error.line, error.column = file, line, column
     error.is_retryable = is_retryable
+    if isinstance(error, LeaseLost):
+        error.why = why
     error.sqlite_errorcode = code
     error.sqlite_errorname = None if code is None else _code_name(code)
     return error
