@@ -194,7 +194,7 @@ def test_results_are_kept_with_done_jobs(driver: Driver) -> None:
 
 def test_a_wrong_push_says_what_is_wrong(queue: Any) -> None:
     for options in ({"priority": "x"}, {"group": 5}, {"attempts_max": "x"}):
-        with pytest.raises(TypeError, match=f"^{next(iter(options))}: "):
+        with pytest.raises(lp.ProgrammingError, match=f"^{next(iter(options))} is "):
             queue.push("job", **options)
     assert queue.stats()["jobs"]["ready"] == 0
 
@@ -378,7 +378,7 @@ MISTAKES = [
     (lambda q: q.push(1, due=4e9, expires=4e9), lp.ProgrammingError, "before it is due"),
     (lambda q: q.push(1, delay=-1), lp.ProgrammingError, "delay is a number of seconds"),
     (lambda q: q.push(1, delay="5"), lp.ProgrammingError, "a timedelta, not '5'"),
-    (lambda q: q.push(1, due="now"), lp.ProgrammingError, "datetime or Unix time"),
+    (lambda q: q.push(1, due="now"), lp.ProgrammingError, "due is a datetime or a number, not 'now'"),
     (lambda q: q.push(1, due=float("nan")), lp.ProgrammingError, "datetime or Unix time"),
     (lambda q: q.push(1, unique="a", unique_for="ever"), lp.ProgrammingError, '"running" or a'),
     (lambda q: q.push_many([1, object()]), lp.DataError, "of type object"),
@@ -522,7 +522,7 @@ def test_negative_numbers_of_jobs_are_refused(tmp_path: Path) -> None:
 
 def test_one_payload_is_no_list_of_payloads(driver: Driver, queue: Any) -> None:
     for payload in ({"to": "ann"}, "text", b"bytes", lp.NewJob(1)):
-        with pytest.raises(lp.ProgrammingError, match="one payload"):
+        with pytest.raises(lp.ProgrammingError, match="one payload|payloads is a list, not .* NewJob"):
             queue.push_many(payload)
     assert queue.push_many({"to": "ann"}.items()) and len(queue.list()) == 1
 

@@ -341,7 +341,10 @@ impl NativeWriter {
             "optimize" => Maintenance::Optimize,
             "reindex" => Maintenance::Reindex,
             "checkpoint" => Maintenance::Checkpoint,
-            _ => return Err(misuse(py, format!("there is no work '{work}'"))),
+            _ => {
+                let words = "it is vacuum, optimize, reindex or checkpoint";
+                return Err(misuse(py, format!("there is no work '{work}': {words}")));
+            }
         };
         let writer = self.get(py)?.clone();
         let (interrupted, state) = (writer.clone(), Arc::new(AtomicU8::new(WAITS)));
