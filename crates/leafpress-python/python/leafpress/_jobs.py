@@ -98,7 +98,9 @@ def native_payload(payload: Any) -> str | bytes:
     """A payload for the native module: bytes as they are, all else as JSON."""
     if isinstance(payload, (bytes, bytearray, memoryview)):
         return bytes(payload)
-    return to_json(payload)
+    text = to_json(payload)
+    refuse_not_utf8("the text", text)
+    return text
 
 
 def native_job(
