@@ -9,10 +9,12 @@
 use std::fmt;
 
 use leafpress::{Error, ErrorKind};
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
+
+use crate::values::data_error;
 
 /// Turns a result of the library into one of Python.
 pub trait Raise<T> {
@@ -72,7 +74,10 @@ pub fn named(py: Python<'_>, option: &str, error: &PyErr) -> PyErr {
         return misuse(py, format!("{option}: the number is out of range: {}", error.value(py)));
     }
     if kind.is(py.get_type::<PyTypeError>()) {
-        return PyTypeError::new_err(format!("{option}: {}", error.value(py)));
+        return misuse(py, format!("{option}: {}", error.value(py)));
+    }
+    if kind.is(py.get_type::<PyUnicodeEncodeError>()) {
+        return data_error(py, &format!("{option} is no UTF-8: {}", error.value(py)));
     }
     error.clone_ref(py)
 }
@@ -90,6 +95,10 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     parts.set_item("on_disk", error.state_on_disk())?;
     parts.set_item("to_do", error.advice())?;
     parts.set_item("is_retryable", error.is_retryable())?;
+    if let ErrorKind::LeaseLost { why, .. } = error.kind() {
+        let why = serde_json::to_value(why).ok();
+        parts.set_item("why", why.as_ref().and_then(serde_json::Value::as_str))?;
+    }
     if let Some(row) = error.bad_row() {
         parts.set_item("file", &row.file)?;
         parts.set_item("line", row.line)?;

@@ -9,7 +9,7 @@ use leafpress::rusqlite::types::Value;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString};
 
 /// The value of an object.
 ///
@@ -92,6 +92,24 @@ fn beyond_64_bits(integer: &Bound<'_, PyInt>, error: PyErr) -> PyErr {
         return error;
     }
     adapted(integer.as_any()).err().unwrap_or(error)
+}
+
+/// Returns true for text and bytes, which are sequences too: each character or byte would be a value.
+pub fn is_text_or_bytes(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyString>()
+        || object.is_instance_of::<PyBytes>()
+        || object.is_instance_of::<PyByteArray>()
+        || object.is_instance_of::<PyMemoryView>()
+}
+
+/// The exception of a value, with its place in the call, such as `parameter 2`; `row` from 1, if it is in
+/// one. Other exceptions stay as they are.
+pub fn placed(py: Python<'_>, error: PyErr, place: &str, row: Option<usize>) -> PyErr {
+    let placed = py
+        .import("leafpress._errors")
+        .and_then(|errors| errors.getattr("placed"))
+        .and_then(|placed| placed.call1((error.clone_ref(py), place, row)));
+    placed.map_or(error, PyErr::from_value)
 }
 
 /// An exception for a value that cannot be stored.

@@ -305,6 +305,16 @@ def test_half_a_surrogate_pair_in_an_exception_ends_no_work(
         assert queue.job(1)["error"] == r"ValueError: no x\udce9.csv"
 
 
+def test_a_result_that_is_no_utf8_fails_no_job(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Processes of pytest cannot send a record of it to one another.
+    monkeypatch.setattr(logging.getLogger("leafpress"), "disabled", True)
+    pushed(path, 2, keep_done=1000)
+    with lp.Queue(path, "mail") as queue:
+        report = queue.work(lambda job: "x\udce9.csv" if job.payload == 0 else "y", until_empty=True)
+        assert (report.done, report.retried) == (2, 0)
+        assert [queue.job(id)["result"] for id in (1, 2)] == [None, "y"]
+
+
 def test_a_long_job_keeps_no_others_from_other_consumers(path: Path) -> None:
     pushed(path, 500)
     with lp.Queue(path, "mail") as queue, lp.Queue(path, "mail") as other:

@@ -19,6 +19,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from ._arguments import checked_methods
 from ._errors import Error, misuse
 from ._insert import (
     DECLARED,
@@ -235,6 +236,7 @@ async def _read(
         raise
 
 
+@checked_methods("execute", "query", "reader")
 class AsyncWriter:
     """Writes small transactions of many tasks to one SQLite database.
 
@@ -407,6 +409,7 @@ class AsyncWriter:
             raise error
 
 
+@checked_methods("__init__", "execute")
 class AsyncTransaction:
     """A transaction of an `AsyncWriter`, from the begin of its `async with` block to its end.
 

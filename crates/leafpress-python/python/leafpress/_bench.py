@@ -10,6 +10,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
+from ._arguments import checked
 from ._command import flags, run_json
 from ._errors import misuse
 from ._sources import Path as PathLike
@@ -46,6 +47,7 @@ class BenchReport:
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(self.page)}"></iframe>'
 
 
+@checked
 def bench(
     *experiments: str,
     html: PathLike | None = None,

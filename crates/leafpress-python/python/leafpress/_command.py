@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from ._arguments import checked
 from ._errors import make
 from ._sources import Path as PathLike
 
@@ -112,6 +113,7 @@ def _positional(*words: PathLike) -> list[str]:
     return ["--", *(os.fsdecode(word) for word in words)]
 
 
+@checked
 def verify(db: PathLike, *, quick: bool = False) -> dict[str, Any]:
     """Checks that a database is sound, without changing it, by the `integrity_check` and
     `foreign_key_check` of the SQLite that is built in.
@@ -122,6 +124,7 @@ def verify(db: PathLike, *, quick: bool = False) -> dict[str, Any]:
     return run_json(["verify", *flags(quick=quick, json=True), *_positional(db)])
 
 
+@checked
 def doctor(db: PathLike, *, busy_timeout: float | None = None) -> dict[str, Any]:
     """Tells who is at a database, and whether that is safe. Nothing is changed.
 
@@ -131,6 +134,7 @@ def doctor(db: PathLike, *, busy_timeout: float | None = None) -> dict[str, Any]
     return run_json(["doctor", *flags(busy_timeout=_milliseconds(busy_timeout), json=True), *_positional(db)])
 
 
+@checked
 def storage(
     path: PathLike = ".", *, seconds: float | None = None, quick: bool = False
 ) -> dict[str, Any]:
@@ -143,6 +147,7 @@ def storage(
     return run_json(["storage", *words, *_positional(path)])
 
 
+@checked
 def advise(
     path: PathLike = ".",
     *,
@@ -162,6 +167,7 @@ def advise(
     return run_json(["advise", *words, "--json", *_positional(path)])
 
 
+@checked
 def index(
     db: PathLike,
     table: str,

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Union
 
 from . import _leafpress
+from ._arguments import checked, checked_options
 from ._errors import DatabaseError, Error, misuse
 from ._load import Layout, Names, OnConflict, _names, _size
 from ._sources import Path
@@ -228,6 +229,7 @@ class Engine(Protocol):
         ...
 
 
+@checked
 def write(
     engine: Engine,
     out: Path,
@@ -237,12 +239,14 @@ def write(
 ) -> ShardReport:
     """Writes all rows of an engine, as a new run of shards."""
     began = time.monotonic()
-    folder, given = _place(out), options.get("scratch")
-    scratch = None if given is None else _place(given)
+    given = checked_options("write", ShardOptions, options)
+    folder, scratch = _place(out), None
+    if "scratch" in given:
+        scratch = _place(given["scratch"])
     if parts < 1:
         raise misuse(f"parts={parts}: there is at least one")
-    seed, progress = options.get("seed", 0), options.get("progress")
-    of_parts = _part_options(folder, options)
+    seed, progress = given.get("seed", 0), given.get("progress")
+    of_parts = _part_options(folder, given)
     if seed < 0:
         raise misuse(f"seed={seed}: it is 0 at least")
     # What is wrong is told before anything is made.
@@ -312,11 +316,7 @@ def _is_url(path: str) -> bool:
     return "://" in path
 
 
-def _part_options(folder: str, options: ShardOptions) -> dict[str, Any]:
-    unknown = sorted(set(options) - set(ShardOptions.__annotations__))
-    if unknown:
-        known = ", ".join(ShardOptions.__annotations__)
-        raise misuse(f"write has no keyword {unknown[0]!r}", f"it has {known}")
+def _part_options(folder: str, options: dict[str, Any]) -> dict[str, Any]:
     return {
         "table": options.get("table") or os.path.basename(folder),
         "pk": _names(options.get("pk", ())),

@@ -81,6 +81,11 @@ class OutcomeUnknown(OperationalError):
 class LeaseLost(OperationalError):
     """A claim of a job does not hold any more."""
 
+    why: str | None = None
+    """Reason: "expired" (and not claimed again so far), "claimed_again", "given_back" (by this claim) or
+    "settled" (the job is done, dead or removed). None for a token that no claim was answered with, where
+    `kind` is "no_such_claim"."""
+
 
 _BY_KIND: dict[str, type[Error]] = {
     "bad_row": DataError,
@@ -132,6 +137,7 @@ def make(
     line: int | None = None,
     column: int | None = None,
     is_retryable: bool = False,
+    why: str | None = None,
 ) -> Error:
     """The exception for an error of the native module."""
     made = _BY_KIND.get(kind)
@@ -143,6 +149,8 @@ def make(
     error.to_do = to_do
     error.file, error.line, error.column = file, line, column
     error.is_retryable = is_retryable
+    if isinstance(error, LeaseLost):
+        error.why = why
     error.sqlite_errorcode = code
     error.sqlite_errorname = None if code is None else _code_name(code)
     return error
@@ -171,12 +179,13 @@ def misuse(message: str, to_do: str | None = None) -> ProgrammingError:
     return error
 
 
-def in_row(error: BaseException, number: int) -> BaseException:
-    """The exception for a value that SQLite cannot hold, with the number of its row from 1."""
+def placed(error: BaseException, place: str, row: int | None) -> BaseException:
+    """The exception for a value that SQLite cannot hold, with its place in the call, and the number of its
+    row from 1 if it is in one."""
     if not isinstance(error, DataError):
         return error
-    named = DataError(f"row {number}: {error}\non disk: nothing of this call")
-    named.kind, named.line, named.on_disk = "bad_row", number, "nothing of this call"
+    named = DataError(f"{place}: {error}\non disk: nothing of this call")
+    named.kind, named.line, named.on_disk = "bad_row", row, "nothing of this call"
     return named
 
 

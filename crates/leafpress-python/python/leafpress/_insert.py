@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ._errors import DataError, misuse
 from ._leafpress import NativeRows
 from ._rows import Shape, shape_of
-from ._sources import Input, frame_of, is_frame, names_of_cursor, refuse_asynchronous
+from ._sources import Input, frame_of, is_frame, names_of_cursor, refuse_no_rows
 
 
 class _Frames(NamedTuple):
@@ -30,7 +30,7 @@ def listed(rows: Any) -> Any:
     if isinstance(rows, (Mapping, str, bytes, bytearray, memoryview)):
         kind = type(rows).__name__
         raise misuse(f"an object of type {kind} is no list of rows", "give a list, also of one row")
-    refuse_asynchronous(rows)
+    refuse_no_rows(rows, "give a data frame or an iterable of rows")
     iterator = iter(rows)
     first = [*islice(iterator, 1)]
     if first and is_frame(first[0]):
@@ -51,19 +51,20 @@ def columns_and_rows(rows: Any, columns: Sequence[str] | None) -> tuple[list[str
     `rows` are `listed`: a data frame, frames, rows with names, or sequences, which need `columns`. The
     values of a frame are those that `load` would store. A `str` is one column, as in `load`.
     """
-    columns = [columns] if isinstance(columns, str) else columns
+    if columns is not None:
+        columns = [columns] if isinstance(columns, str) else [*columns]
     taken = NativeRows()
     if isinstance(rows, Input):
         return _add_frame(taken, rows, columns), taken
     if isinstance(rows, _Frames):
         return _add_frames(taken, rows.parts, columns), taken
     if _have_names(rows):
-        chosen = list(columns or _names_of(rows[0]))
-        taken.add(_by_name(rows, chosen, has_all=columns is None))
+        chosen = columns or _names_of(rows[0])
+        taken.add(_by_name(rows, chosen, has_all=columns is None), chosen)
     else:
         _refuse_names(rows)
-        chosen = list(columns or ())
-        taken.add(rows)
+        chosen = columns or []
+        taken.add(rows, chosen)
     return chosen, taken
 
 
@@ -90,7 +91,7 @@ def _add_frame(
         taken.add_frame(frame.given, places_of)
     else:
         places = places_of(frame.columns)
-        taken.add([row[place] for place in places] for row in frame.given)
+        taken.add(([row[place] for place in places] for row in frame.given), chosen or [])
     return chosen or []
 
 

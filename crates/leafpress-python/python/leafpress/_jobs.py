@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from ._async import Call
 from ._async import start as start_call
-from ._errors import misuse, unfit
+from ._arguments import checked_options, refuse_not_utf8
+from ._errors import misuse
 from ._typing import Self, Unpack
 from ._values import to_json
 
@@ -97,7 +98,9 @@ def native_payload(payload: Any) -> str | bytes:
     """A payload for the native module: bytes as they are, all else as JSON."""
     if isinstance(payload, (bytes, bytearray, memoryview)):
         return bytes(payload)
-    return to_json(payload)
+    text = to_json(payload)
+    refuse_not_utf8("the text", text)
+    return text
 
 
 def native_job(
@@ -111,11 +114,7 @@ def native_job(
 
 
 def _native_options(options: JobOptions) -> NativeOptions:
-    unknown = options.keys() - JobOptions.__annotations__.keys()
-    if unknown:
-        names = ", ".join(JobOptions.__annotations__)
-        raise misuse(f"a push has no option {min(unknown)!r}; it has {names}")
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    given = checked_options("a push", JobOptions, options)
     _check(options, given)
     for name in ("delay", "expires_in"):
         if name in given:
@@ -126,7 +125,6 @@ def _native_options(options: JobOptions) -> NativeOptions:
     unique_for = given.get("unique_for", "")
     if not isinstance(unique_for, str):
         given["unique_for"] = seconds("unique_for", unique_for)
-    refuse_not_utf8(**given)
     if "metadata" in given:
         given["metadata"] = to_json(given["metadata"])
     made = NativeOptions(**given)
@@ -142,9 +140,8 @@ def _check(options: JobOptions, given: Mapping[str, Any]) -> None:
     # A key of None is no key by intent.
     if "unique_for" in given and "unique" not in options:
         raise misuse("unique_for is how long a unique key is held", "give the key: unique=…")
-    attempts_max = given.get("attempts_max", 1)
-    if isinstance(attempts_max, int) and attempts_max < 1:
-        raise misuse(f"attempts_max={attempts_max}: a job has at least one attempt")
+    if given.get("attempts_max", 1) < 1:
+        raise misuse(f"attempts_max={given['attempts_max']}: a job has at least one attempt")
 
 
 def _check_expiry(options: NativeOptions) -> None:
@@ -160,16 +157,6 @@ def _check_expiry(options: NativeOptions) -> None:
             "the job would expire before it is due, and never be claimed",
             "let expires_in or expires come after delay or due; expires_in counts from the push",
         )
-
-
-def refuse_not_utf8(**texts: Any) -> None:
-    """Refuses texts with half of a surrogate pair, which UTF-8 has no bytes for."""
-    for name, text in texts.items():
-        if isinstance(text, str):
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                raise unfit(f"{name} is no UTF-8: {error}") from None
 
 
 def seconds(name: str, time: float | timedelta) -> float:

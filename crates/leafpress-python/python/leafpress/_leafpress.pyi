@@ -26,8 +26,8 @@ class NativeRows:
     """Rows in memory, until `insert_many` takes them."""
 
     def __new__(cls) -> NativeRows: ...
-    def add(self, rows: Iterable[Iterable[Any]]) -> None:
-        """Adds the rows of an iterable of sequences."""
+    def add(self, rows: Iterable[Iterable[Any]], columns: Sequence[str]) -> None:
+        """Adds the rows of an iterable of sequences, for these columns."""
     def add_frame(self, frame: Any, places_of: Callable[[list[str]], Sequence[int]]) -> None:
         """Adds the rows of a frame. `places_of` gives the places of the wanted columns for the names of
         its columns."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Union, overload
 
 from . import _leafpress
+from ._arguments import checked
 from ._errors import misuse
 from ._report import DryRun, Report
 from ._sources import Path, input_of
@@ -86,7 +87,7 @@ class LoadOptions(TypedDict, total=False):
     rejects: Path | None
     max_rejects: int | None
     progress: bool | Tell | None
-    busy_timeout: float
+    busy_timeout: float | None
     threads: int | None
     memory: int | str | None
     tmpdir: Path | None
@@ -110,6 +111,7 @@ def load(
 ) -> Report | DryRun: ...
 
 
+@checked
 def load(
     db: Path,
     source: Any,
@@ -154,7 +156,7 @@ def load(
     max_rejects: int | None = None,
     dry_run: bool = False,
     progress: bool | Tell | None = None,
-    busy_timeout: float = 5.0,
+    busy_timeout: float | None = 5.0,
     threads: int | None = None,
     memory: int | str | None = None,
     tmpdir: Path | None = None,
@@ -209,7 +211,7 @@ def load(
     dry_run: write nothing; return the table, the types and what would be rejected.
     progress: called with a `Progress` on this thread; True shows a bar of tqdm, or a line. What
         it raises ends the load.
-    busy_timeout: seconds to wait for other programs that write the database. Ctrl-C does not end
+    busy_timeout: seconds to wait for other programs that write the database, 5 if None. Ctrl-C does not end
         that wait.
     threads, memory, tmpdir: threads; memory for sorting in bytes, or as "512M"; folder for
         temporary files.
@@ -249,7 +251,7 @@ def load(
         "uuid7": _uuid7(uuid7),
         "on_conflict": on_conflict,
         "analyze": analyze,
-        "busy_timeout": float(busy_timeout),
+        "busy_timeout": busy_timeout,
         "format": format,
         "delimiter": _byte("delimiter", delimiter),
         "quote": _byte("quote", quote),

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from ._arguments import checked
 from ._errors import OperationalError, misuse
 from ._load import load
 from ._sources import Path
@@ -29,6 +30,7 @@ _MADE = -3
 class Parts:
     """One write of many parts. Processes get copies of it."""
 
+    @checked
     def __init__(self, db: Path, table: str, if_exists: Literal["fail", "append"]) -> None:
         if if_exists not in ("fail", "append"):
             raise misuse(f"if_exists={if_exists!r}", 'give "fail" or "append"')

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, overload
 
+from ._arguments import checked_methods, refuse_not_utf8
 from ._async import AsyncTransaction, AsyncWriter, Call, OpenedByACall, in_thread
 from ._errors import Error, misuse
 from ._jobs import (
@@ -24,7 +25,6 @@ from ._jobs import (
     moment_of,
     native_job,
     native_payload,
-    refuse_not_utf8,
     seconds,
     start,
 )
@@ -99,6 +99,7 @@ class Queue:
         return f"<queue {self.name!r}>"
 
 
+@checked_methods()
 class SyncQueue(Queue):
     """A queue whose methods wait until what they do is on disk."""
 
@@ -110,7 +111,6 @@ class SyncQueue(Queue):
         must_exist: bool = False,
         **settings: Any,
     ) -> None:
-        refuse_not_utf8(name=name)
         self.name = name
         is_given = isinstance(writer, Writer)
         self._writer = writer if isinstance(writer, Writer) else Writer(writer)
@@ -163,7 +163,6 @@ class SyncQueue(Queue):
             worker: Name of this consumer in lists and histories.
         """
         _check_count("count", count)
-        refuse_not_utf8(worker=worker)
         fields = self._native.claim(None, count, _time("lease", lease), _time("wait", wait), worker)
         return [Job(self, each) for each in fields]
 
@@ -387,6 +386,7 @@ class SyncQueue(Queue):
         self.close()
 
 
+@checked_methods()
 class AsyncQueue(Queue):
     """A queue of an `AsyncWriter`: the methods of `SyncQueue`, awaited. It is opened by `async with`,
     or by the first of them.
@@ -403,7 +403,6 @@ class AsyncQueue(Queue):
         must_exist: bool = False,
         **settings: Any,
     ) -> None:
-        refuse_not_utf8(name=name)
         self.name = name
         self._writer = writer
         native_settings = _native_settings(settings)
@@ -467,7 +466,6 @@ class AsyncQueue(Queue):
     ) -> _AsyncJobs:
         """As `SyncQueue.claim`."""
         _check_count("count", count)
-        refuse_not_utf8(worker=worker)
         claiming = self._call("claim", count, _time("lease", lease), _time("wait", wait), worker)
         try:
             fields = await claiming
@@ -646,7 +644,7 @@ class AsyncQueue(Queue):
 
 def _listed(payloads: Iterable[Any]) -> Iterable[Any]:
     """Refuses what is one payload: each of its keys or characters would become a job."""
-    if isinstance(payloads, (Mapping, str, bytes, bytearray, memoryview, NewJob)):
+    if isinstance(payloads, (Mapping, str, bytes, bytearray, memoryview)):
         kind = type(payloads).__name__
         raise misuse(f"an object of type {kind} is one payload", "give a list, or call push")
     return payloads
@@ -707,7 +705,12 @@ def _native_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _token(job: BaseJob | str) -> str:
-    return job if isinstance(job, str) else job.token
+    if isinstance(job, BaseJob):
+        return job.token
+    if not isinstance(job, str):
+        raise misuse(f"a job is a Job or its token, and no object of type {type(job).__name__}")
+    refuse_not_utf8("the token", job)
+    return job
 
 
 def _settle(job: BaseJob | str, became: str) -> None:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _leafpress
+from ._arguments import checked_methods
 from ._command import flags, run_json
 from ._errors import misuse
 from ._load import _size
@@ -16,6 +17,7 @@ from ._result import Result
 from ._sources import Path
 
 
+@checked_methods()
 class Shards:
     """A reader of the run that is current when it is made; it goes on with that run.
 

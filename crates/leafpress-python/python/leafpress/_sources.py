@@ -53,23 +53,22 @@ def input_of(source: Any) -> Input:
         return Input("files", "", _files(source))
     if isinstance(source, Mapping):
         raise misuse("a dict is one row", "give a list of such rows, or a data frame")
-    refuse_asynchronous(source)
-    if not isinstance(source, Iterable):
-        kind = type(source)
-        raise misuse(
-            f"an object of type {kind.__module__}.{kind.__qualname__} gives no rows",
-            "give a path, a file, bytes, a data frame or an iterable of rows",
-        )
+    refuse_no_rows(source, "give a path, a file, bytes, a data frame or an iterable of rows")
     return Input("rows", "<rows>", source, names_of_cursor(source))
 
 
-def refuse_asynchronous(rows: Any) -> None:
-    """Refuses an iterable for `async for` alone; a QuerySet of Django is of both kinds."""
-    if hasattr(rows, "__aiter__") and not isinstance(rows, Iterable):
+def refuse_no_rows(rows: Any, to_do: str) -> None:
+    """Refuses an object that is no iterable, or one for `async for` alone; a QuerySet of Django is of both
+    kinds."""
+    if isinstance(rows, Iterable):
+        return
+    if hasattr(rows, "__aiter__"):
         raise misuse(
             "rows come from an iterable, and this one is asynchronous",
             "make a list: [row async for row in rows]",
         )
+    kind = type(rows)
+    raise misuse(f"an object of type {kind.__module__}.{kind.__qualname__} gives no rows", to_do)
 
 
 def _pipe(path: Path) -> Input | None:

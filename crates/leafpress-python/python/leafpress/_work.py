@@ -15,6 +15,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ._arguments import checked_options
 from ._errors import ProgrammingError, misuse
 from ._jobs import (
     AsyncJob,
@@ -23,7 +24,6 @@ from ._jobs import (
     arrived,
     described,
     native_payload,
-    refuse_not_utf8,
     seconds,
     start,
 )
@@ -103,22 +103,18 @@ class _Options:
     """The options of some work, checked."""
 
     def __init__(self, options: WorkOptions) -> None:
-        given: dict[str, Any] = dict(options)
-        self.concurrency: int = given.pop("concurrency", 1)
+        given = checked_options("work", WorkOptions, options)
+        self.concurrency: int = given.get("concurrency", 1)
         if not 1 <= self.concurrency <= 4_096:
             raise misuse(f"concurrency is from 1 to 4096, not {self.concurrency}")
-        lease = given.pop("lease", None)
+        lease = given.get("lease", None)
         self.lease = None if lease is None else seconds("lease", lease)
-        self.worker: str | None = given.pop("worker", None)
-        refuse_not_utf8(worker=self.worker)
-        self.jobs_max: int | None = given.pop("jobs_max", None)
+        self.worker: str | None = given.get("worker", None)
+        self.jobs_max: int | None = given.get("jobs_max", None)
         if self.jobs_max is not None and self.jobs_max < 0:
             raise misuse(f"jobs_max={self.jobs_max}: a number of jobs is 0 at least")
-        self.until_empty = bool(given.pop("until_empty", False))
-        self.stop: Stop | None = given.pop("stop", None)
-        if given:
-            names = ", ".join(WorkOptions.__annotations__)
-            raise misuse(f"work has no option {min(given)!r}; it has {names}")
+        self.until_empty = bool(given.get("until_empty", False))
+        self.stop: Stop | None = given.get("stop", None)
         self.started = time.monotonic()
 
     def feed(self, queue: NativeQueue, ahead: int) -> NativeFeed:
@@ -303,9 +299,6 @@ def _failed(feed: NativeFeed, job: BaseJob, error: Exception) -> None:
 
 def check_handler(handler: Any) -> None:
     """Refuses what cannot be called with a job, before a job is claimed for it."""
-    if not callable(handler):
-        kind = type(handler).__name__
-        raise misuse(f"a handler is a function of a job, and no object of type {kind}")
     try:
         signature = inspect.signature(handler)
     except (TypeError, ValueError):

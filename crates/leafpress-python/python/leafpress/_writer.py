@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
+from ._arguments import checked_methods, checked_options
 from ._errors import Cancelled, Error, TimedOut, misuse
 from ._insert import (
     DECLARED,
@@ -28,7 +29,7 @@ from ._leafpress import (
     NativeWriter,
     StopRead,
 )
-from ._options import WriterOptions
+from ._options import CheckpointLimits, WriterOptions
 from ._result import Executed, Result
 from ._sources import Path
 from ._typing import Self, Unpack
@@ -42,10 +43,10 @@ _open_writers: weakref.WeakSet[NativeWriter] = weakref.WeakSet()
 
 def open_native(path: Path, options: Mapping[str, Any]) -> NativeWriter:
     """A native writer, which is closed at the end of the program at the latest."""
-    unknown = options.keys() - WriterOptions.__annotations__.keys()
-    if unknown:
-        raise misuse(f"a Writer has no option {min(unknown)!r}")
-    native = NativeWriter(os.fsdecode(path), dict(options))
+    given = checked_options("a Writer", WriterOptions, options)
+    if "checkpoint" in given:
+        given["checkpoint"] = checked_options("checkpoint", CheckpointLimits, given["checkpoint"])
+    native = NativeWriter(os.fsdecode(path), given)
     _open_writers.add(native)
     return native
 
@@ -58,6 +59,7 @@ def _close_all() -> None:
             native.close_at_exit()
 
 
+@checked_methods("execute", "submit", "query", "reader")
 class Writer:
     """Writes small transactions of many threads to one SQLite database.
 
@@ -91,7 +93,7 @@ class Writer:
         queue_capacity, max_group, max_delay, call_limit, readers, reader_wait, checkpoint.
 
         Raises `OperationalError` or `DatabaseError` if it cannot be opened as the profile needs
-        it, and `ProgrammingError` for an option that there is not.
+        it, and `ProgrammingError` for an option that there is not, or a value that it does not take.
         """
         self.path = os.fsdecode(path)
         self._native = open_native(path, options)
@@ -236,6 +238,7 @@ class Writer:
         _open_writers.discard(self._native)
 
 
+@checked_methods("__init__")
 class Ticket:
     """A call that was submitted. If it is dropped, the call is committed all the same."""
 
@@ -272,6 +275,7 @@ class Ticket:
         return self._native.interrupt()
 
 
+@checked_methods("__init__", "execute")
 class Transaction:
     """A transaction of a `Writer`, from the begin of its `with` block to its end."""
 

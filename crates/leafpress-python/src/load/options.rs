@@ -40,7 +40,7 @@ pub struct Options {
     uuid7: Option<(String, String)>,
     on_conflict: Option<String>,
     analyze: bool,
-    busy_timeout: f64,
+    busy_timeout: Option<f64>,
     format: Option<String>,
     delimiter: Option<u8>,
     quote: Option<u8>,
@@ -78,10 +78,12 @@ impl Options {
         loader = self.with_columns(loader)?;
         loader = self.with_keys(loader)?;
         loader = self.with_input(loader)?;
-        let timeout = Duration::try_from_secs_f64(self.busy_timeout).map_err(|_| {
-            Error::misuse(format!("busy_timeout={} is no number of seconds", self.busy_timeout))
-        })?;
-        loader = loader.busy_timeout(timeout);
+        if let Some(seconds) = self.busy_timeout {
+            let timeout = Duration::try_from_secs_f64(seconds).map_err(|_| {
+                Error::misuse(format!("busy_timeout={seconds} is no number of seconds"))
+            })?;
+            loader = loader.busy_timeout(timeout);
+        }
         if let Some(threads) = self.threads {
             loader = loader.threads(threads);
         }

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use crate::errors::{Raise, misuse};
 use crate::json::as_json;
 use crate::values::value_of;
-use crate::writer::{all_rows, parameters_of, result, signal_look, take_signal};
+use crate::writer::{all_rows, parameters_of, result, signal_look, sql_of, take_signal};
 
 type Rows = (Vec<String>, Vec<Vec<Owned>>);
 
@@ -112,13 +112,13 @@ impl NativeShards {
     fn query(
         &self,
         py: Python<'_>,
-        sql: &str,
+        #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
         key: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let (parameters, key) = (parameters_of(sql, parameters)?, key_of(&key)?);
+        let (parameters, key) = (parameters_of(&sql, parameters)?, key_of(&key)?);
         let rows = self.read(py, |reader| {
-            reader.on_part(part_of(reader, &key)?, sql, |it| all_rows(it, &parameters))
+            reader.on_part(part_of(reader, &key)?, &sql, |it| all_rows(it, &parameters))
         })?;
         result_of(py, rows)
     }
@@ -127,11 +127,11 @@ impl NativeShards {
     fn scan(
         &self,
         py: Python<'_>,
-        sql: &str,
+        #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
-        let parameters = parameters_of(sql, parameters)?;
-        let parts = self.read(py, |reader| reader.on_all(sql, |it| all_rows(it, &parameters)))?;
+        let parameters = parameters_of(&sql, parameters)?;
+        let parts = self.read(py, |reader| reader.on_all(&sql, |it| all_rows(it, &parameters)))?;
         let mut parts = parts.into_iter();
         let (columns, mut rows) = parts.next().unwrap_or_default();
         parts.for_each(|(_, more)| rows.extend(more));

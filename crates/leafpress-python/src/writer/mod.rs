@@ -28,7 +28,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub use self::native_rows::NativeRows;
-pub use self::parameters::parameters_of;
+use self::parameters::columns_of;
+pub use self::parameters::{parameters_of, sql_of};
 pub use self::reader::{NativeReader, StopRead, signal_look, take_signal};
 pub use self::rows::{all_rows, result};
 pub use self::ticket::NativeTicket;
@@ -168,7 +169,7 @@ impl NativeWriter {
     fn execute(
         &self,
         py: Python<'_>,
-        sql: String,
+        #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
         call_limit: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
@@ -188,7 +189,7 @@ impl NativeWriter {
     fn submit(
         &self,
         py: Python<'_>,
-        sql: String,
+        #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
         call_limit: Option<Bound<'_, PyAny>>,
     ) -> PyResult<NativeTicket> {
@@ -205,7 +206,11 @@ impl NativeWriter {
     }
 
     /// Carries out a script as one transaction, and waits until it is committed.
-    fn execute_batch(&self, py: Python<'_>, sql: String) -> PyResult<()> {
+    fn execute_batch(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = sql_of)] sql: String,
+    ) -> PyResult<()> {
         let writer = self.get(py)?;
         let ticket = py.detach(|| writer.submit_batch(sql)).raise(py)?;
         wait::answer(py, &ticket)
@@ -217,7 +222,7 @@ impl NativeWriter {
         &self,
         py: Python<'_>,
         table: &str,
-        columns: Vec<String>,
+        #[pyo3(from_py_with = columns_of)] columns: Vec<String>,
         given: &NativeRows,
     ) -> PyResult<u64> {
         let writer = self.get(py)?;
@@ -234,7 +239,7 @@ impl NativeWriter {
         py: Python<'_>,
         to: &Loop,
         answered: Py<PyAny>,
-        sql: String,
+        #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
         call_limit: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Task> {
@@ -253,7 +258,7 @@ impl NativeWriter {
         py: Python<'_>,
         to: &Loop,
         answered: Py<PyAny>,
-        sql: String,
+        #[pyo3(from_py_with = sql_of)] sql: String,
     ) -> PyResult<Task> {
         let call = StoppedWhenDropped(self.get_to_submit(py)?.execute_batch_async(sql));
         bridge::start(py, to, answered, call, |py, ()| Ok(py.None()))
@@ -267,7 +272,7 @@ impl NativeWriter {
         to: &Loop,
         answered: Py<PyAny>,
         table: &str,
-        columns: Vec<String>,
+        #[pyo3(from_py_with = columns_of)] columns: Vec<String>,
         given: &NativeRows,
     ) -> PyResult<Task> {
         let rows = given.take();
@@ -336,7 +341,10 @@ impl NativeWriter {
             "optimize" => Maintenance::Optimize,
             "reindex" => Maintenance::Reindex,
             "checkpoint" => Maintenance::Checkpoint,
-            _ => return Err(misuse(py, format!("there is no work '{work}'"))),
+            _ => {
+                let words = "it is vacuum, optimize, reindex or checkpoint";
+                return Err(misuse(py, format!("there is no work '{work}': {words}")));
+            }
         };
         let writer = self.get(py)?.clone();
         let (interrupted, state) = (writer.clone(), Arc::new(AtomicU8::new(WAITS)));

@@ -10,6 +10,7 @@ use leafpress::rusqlite::types::Value;
 use leafpress::vfs::sync::lock;
 use pyo3::prelude::*;
 
+use super::parameters::columns_of;
 use super::rows::rows_of;
 use crate::arrow::FrameRows;
 
@@ -47,10 +48,15 @@ impl NativeRows {
         Self(Mutex::default())
     }
 
-    /// Adds the rows of an iterable of sequences.
-    fn add(&self, rows: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Adds the rows of an iterable of sequences, for these columns.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 gives it so")]
+    fn add(
+        &self,
+        rows: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = columns_of)] columns: Vec<String>,
+    ) -> PyResult<()> {
         let before = lock(&self.0).rows.len();
-        let (rows, large) = rows_of(rows, before)?;
+        let (rows, large) = rows_of(rows, before, &columns)?;
         lock(&self.0).add(rows, large);
         Ok(())
     }

@@ -77,7 +77,7 @@ fn with_option(
 /// # Errors
 /// For a number that is negative, not finite or too large.
 pub fn duration(name: &str, seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    let number: f64 = seconds.extract()?;
+    let number: f64 = seconds.extract().map_err(|error| named(seconds.py(), name, &error))?;
     Duration::try_from_secs_f64(number).map_err(|_| {
         misuse(seconds.py(), format!("{name} is {number}, and must be a number of seconds from 0"))
     })

@@ -9,10 +9,26 @@ use leafpress::rusqlite::types::Value;
 use leafpress::writer::Parameters;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMapping, PySequence, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyMapping, PySequence, PyTuple};
 
-use crate::errors::misuse;
-use crate::values::value_of;
+use crate::errors::{self, misuse};
+use crate::values::{is_text_or_bytes, placed, value_of};
+
+/// The text of one statement or several, as an argument.
+///
+/// # Errors
+/// If it is no text, or has half of a surrogate pair.
+pub fn sql_of(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    object.extract().map_err(|error| errors::named(object.py(), "sql", &error))
+}
+
+/// The names of columns, as an argument.
+///
+/// # Errors
+/// As [`sql_of`].
+pub fn columns_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    object.extract().map_err(|error| errors::named(object.py(), "columns", &error))
+}
 
 /// The parameters of `sql`: None, a sequence of values in order, or a mapping of names without
 /// their sign.
@@ -38,15 +54,15 @@ pub fn parameters_of(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Parameters
     if given.is_instance_of::<PyDict>() || given.cast::<PyMapping>().is_ok() {
         return named(sql, given);
     }
-    if !given.is_instance_of::<PyString>()
+    if !is_text_or_bytes(given)
         && let Ok(values) = given.cast::<PySequence>()
     {
         let values = values.to_list()?;
         return positional(values.iter(), values.len());
     }
     let kind = given.get_type().name()?;
-    let text = format!("parameters are a sequence or a mapping, and this is of type {kind}");
-    Err(misuse(given.py(), text))
+    let what = "parameters are a sequence or a mapping, as (value,)";
+    Err(misuse(given.py(), format!("{what}, and this is of type {kind}")))
 }
 
 fn positional<'py>(
@@ -54,8 +70,9 @@ fn positional<'py>(
     count: usize,
 ) -> PyResult<Parameters> {
     let mut values = Vec::with_capacity(count);
-    for value in given {
-        values.push(value_of(&value)?);
+    for (index, value) in given.enumerate() {
+        let name = || (index + 1).to_string();
+        values.push(value_of(&value).map_err(|error| of_parameter(&value, error, &name()))?);
     }
     Ok(Parameters::Positional(values))
 }
@@ -79,9 +96,15 @@ fn named(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
             }
             misuse(py, format!("there is no value for the parameter {name}"))
         })?;
-        values.push((name.to_owned(), value_of(&value)?));
+        let stored = value_of(&value).map_err(|error| of_parameter(&value, error, name))?;
+        values.push((name.to_owned(), stored));
     }
     Ok(Parameters::Named(values))
+}
+
+/// The exception of a value that SQLite cannot hold, with its parameter.
+fn of_parameter(value: &Bound<'_, PyAny>, error: PyErr, name: &str) -> PyErr {
+    placed(value.py(), error, &format!("parameter {name}"), None)
 }
 
 /// The parameters in a text of SQL, with their signs; of one by number the sign alone.

@@ -12,7 +12,7 @@ use leafpress::vfs::sync::lock;
 use leafpress::writer::{Executed, Reader};
 use pyo3::prelude::*;
 
-use super::parameters::parameters_of;
+use super::parameters::{parameters_of, sql_of};
 use super::rows;
 use super::wait::SLICE;
 use crate::errors::{Raise, misuse};
@@ -85,14 +85,15 @@ pub fn take_signal() -> Option<PyErr> {
 impl NativeReader {
     /// The rows of a query, as a `Result`. With a `stop`, that ends it, in place of signals.
     #[pyo3(signature = (sql, parameters, stop=None))]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 gives it so")]
     fn query(
         &self,
         py: Python<'_>,
-        sql: &str,
+        #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
         stop: Option<&StopRead>,
     ) -> PyResult<Py<PyAny>> {
-        let parameters = parameters_of(sql, parameters)?;
+        let parameters = parameters_of(&sql, parameters)?;
         let read = || {
             let mut reader = lock(&self.reader);
             let reader = reader.as_mut()?;
@@ -102,7 +103,7 @@ impl NativeReader {
                     return Some(Err(error));
                 }
             }
-            let prepared = reader.prepare_cached(sql).map_err(leafpress::Error::from);
+            let prepared = reader.prepare_cached(&sql).map_err(leafpress::Error::from);
             Some(prepared.and_then(|mut it| rows::all_rows(&mut it, &parameters)))
         };
         let Some(read) = py.detach(read) else {

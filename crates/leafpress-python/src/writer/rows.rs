@@ -10,59 +10,71 @@ use leafpress::rusqlite::{self, Row, Statement};
 use leafpress::writer::{Executed, Parameters};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::errors::NotUtf8;
-use crate::values::{data_error, is_large_integer, object_of, value_of};
+use crate::values::{data_error, is_large_integer, is_text_or_bytes, object_of, placed, value_of};
 
 /// Rows, and for the place of each column with an integer beyond 64 bits the number of its row
 /// from 0.
 pub type Read = (Vec<Vec<Value>>, HashMap<usize, usize>);
 
-/// The rows of an iterable of sequences, of which `before` came before them.
+/// The rows of an iterable of sequences, of which `before` came before them, for these columns.
 ///
 /// # Errors
 /// Those of the iterable; for a value that SQLite cannot hold.
-pub fn rows_of(given: &Bound<'_, PyAny>, before: usize) -> PyResult<Read> {
+pub fn rows_of(given: &Bound<'_, PyAny>, before: usize, columns: &[String]) -> PyResult<Read> {
     let (mut rows, mut large) = (Vec::new(), HashMap::new());
     for (number, row) in given.try_iter()?.enumerate() {
         let mut note = |place| {
             large.entry(place).or_insert(number);
         };
         let values = values_of_row(&row?, &mut note);
-        rows.push(values.map_err(|error| in_row(given.py(), error, before + number + 1))?);
+        rows.push(values.map_err(|(error, place)| {
+            let row = before + number + 1;
+            let name = match place.map(|place| (place + 1, columns.get(place))) {
+                None => format!("row {row}"),
+                Some((_, Some(column))) => format!("row {row}, column {column:?}"),
+                Some((value, None)) => format!("row {row}, value {value}"),
+            };
+            placed(given.py(), error, &name, Some(row))
+        })?);
     }
     Ok((rows, large))
 }
 
 /// The values of a row; `note` is told the places of integers that SQLite has texts for. Text, bytes
-/// and mappings can be iterated over too: each character, byte or key would become a value.
-fn values_of_row(row: &Bound<'_, PyAny>, note: &mut impl FnMut(usize)) -> PyResult<Vec<Value>> {
-    let is_one_value = row.is_instance_of::<PyString>()
-        || row.is_instance_of::<PyBytes>()
-        || row.is_instance_of::<PyByteArray>();
-    if is_one_value || row.is_instance_of::<PyDict>() {
-        let kind = row.get_type().name()?;
-        return Err(data_error(row.py(), &format!("it is of type {kind}, and no list of values")));
+/// and mappings can be iterated over too: each character, byte or key would become a value. An exception
+/// comes with the place of its value, if it is of one.
+fn values_of_row(
+    row: &Bound<'_, PyAny>,
+    note: &mut impl FnMut(usize),
+) -> Result<Vec<Value>, (PyErr, Option<usize>)> {
+    let of_row = |error| (error, None);
+    if is_text_or_bytes(row) || row.is_instance_of::<PyDict>() {
+        return Err(of_row(no_list(row)));
     }
     let value = |(place, object): (usize, PyResult<Bound<'_, PyAny>>)| {
-        let object = object?;
-        let value = value_of(&object)?;
+        let object = object.map_err(of_row)?;
+        let value = value_of(&object).map_err(|error| (error, Some(place)))?;
         if !object.is_instance_of::<PyString>() && is_large_integer(&value) {
             note(place);
         }
         Ok(value)
     };
-    row.try_iter()?.enumerate().map(value).collect()
+    let values = row.try_iter().map_err(|error| match row.hasattr("__iter__") {
+        Ok(false) => of_row(no_list(row)),
+        _ => of_row(error),
+    })?;
+    values.enumerate().map(value).collect()
 }
 
-/// The exception of a value, with the number of its row.
-fn in_row(py: Python<'_>, error: PyErr, number: usize) -> PyErr {
-    let named = py
-        .import("leafpress._errors")
-        .and_then(|errors| errors.getattr("in_row"))
-        .and_then(|in_row| in_row.call1((error.clone_ref(py), number)));
-    named.map_or(error, PyErr::from_value)
+/// The exception for an object that is no row.
+fn no_list(row: &Bound<'_, PyAny>) -> PyErr {
+    match row.get_type().name() {
+        Ok(kind) => data_error(row.py(), &format!("it is of type {kind}, and no list of values")),
+        Err(error) => error,
+    }
 }
 
 /// The values of a row that SQLite gives.

@@ -37,7 +37,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-use super::parameters::parameters_of;
+use super::parameters::{columns_of, parameters_of, sql_of};
 use super::reply::{self, Gone, Receiver, Sender};
 use super::wait::block_on;
 use super::{NativeRows, NativeWriter, rows};
@@ -293,7 +293,7 @@ impl NativeTransaction {
     fn execute(
         &self,
         py: Python<'_>,
-        sql: String,
+        #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
         let parameters = parameters_of(&sql, parameters)?;
@@ -302,7 +302,11 @@ impl NativeTransaction {
     }
 
     /// Carries out a script.
-    fn execute_batch(&self, py: Python<'_>, sql: String) -> PyResult<()> {
+    fn execute_batch(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = sql_of)] sql: String,
+    ) -> PyResult<()> {
         let outcome = self.step(py, Step::Script(sql))?;
         self.block_on(py, outcome).map(drop)
     }
@@ -312,7 +316,7 @@ impl NativeTransaction {
         &self,
         py: Python<'_>,
         table: String,
-        columns: Vec<String>,
+        #[pyo3(from_py_with = columns_of)] columns: Vec<String>,
         given: &NativeRows,
     ) -> PyResult<u64> {
         let rows = given.take();
@@ -376,7 +380,7 @@ impl NativeTransaction {
         py: Python<'_>,
         to: &Loop,
         answered: Py<PyAny>,
-        sql: String,
+        #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
     ) -> PyResult<Task> {
         let parameters = parameters_of(&sql, parameters)?;
@@ -390,7 +394,7 @@ impl NativeTransaction {
         py: Python<'_>,
         to: &Loop,
         answered: Py<PyAny>,
-        sql: String,
+        #[pyo3(from_py_with = sql_of)] sql: String,
     ) -> PyResult<Task> {
         let outcome = self.step(py, Step::Script(sql))?;
         bridge::start(py, to, answered, outcome, |py, _| Ok(py.None()))
@@ -403,7 +407,7 @@ impl NativeTransaction {
         to: &Loop,
         answered: Py<PyAny>,
         table: String,
-        columns: Vec<String>,
+        #[pyo3(from_py_with = columns_of)] columns: Vec<String>,
         given: &NativeRows,
     ) -> PyResult<Task> {
         let rows = given.take();
