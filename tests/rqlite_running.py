@@ -170,6 +170,27 @@ def tables_that_are_there(cluster, tables, folder):
     wrong(cluster, tables, write((1, "a", 1, "A")), "--table", "people", says="there is a table people already")
     wrong(cluster, tables, write((1, "a", 1, "A")), "--table", "people", "--append", "--on-conflict", "ignore", says="--on-conflict")
     wrong(cluster, tables, write((1, "a"), header=("id", "name")), "--table", "clock", "--create", "CREATE TABLE clock(id, name DEFAULT CURRENT_TIMESTAMP)", says="CURRENT_TIMESTAMP")
+    # Flags that contradict the table are refused as for a file, and a file of rejected rows goes with its load.
+    contradictions = [
+        (("--upsert", "--pk", "code"), "another primary key"), (("--append", "--not-null", "born"), "takes NULL in its column 'born'"),
+        (("--append", "--index", "born"), "has no index of born"), (("--append", "--strict"), "strict"),
+        (("--append", "--page-size", "8192"), "its pages have 4096"), (("--append", "--preset", "turso"), "preset"),
+        (("--append", "--exact"), "its own declaration"),
+    ]  # fmt: skip
+    for given, says in contradictions:
+        wrong(cluster, tables, write((60, "g", 1, "G")), "--table", "people", *given, says=says)
+    rejects = folder / "rejects"
+    wrong(cluster, tables, write((60, "g", "late", "G"), (1, "h", 1, "H")), "--table", "people", "--append", "--on-error", "skip",
+        "--rejects", str(rejects), says="UNIQUE constraint failed: people.id")  # fmt: skip
+    assert not list(folder.glob("rejects*"))
+    tables.execute("CREATE TABLE heap(id, name)")
+    wrong(cluster, tables, write((1, "a"), header=("id", "name")), "--table", "heap", "--ignore", says="heap has no key")
+    # A key makes a table that is missing.
+    for ids, rows in (((1, 2, 1), [[1, "c"], [2, "b"]]), ((2, 3), [[1, "c"], [2, "a"], [3, "b"]])):
+        file = write(*zip(ids, "abc"), header=("id", "name"))
+        loaded(cluster, file, "--table", "nightly", "--pk", "id", "--upsert")
+        assert tables.rows("SELECT * FROM nightly ORDER BY id") == rows
+    tables.execute("DROP TABLE heap", "DROP TABLE nightly")
     # Triggers run.
     for sql in ("CREATE TABLE seen(id)", "CREATE TRIGGER people_in AFTER INSERT ON people BEGIN INSERT INTO seen VALUES (new.id); END"):
         model.execute(sql)

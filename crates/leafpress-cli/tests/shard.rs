@@ -39,7 +39,7 @@ fn a_file_is_split_checked_and_rolled_back() {
         run(folder.path(), &["shards", "gc", "p", "--older-than", "0s"]).expect_status(0).stdout;
     assert!(gc.starts_with("removed 0 files"), "{gc}");
     let missing = run(folder.path(), &["shards", "gc", "q"]).expect_status(3).stderr;
-    assert!(missing.contains("there are no shards in q: the folder does not exist"), "{missing}");
+    assert!(missing.contains("no run is current in q: the folder does not exist"), "{missing}");
 
     let part = folder.path().join("p/runs").join(verdict["run"].as_str().unwrap()).join("parts");
     let name = names_in(&part).remove(0);

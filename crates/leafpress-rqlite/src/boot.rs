@@ -183,8 +183,7 @@ impl<'a> Lone<'a> {
             return Ok(());
         }
         let says = answer.body_mut().read_to_string().unwrap_or_default();
-        let reason = format!("it answers {}: {}", answer.status(), says.trim());
-        Err(Error::destination(&self.0.url, reason).on_disk(unknown))
+        Err(self.0.other_answer(answer.status().as_u16(), &says).on_disk(unknown))
     }
 
     /// The number of rows of these tables, once the node has opened its database.

@@ -4,6 +4,8 @@
 //!
 //! Must never: insert a row under another rule than the one that was asked for.
 
+use std::path::Path;
+
 use leafpress::rusqlite::{self, Connection};
 use leafpress::{Error, Result, quote_identifier};
 
@@ -35,6 +37,8 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct Declared {
     name: String,
+    /// Its statement, and those of its indexes.
+    sql: Vec<String>,
     /// A table of the same columns, without keys and rules between columns.
     pub staging_sql: String,
     columns: Vec<Column>,
@@ -147,6 +151,7 @@ impl Declared {
         let mut declared = Self {
             staging_sql: staging_sql(&name, &columns, strict),
             name,
+            sql: [create.to_owned()].into_iter().chain(indexes.iter().cloned()).collect(),
             columns,
             rowid_alias: None,
             without_rowid,
@@ -165,6 +170,16 @@ impl Declared {
             declared.key_order = vec![(alias.clone(), "BINARY".to_owned())];
         }
         Ok(declared)
+    }
+
+    /// Makes the table in a new file, without rows and triggers.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn write(&self, file: &Path) -> Result<()> {
+        #[expect(clippy::disallowed_methods, reason = "a temporary file of this load alone")]
+        let connection = Connection::open(file)?;
+        Ok(self.sql.iter().try_for_each(|sql| connection.execute_batch(sql))?)
     }
 
     /// Names of the columns that take values.

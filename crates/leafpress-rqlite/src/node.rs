@@ -79,9 +79,20 @@ impl<'a> Node<'a> {
         let text = answer.body_mut().read_to_string().map_err(|error| self.failed(&error))?;
         match serde_json::from_str(&text) {
             Ok(body) if status == 200 => Ok(body),
-            _ => {
-                Err(Error::destination(&self.url, format!("it answers {status}: {}", text.trim())))
-            }
+            _ => Err(self.other_answer(status.as_u16(), &text)),
+        }
+    }
+
+    /// The error for an answer that is not the one that was asked for.
+    pub fn other_answer(&self, status: u16, text: &str) -> Error {
+        let answer =
+            |reason| Error::destination(&self.url, format!("it answers {status}: {reason}"));
+        match status {
+            401 | 403 => answer("the credentials do not allow it").on_disk("nothing was changed").to_do(
+                "give the user in the URL, as rqlite://USER@HOST, and the password; the user needs the permissions \
+                 query, execute, status and, to load into a new node, load",
+            ),
+            _ => answer(text.trim()),
         }
     }
 

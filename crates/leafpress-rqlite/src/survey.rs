@@ -83,15 +83,17 @@ pub fn survey(address: &Address) -> Result<Survey> {
         let node = Node::new(address, url);
         let (status, error) = match status(&node) {
             Ok(status) => (Some(status), None),
-            Err(error) => (None, Some(error.kind().to_string())),
+            Err(error) => {
+                let words = error.kind().to_string();
+                last_error.get_or_insert(error);
+                (None, Some(words))
+            }
         };
         if status.is_some() && peers.is_none() {
             match node.nodes() {
                 Ok(found) => peers = Some(found),
                 Err(error) => last_error = Some(error),
             }
-        } else if status.is_none() && last_error.is_none() {
-            last_error = Some(node.refused("it does not answer"));
         }
         nodes.push(NodeState { url: url.clone(), id: None, votes: true, error, status });
     }

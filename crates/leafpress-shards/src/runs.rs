@@ -31,6 +31,8 @@ const MANIFEST: &str = "manifest.json";
 /// Changed now and then while a run is being made: see [`Shards::keep_alive`].
 const ALIVE: &str = "_ALIVE";
 
+const NAME_A_RUN: &str = "name the run that is to be current to leafpress shards rollback; leafpress shards list shows them";
+
 /// Shards in a folder, or in an object store (feature `object-store`): `s3://BUCKET/PREFIX`,
 /// `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`.
 #[derive(Debug, Clone)]
@@ -175,9 +177,11 @@ impl Shards {
     }
 
     fn no_shards(&self, why: &str) -> Error {
-        let reason = format!("there are no shards in {}: {why}", path_text(&self.root));
-        Error::not_found("file", CURRENT, reason)
-            .to_do("name the folder that leafpress shard wrote")
+        let reason = format!("no run is current in {}: {why}", path_text(&self.root));
+        Error::not_found("file", CURRENT, reason).to_do(
+            "name the folder that leafpress shard wrote; if it is this one, see leafpress shards list, and name the \
+             run that is to be current to leafpress shards rollback",
+        )
     }
 
     fn read_current(&self, bytes: &[u8]) -> Result<Current> {
@@ -364,7 +368,8 @@ impl Shards {
     }
 
     /// The runs that have a manifest, the oldest first. One whose manifest cannot be read has a
-    /// [`problem`](RunSummary::problem), and so has the current one if it has no manifest.
+    /// [`problem`](RunSummary::problem), and so has one without a manifest that is current, or that the
+    /// manifest of a younger run names as the one before it.
     ///
     /// # Errors
     /// Those of the system or the store; [`Input`](ErrorKind::Input) if `_CURRENT` cannot be read.
@@ -375,25 +380,34 @@ impl Shards {
         names.sort_unstable();
         names.dedup();
         let mut runs = Vec::new();
-        for run in names {
+        // Runs that manifests name as the ones before theirs, which are younger.
+        let mut before = HashMap::<String, String>::new();
+        for run in names.into_iter().rev() {
             let current = current.as_ref() == Some(&run);
             let manifest = if self.is_published(&run)? {
                 readable(self.manifest_of(&run))?
             } else if current {
-                Err(self.lost_manifest(&run)?)
+                Err(self.lost_manifest(&run, CURRENT)?)
+            } else if let Some(namer) = before.get(&run) {
+                Err(self.lost_manifest(&run, namer)?)
             } else {
                 continue;
             };
             runs.push(match manifest {
-                Ok((manifest, _)) => RunSummary {
-                    run,
-                    current,
-                    created: manifest.created,
-                    parts: manifest.parts.len(),
-                    rows: manifest.rows,
-                    bytes: manifest.parts.iter().map(|part| part.bytes).sum(),
-                    problem: None,
-                },
+                Ok((manifest, _)) => {
+                    if let Some(previous) = manifest.previous {
+                        before.insert(previous, path_in(&run, MANIFEST)?);
+                    }
+                    RunSummary {
+                        run,
+                        current,
+                        created: manifest.created,
+                        parts: manifest.parts.len(),
+                        rows: manifest.rows,
+                        bytes: manifest.parts.iter().map(|part| part.bytes).sum(),
+                        problem: None,
+                    }
+                }
                 Err(problem) => RunSummary {
                     run,
                     current,
@@ -405,6 +419,7 @@ impl Shards {
                 },
             });
         }
+        runs.reverse();
         Ok(runs)
     }
 
@@ -412,10 +427,10 @@ impl Shards {
         self.store.is_there(&path_in(run, MANIFEST)?)
     }
 
-    /// The problem of the current run without a manifest.
-    fn lost_manifest(&self, run: &str) -> Result<String> {
+    /// The problem of a published run without a manifest. `namer` is the file that shows that it was published.
+    fn lost_manifest(&self, run: &str, namer: &str) -> Result<String> {
         let shown = path_text(self.store.shown(&path_in(run, MANIFEST)?));
-        Ok(format!("{shown}: it is not there, and {CURRENT} names its run"))
+        Ok(format!("{shown}: it is not there, and {namer} names its run"))
     }
 
     /// The runs in order, with those of which there is nothing but an unfinished upload.
@@ -438,10 +453,13 @@ impl Shards {
         let now = self.current()?.map(|current| current.run);
         let target = match run {
             Some(run) => run.to_owned(),
-            None => self.manifest()?.previous.ok_or_else(|| {
-                Error::not_found("file", "run", "there is no run before the current one")
-                    .to_do("name a run; leafpress shards list shows them")
-            })?,
+            None => {
+                let manifest = self.manifest().map_err(|error| error.to_do_instead(NAME_A_RUN))?;
+                manifest.previous.ok_or_else(|| {
+                    Error::not_found("file", "run", "there is no run before the current one")
+                        .to_do(NAME_A_RUN)
+                })?
+            }
         };
         let (manifest, bytes) = self.manifest_of(&target)?;
         self.check_parts(&manifest)?;
@@ -508,8 +526,8 @@ impl Shards {
     /// Removes files that no manifest names: parts of attempts that lost, runs that ended without
     /// a manifest, and uploads that were not finished. What changed less than `older_than` ago stays. So
     /// does all of a run without a manifest in which any file did, as it may go on. So does a run whose
-    /// manifest cannot be read, and the current run without a manifest; they are among the
-    /// [`problems`](Collected::problems). If `_CURRENT` cannot be read, all runs without a manifest stay.
+    /// manifest cannot be read, and a run without a manifest that is current, or that the manifest of a younger
+    /// run names as the one before it; they are among the [`problems`](Collected::problems). If `_CURRENT` cannot be read, all runs without a manifest stay.
     ///
     /// # Errors
     /// Those of the system or the store; what was removed before stays removed.
@@ -523,48 +541,61 @@ impl Shards {
         let current = readable(self.current())?.map(|current| current.map(|it| it.run));
         match &current {
             Ok(Some(run)) if !self.is_published(run)? => {
-                collected.problems.push(self.lost_manifest(run)?);
+                collected.problems.push(self.lost_manifest(run, CURRENT)?);
             }
             Ok(_) => {}
             Err(problem) => collected.problems.push(problem.clone()),
         }
         let unfinished = self.store.unfinished()?;
-        for run in self.names_of_runs(&unfinished)? {
+        // Runs that manifests name as the ones before theirs, which are younger.
+        let mut before = HashMap::<String, String>::new();
+        for run in self.names_of_runs(&unfinished)?.into_iter().rev() {
+            let is_published = self.is_published(&run)?;
             let may_be_current = current.as_ref().map_or(true, |it| it.as_ref() == Some(&run));
-            if may_be_current && !self.is_published(&run)? {
+            if may_be_current && !is_published {
                 continue;
             }
-            self.gc_run(&run, &unfinished, older_than, &mut collected)?;
+            if let (Some(namer), false) = (before.get(&run), is_published) {
+                collected.problems.push(self.lost_manifest(&run, namer)?);
+                continue;
+            }
+            let manifest = self.gc_run(&run, &unfinished, older_than, &mut collected)?;
+            if let Some(previous) = manifest.and_then(|it| it.previous) {
+                before.insert(previous, path_in(&run, MANIFEST)?);
+            }
         }
+        collected.files.sort_unstable();
         Ok(collected)
     }
 
+    /// Removes what a run has beside the files that its manifest names; returns the manifest.
     fn gc_run(
         &self,
         run: &str,
         unfinished: &[Entry],
         older_than: Duration,
         collected: &mut Collected,
-    ) -> Result<()> {
+    ) -> Result<Option<Manifest>> {
         // Listed first: a run that is published after that keeps what it names.
         let mut entries = self.store.entries(run)?;
         let folder = format!("{RUNS}/{run}/");
         entries.extend(unfinished.iter().filter(|it| it.path.starts_with(&folder)).cloned());
         let is_published = self.is_published(run)?;
         let mut named = HashSet::new();
+        let mut manifest = None;
         if is_published {
-            let manifest = match readable(self.manifest_of(run))? {
-                Ok((manifest, _)) => manifest,
+            let found = match readable(self.manifest_of(run))? {
+                Ok((found, _)) => manifest.insert(found),
                 Err(problem) => {
                     collected.problems.push(problem);
-                    return Ok(());
+                    return Ok(None);
                 }
             };
-            named.extend(manifest.parts.into_iter().map(|part| part.path));
+            named.extend(found.parts.iter().map(|part| part.path.clone()));
             named.insert(path_in(run, CATALOG)?);
         } else if entries.iter().any(|entry| !entry.is_older(older_than)) {
             // The first parts of a long run are old when its last ones are pressed.
-            return Ok(());
+            return Ok(None);
         }
         let mut some_went = false;
         for entry in entries.iter().filter(|entry| is_lost(entry, run, &named)) {
@@ -581,7 +612,7 @@ impl Shards {
         if !is_published && !collected.dry_run {
             self.store.forget(run, if some_went { Duration::ZERO } else { older_than });
         }
-        Ok(())
+        Ok(manifest)
     }
 
     /// Removes all of a run that was not published, and the folder of the shards unless it was there

@@ -500,6 +500,32 @@ fn gc_keeps_the_current_run_without_its_manifest() {
 }
 
 #[test]
+fn a_published_run_without_its_manifest_is_told_of_and_kept() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let runs = ["id\n1\n", "id\n2\n"].map(|rows| shard(folder.path(), rows, "rows", 1));
+    let [old, new] = runs.map(|run| run.expect("a run").run);
+    let lost = out.join("runs").join(&old).join("manifest.json");
+    let manifest = fs::read(&lost).expect("a manifest");
+    fs::remove_file(&lost).expect("it is removed");
+    let shards = Shards::open(&out).expect("shards");
+    let listed = shards.list().expect("runs");
+    let problem = listed[0].problem.as_ref().expect("a problem");
+    assert_eq!((&listed[0].run, listed[0].current, &listed[1].run), (&old, false, &new));
+    assert!(problem.contains("it is not there, and runs/") && problem.contains(&new), "{problem}");
+    let collected = shards.gc(Duration::ZERO, false).expect("gc");
+    assert_eq!((collected.files.len(), &collected.problems[..]), (0, &[problem.clone()][..]));
+    fs::write(&lost, manifest).expect("it is back");
+    assert!(shards.list().expect("runs")[0].problem.is_none());
+    assert_eq!(shards.rollback(None).expect("the old run").run, old);
+    // One that was removed as a whole is no problem.
+    shards.rollback(Some(&new)).expect("the new run");
+    fs::remove_dir_all(out.join("runs").join(&old)).expect("it is removed");
+    assert_eq!(shards.list().expect("runs").len(), 1);
+    assert!(shards.gc(Duration::ZERO, false).expect("gc").problems.is_empty());
+}
+
+#[test]
 fn of_two_publications_at_once_one_is_told() {
     let folder = TempDir::new().expect("a folder");
     let out = folder.path().join("out");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use super::values::file_path;
 use super::{parse_amount, parse_writers};
 
 /// Say which profile and which way in fit a program, with the figures of the last bench
@@ -23,7 +24,8 @@ Exit status: 0 advised, 2 the command line makes no sense, 3 the disk could
 not be looked at.")]
 pub struct AdviseFlags {
     /// A folder, or a database in it, which need not be there yet
-    #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
+    #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath,
+          value_parser = file_path())]
     pub path: PathBuf,
 
     /// Rows that come at once, such as 50M

@@ -8,7 +8,7 @@ use leafpress::Profile;
 use leafpress::profile::Locking;
 
 use super::parse_milliseconds;
-use super::values::{database_path, parse_rounds};
+use super::values::{file_path, parse_rounds};
 
 /// Run SQL on a copy of a database, and show what each transaction costs the disk
 ///
@@ -35,7 +35,7 @@ changed.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are")]
 pub struct IoFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = file_path())]
     pub database: PathBuf,
 
     /// A file of SQL statements; - is standard input

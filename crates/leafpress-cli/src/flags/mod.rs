@@ -53,7 +53,7 @@ use crate::exit::statuses_of_kinds;
 use crate::human;
 
 use self::values::{
-    database_path, parse_amount, parse_memory, parse_milliseconds, parse_repeats, parse_seconds,
+    file_path, parse_amount, parse_memory, parse_milliseconds, parse_repeats, parse_seconds,
     parse_threads, parse_writers,
 };
 
@@ -150,7 +150,7 @@ changed.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are")]
 pub struct IndexFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = file_path())]
     pub database: PathBuf,
 
     /// The table
@@ -221,7 +221,7 @@ Exit status: 0 sound, 1 problems found, 2 the command line makes no sense,
 3 could not be checked.")]
 pub struct VerifyFlags {
     /// The database to check
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = file_path())]
     pub database: PathBuf,
 
     /// Leave out whether indexes agree with their tables (quick_check)

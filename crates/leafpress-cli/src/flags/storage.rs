@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::values::{database_path, parse_seconds};
+use super::values::{file_path, parse_seconds};
 
 /// Measure what a disk can do, and say which durability profile fits
 ///
@@ -24,7 +24,7 @@ measured.")]
 pub struct StorageFlags {
     /// A folder, or a database in it, which need not be there yet
     #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath,
-          value_parser = database_path())]
+          value_parser = file_path())]
     pub path: PathBuf,
 
     /// About how long to measure [default: 2]

@@ -2,12 +2,14 @@
 //!
 //! Must never: look at anything but the words.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use leafpress::load::{ColumnType, TimestampForm, Uuid7Form};
 use leafpress::why_no_path;
+
+use crate::cluster::url_of;
 
 /// A database is named by its path, in all commands alike.
 ///
@@ -16,8 +18,33 @@ use leafpress::why_no_path;
 pub fn database_path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match why_no_path(&path) {
         Some(reason) => Err(reason),
+        None if is_misspelled_url(&path) => {
+            Err("a cluster is named as rqlite://HOST:PORT, and a file of \
+             such a name as ./rqlite:…"
+                .to_owned())
+        }
         None => Ok(path),
     })
+}
+
+/// A database in a file, for commands that know no clusters.
+pub fn file_path() -> impl TypedValueParser<Value = PathBuf> {
+    database_path().try_map(|path| match url_of(&path) {
+        Some(_) => {
+            Err("it is a cluster of rqlite, and this command takes a file; load, queue and \
+             doctor take clusters"
+                .to_owned())
+        }
+        None => Ok(path),
+    })
+}
+
+fn is_misspelled_url(path: &Path) -> bool {
+    let begins_with = |text: &str, scheme: &str| {
+        text.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme))
+    };
+    let is_meant = |text: &str| ["rqlite:", "rqlites:"].iter().any(|it| begins_with(text, it));
+    path.to_str().is_some_and(is_meant) && url_of(path).is_none()
 }
 
 /// Names between commas.

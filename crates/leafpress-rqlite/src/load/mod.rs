@@ -145,6 +145,15 @@ impl Destination {
         self.declared.as_ref().map(|it| it.staging_sql.as_str())
     }
 
+    /// Makes the table that is there in a new file, without rows; false if it is not there. A load into it tells
+    /// whether the options contradict the table.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn write_table(&self, file: &Path) -> Result<bool> {
+        self.declared.as_ref().map_or(Ok(false), |it| it.write(file).map(|()| true))
+    }
+
     /// Sends the rows of `table` in the file `pressed`, which this changes. Of a table that is there,
     /// `columns` are those that the rows have. `analyze` fills the planner's statistics.
     ///
@@ -446,6 +455,15 @@ impl Load<'_> {
                     "look whether the rows are in {table}, and load again if they are not"
                 ));
         }
+        let breaks_rule = matches!(error.kind(), ErrorKind::Constraint { .. });
+        let error = if breaks_rule {
+            error.to_do_instead(
+                "look for the rows that break this rule, in the input and in the table; where rows may be there \
+                 already, load with ⟦ignore⟧ or ⟦upsert⟧",
+            )
+        } else {
+            error
+        };
         error.on_disk(if is_dropped {
             "the tables of the cluster are as they were"
         } else {

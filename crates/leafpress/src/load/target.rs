@@ -34,7 +34,6 @@ use crate::schema::declared::OrderColumn;
 use crate::schema::names::{column_named, names_there};
 use crate::schema::shape::{IndexShape, ShapeColumn, TableShape, staged_shape};
 use crate::schema::sql_words::{declares_conflicts, sql_words};
-use crate::words::path_text;
 
 /// The destination of a load.
 pub struct Target {
@@ -114,7 +113,7 @@ impl Target {
         if !is_there.map_err(|source| not_readable(&options.database, source))? {
             return match options.into {
                 Some(_) if !options.makes_missing() => {
-                    let database = path_text(&options.database);
+                    let database = options.destination();
                     let way = way_to_make(options);
                     let advice = format!("there is no database {database}; {way}");
                     Err(Error::no_such_table(&table).to_do(advice))
@@ -140,7 +139,7 @@ impl Target {
             return Err(Error::misuse(format!(
                 "{} exists, and its pages have {} bytes, not {bytes}: only a new database can have \
                  another page size",
-                path_text(&options.database),
+                options.destination(),
                 existing.page_bytes
             ))
             .to_do("leave out ⟦page_size⟧, or load into a new file"));

@@ -27,29 +27,33 @@ mod with_rqlite {
 
     use leafpress::ErrorKind;
     use leafpress::load::{IntoTable, Report};
+    use leafpress::vfs::paths::companion_of;
     use leafpress_rqlite::load::{Destination, Mode, Way};
     use leafpress_rqlite::{Address, boot};
 
     use super::{CancelToken, Error, Load, Outcome, Path};
     use crate::cluster::shown;
     use crate::commands::load::check::is_table;
+    use crate::commands::load::makes_missing;
     use crate::human;
     use crate::loading::is_stdin;
 
     impl Load<'_> {
         /// Does the work for a temporary file, by the declaration of a table that is there, and gives
-        /// the file or its rows to the cluster, unless it was a dry run.
+        /// the file or its rows to the cluster, unless it was a dry run. `check` loads no row into a
+        /// copy of that table, and so tells which flags contradict it.
         ///
         /// # Errors
         /// Those of the work: then nothing was sent; those of the cluster, which say what it has then.
         pub fn run(
             &self,
+            check: impl FnOnce(&Path, &str) -> Result<(), Error>,
             work: impl FnOnce(&Path, Option<&str>) -> Result<Outcome, Error>,
         ) -> Result<Outcome, Error> {
             let address: Address = self.url.parse()?;
             let way = self.flags.existing.way().map(|(into, _)| into);
             let table = self.table_name()?;
-            let makes_missing = matches!(way, Some(IntoTable::Append | IntoTable::Replace));
+            let makes_missing = way.is_some_and(|into| makes_missing(self.flags, into));
             let to =
                 Destination::look(&address, table.as_deref(), way.and_then(mode), makes_missing)?;
             let parent = self.flags.run.tmpdir.clone().unwrap_or_else(std::env::temp_dir);
@@ -59,19 +63,32 @@ mod with_rqlite {
                 .prefix("leafpress-")
                 .tempdir_in(&parent)
                 .map_err(failed)?;
-            let file = folder.path().join("pressed.db");
+            let (file, copy) = (folder.path().join("pressed.db"), folder.path().join("there.db"));
+            if let (true, Some(table)) = (to.write_table(&copy)?, &table) {
+                check(&copy, table)?;
+            }
             let mut outcome = work(&file, to.declaration())?;
             if let Outcome::Loaded(report) = &mut outcome {
                 let began = Instant::now();
-                match to.way() {
-                    Way::Boot => send_file(&address, &file, report)?,
-                    Way::Groups(why) => self.send(&to, &file, report, why)?,
-                    _ => return Err(Error::bug("an unknown way into a cluster")),
-                }
+                let sent = match to.way() {
+                    Way::Boot => send_file(&address, &file, report),
+                    Way::Groups(why) => self.send(&to, &file, report, why),
+                    _ => Err(Error::bug("an unknown way into a cluster")),
+                };
+                sent.inspect_err(|error| self.remove_rejects(error))?;
                 report.elapsed += began.elapsed();
                 report.database = shown(self.url).into();
             }
             Ok(outcome)
+        }
+
+        /// Removes the files of rejected rows after a load that failed, as the load of a file does.
+        fn remove_rejects(&self, error: &Error) {
+            let is_known = !matches!(error.kind(), ErrorKind::OutcomeUnknown { .. });
+            for file in self.flags.bad_rows.rejects.iter().filter(|_| is_known) {
+                let _ = std::fs::remove_file(file);
+                let _ = std::fs::remove_file(companion_of(file, ".log"));
+            }
         }
 
         /// The name of the table, if it can be told before the work.
@@ -158,6 +175,7 @@ impl Load<'_> {
     /// Always.
     pub fn run(
         &self,
+        _: impl FnOnce(&Path, &str) -> Result<(), Error>,
         _: impl FnOnce(&Path, Option<&str>) -> Result<Outcome, Error>,
     ) -> Result<Outcome, Error> {
         Err(crate::cluster::unreachable(self.url))

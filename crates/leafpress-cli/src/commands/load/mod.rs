@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leafpress::load::{CancelToken, DryRun, IntoTable, Loader, Pipe, Report};
+use leafpress::load::{CancelToken, DryRun, InputFormat, IntoTable, Loader, Pipe, Report};
 use leafpress::{Error, path_text};
 
 use self::check::check;
@@ -45,11 +45,8 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
             if flags.existing.upsert {
                 loader = loader.later_upsert();
             }
-        } else if let (None, Some((into, _))) = (url_of(&flags.database), flags.existing.way()) {
-            // A call that names the key means the table, and no other by a slip.
-            let makes_missing =
-                matches!(into, IntoTable::Append | IntoTable::Replace) || !flags.keys.pk.is_empty();
-            loader = loader.into_table(into).create_missing(makes_missing);
+        } else {
+            loader = into_table(loader, flags);
         }
         if flags.run.dry_run {
             dry_run(loader, &inputs, &token).map(Outcome::Dry)
@@ -61,7 +58,12 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
         Some(url) => {
             let show = |rows, all| bar.send(rows, all, is_silent(flags));
             let cluster = cluster::Load { url, flags, inputs: &inputs, token: &token, show: &show };
-            cluster.run(work)
+            let check = |copy: &Path, table: &str| {
+                let loader = into_table(loader(flags, copy, &inputs, &token, &bar)?, flags);
+                let loader = loader.table(table).format(InputFormat::Json);
+                loader.dry_run_reader("no.json", io::empty()).map(drop)
+            };
+            cluster.run(check, work)
         }
         None => work(&flags.database, None),
     };
@@ -70,6 +72,19 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
         Ok(outcome) => report(&outcome, flags),
         Err(error) => output::print_failure(as_stop(error, &token), flags.run.json),
     })
+}
+
+/// The loader for a table that may be there.
+fn into_table(loader: Loader, flags: &LoadFlags) -> Loader {
+    match flags.existing.way() {
+        Some((into, _)) => loader.into_table(into).create_missing(makes_missing(flags, into)),
+        None => loader,
+    }
+}
+
+/// Returns true if a table that is missing is made. A call that names the key means the table, and no other by a slip.
+fn makes_missing(flags: &LoadFlags, into: IntoTable) -> bool {
+    matches!(into, IntoTable::Append | IntoTable::Replace) || !flags.keys.pk.is_empty()
 }
 
 enum Outcome {
