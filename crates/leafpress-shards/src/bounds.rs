@@ -46,8 +46,9 @@ impl Sample {
     }
 }
 
-/// Bounds of up to this number of parts for all rows that were sampled; fewer where keys repeat so
-/// often that a part would be empty.
+/// Bounds of up to this number of parts for all rows that were sampled; fewer where there are fewer keys.
+/// Each part has about as many rows as is left for those from it on: after a key with more rows than a
+/// part should have, the others share the rest.
 pub fn bounds_of(samples: &[Sample], parts: usize) -> Vec<Key> {
     // A key stands for as many rows as its sample has seen for each key that it kept.
     let weigh = |sample: &Sample| sample.seen as f64 / sample.keys.len() as f64;
@@ -56,19 +57,19 @@ pub fn bounds_of(samples: &[Sample], parts: usize) -> Vec<Key> {
         .flat_map(|(sample, weight)| sample.keys.iter().map(move |key| (key, weight)))
         .collect();
     keys.sort_by(|one, other| one.0.compare(&other.0.value()));
-    let total: f64 = keys.iter().map(|(_, weight)| weight).sum();
+    let mut rows_left: f64 = keys.iter().map(|(_, weight)| weight).sum();
     let mut bounds: Vec<Key> = Vec::new();
-    let Some(mut last) = keys.first().map(|(key, _)| *key) else { return bounds };
-    let (mut passed, mut part) = (0.0, 1);
-    for (key, weight) in keys {
-        passed += weight;
-        while part < parts && passed > total * part as f64 / parts as f64 {
-            part += 1;
-            if last.compare(&key.value()).is_lt() {
-                last = key;
-                bounds.push(key.clone());
-            }
+    let mut rows_of_part = 0.0;
+    for of_key in keys.chunk_by(|one, other| one.0.compare(&other.0.value()).is_eq()) {
+        let rows: f64 = of_key.iter().map(|(_, weight)| weight).sum();
+        let parts_left = parts.saturating_sub(bounds.len());
+        let is_full = rows_of_part + rows / 2.0 > rows_left / parts_left as f64;
+        if parts_left > 1 && rows_of_part > 0.0 && is_full {
+            bounds.push(of_key[0].0.clone());
+            rows_left -= rows_of_part;
+            rows_of_part = 0.0;
         }
+        rows_of_part += rows;
     }
     bounds
 }
@@ -94,6 +95,21 @@ mod tests {
         assert_eq!(split(0..0, 4), []);
         assert_eq!(split([7; 50].into_iter(), 4), []);
         assert_eq!(split([1, 2].into_iter(), 4), [Key::Integer(2)]);
+    }
+
+    #[test]
+    fn a_key_with_most_rows_leaves_parts_to_the_others() {
+        for most in [0, 150, 299] {
+            let keys = || (0..300).chain([most; 2_700]);
+            let bounds = split(keys(), 8);
+            assert_eq!(bounds.len(), 7, "{bounds:?}");
+            let part_of =
+                |key| bounds.iter().filter(|it| it.compare(&Value::Integer(key)).is_le()).count();
+            let mut rows = [0; 8];
+            keys().for_each(|key| rows[part_of(key)] += 1);
+            rows.sort_unstable();
+            assert!(rows[0] >= 20 && rows[7] < 2_800, "{rows:?}");
+        }
     }
 
     #[test]

@@ -486,7 +486,7 @@ impl Shards {
             let found = match self.local(&part.path, &stop) {
                 Ok(file) => problems_of(part, file.path(), &manifest.schema.table, &stop)?,
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound { .. }) => {
-                    vec![error.to_string()]
+                    vec![error.kind().to_string()]
                 }
                 Err(error) => return Err(error),
             };
@@ -677,7 +677,7 @@ fn problems_of(
     let mut problems = Vec::new();
     let found = match Content::of(file, part.page_size as usize) {
         Ok(found) => found,
-        Err(error) => return Ok(vec![error.to_string()]),
+        Err(error) => return Ok(vec![error.kind().to_string()]),
     };
     if found.bytes != part.bytes {
         problems.push(format!("{} has {} bytes, not {}", part.path, found.bytes, part.bytes));
@@ -687,14 +687,14 @@ fn problems_of(
     match verify(file, &VerifyOptions::default().stop_when(stop.clone())) {
         Ok(report) => problems.extend(report.problems),
         Err(error) if matches!(error.kind(), ErrorKind::Cancelled) => return Err(error),
-        Err(error) => problems.push(error.to_string()),
+        Err(error) => problems.push(error.kind().to_string()),
     }
     let counted =
         connect::read_only(file).and_then(|connection| connect::rows_of(&connection, table));
     match counted {
         Ok(rows) if rows != part.rows => problems.push(format!("{rows} rows, not {}", part.rows)),
         Ok(_) => {}
-        Err(error) => problems.push(error.to_string()),
+        Err(error) => problems.push(error.kind().to_string()),
     }
     Ok(problems)
 }

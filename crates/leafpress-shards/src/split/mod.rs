@@ -185,8 +185,9 @@ impl Sharder {
     fn notes(&self, report: &Report, made: usize) -> Vec<String> {
         let mut notes = report.notes.clone();
         if made < self.parts {
+            let word = if made == 1 { "part" } else { "parts" };
             notes.push(format!(
-                "{made} parts instead of {}: more would share keys, and one key is in one part",
+                "{made} {word} instead of {}: all rows of a key are in one part, and there are no more keys",
                 self.parts
             ));
         }
