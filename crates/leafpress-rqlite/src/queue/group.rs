@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::Sender;
 
-use leafpress::queue::elsewhere;
+use leafpress::queue::elsewhere::{self, When};
 use leafpress::queue::{Claim, JobState, LeaseLost, Payload, Pushed, Token, UnixTime};
 use leafpress::{Error, Result};
 use serde::Deserialize;
@@ -43,12 +43,27 @@ pub enum Call {
     Repeatable(Vec<Value>),
 }
 
+impl Call {
+    /// Returns true if it pushes a job that expires.
+    pub fn has_expiry(&self) -> bool {
+        matches!(self, Self::Push(pushes) if pushes.iter().any(|it| it.expires.is_some()))
+    }
+
+    /// Refuses the push of a job that could never be claimed.
+    pub fn check_expiry(&self, now_ms: i64) -> Result<()> {
+        let Self::Push(pushes) = self else { return Ok(()) };
+        pushes.iter().try_for_each(|it| it.when.check_expiry(it.expires, now_ms))
+    }
+}
+
 /// A job to be pushed.
 #[derive(Debug)]
 pub struct Push {
     pub queue: i64,
     /// As [`sql::PUSH`] takes it.
     pub json: Value,
+    pub when: When,
+    pub expires: Option<When>,
     pub key: Option<String>,
     pub bytes: usize,
 }

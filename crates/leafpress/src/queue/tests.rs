@@ -226,6 +226,45 @@ fn limits_hold_claims_back_until_they_may() {
 }
 
 #[test]
+fn a_job_that_could_only_expire_is_refused_wherever_it_is_pushed() {
+    let bench = bench();
+    let (queue, in_it) = (&bench.queue, bench.queue.clone());
+    let seconds = Duration::from_secs;
+    let at = |second| std::time::UNIX_EPOCH + seconds(second);
+    let is_refused = |outcome: Result<()>| {
+        let error = outcome.expect_err("it would never be claimed");
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("before it is due") && text.contains("Job::expires_in be"), "{text}");
+    };
+    let job = || Job::bytes("late");
+    for late in [
+        job().expires_in(Duration::ZERO),
+        job().expires(at(1_000)),
+        job().delay(seconds(5)).expires_in(seconds(5)),
+        job().delay(seconds(5)).expires(at(1_004)),
+        job().due(at(2_000)).expires_in(seconds(5)),
+        job().due(at(2_000)).expires(at(2_000)).unique("key", UniqueFor::Waiting),
+    ] {
+        is_refused(queue.push(late.clone()).map(drop));
+        is_refused(queue.push_many([job(), late.clone()]).map(drop));
+        let mut transaction = queue.begin(seconds(9)).expect("it begins");
+        transaction.push(late.clone());
+        is_refused(transaction.commit().map(drop));
+        let in_it = in_it.clone();
+        let body = move |tx: &Transaction<'_>| in_it.push_in(tx, late.clone()).map(drop);
+        is_refused(bench.writer.transaction(body));
+    }
+    let connection = Connection::open(bench.folder.path().join("jobs.db")).expect("it opens");
+    connection.execute_batch("BEGIN IMMEDIATE").expect("no connection writes");
+    is_refused(Queue::push_on(&connection, "mail", job().expires(at(1))).map(drop));
+    drop(connection);
+    assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 0);
+    bench.push(job().due(at(1)).expires_in(Duration::from_millis(1)));
+    bench.claim();
+}
+
+#[test]
 fn a_claim_looks_on_behind_any_number_of_jobs_that_are_over() {
     let bench = bench();
     let one = ClaimOptions::new();
