@@ -526,7 +526,10 @@ pub const MAY_HAVE_JOBS: &str =
          OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_leased
              WHERE queue = ?1 AND state = 1 AND due_at_ms <= unixepoch('subsec') * 1000)
          OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_delayed
-             WHERE queue = ?1 AND state = 2 AND due_at_ms <= unixepoch('subsec') * 1000))";
+             WHERE queue = ?1 AND state = 2 AND due_at_ms <= unixepoch('subsec') * 1000)
+         OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_expiry
+             WHERE queue = ?1 AND expires_at_ms <= unixepoch('subsec') * 1000
+                 AND expires_at_ms IS NOT NULL AND state IN (0, 2, 3)))";
 
 #[cfg(test)]
 mod tests {

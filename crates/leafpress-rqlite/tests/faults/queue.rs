@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use leafpress::queue::{ClaimOptions, Job, Outcome, Payload, Rate, Stop, UniqueFor};
+use leafpress::queue::{ClaimOptions, Job, Nack, Outcome, Payload, Rate, Stop, UniqueFor};
 use leafpress::{Error, ErrorKind};
 use leafpress_rqlite::{RqliteQueue, RqliteQueues, RqliteQueuesBuilder};
 
@@ -209,6 +209,24 @@ fn a_waiting_claim_finds_a_job_that_is_pushed_or_comes_due() {
     let begun = Instant::now();
     assert!(queue.claim_with(&ClaimOptions::new().wait(Duration::ZERO)).unwrap().is_empty());
     assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_waiting_claim_finds_a_job_whose_group_is_free_as_another_expires() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let job = || Job::bytes("of a group").group("g");
+    queue.push(job().expires_in(Duration::from_secs(60))).unwrap();
+    let head = queue.claim().unwrap().unwrap();
+    queue.nack(head.token, Nack::new().delay(HOUR)).unwrap();
+    let behind = queue.push(job()).unwrap();
+    let wait = ClaimOptions::new().wait(Duration::from_secs(20));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| queue.claim_with(&wait).unwrap());
+        std::thread::sleep(Duration::from_millis(30));
+        server.clock_ms.fetch_add(60_000, Ordering::Relaxed);
+        assert_eq!(waiting.join().unwrap()[0].id, behind.id);
+    });
 }
 
 #[test]

@@ -54,6 +54,13 @@ const FIRST_LEASE_END: &str =
     concat!("SELECT due_at_ms ", jobs_in!(Leased), " ORDER BY due_at_ms LIMIT 1");
 const FIRST_DELAYED: &str =
     concat!("SELECT due_at_ms ", jobs_in!(Delayed), " ORDER BY due_at_ms LIMIT 1");
+/// A job that waits and expires may free a slot of its group.
+const FIRST_EXPIRY: &str = concat!(
+    "SELECT expires_at_ms FROM leafpress_job INDEXED BY leafpress_job_expiry
+     WHERE queue = +?1 AND expires_at_ms IS NOT NULL AND ",
+    state!(waiting),
+    " ORDER BY expires_at_ms LIMIT 1"
+);
 
 /// Limit of ready jobs that one claim may pass over (expired, or over their group's rate) before it
 /// leaves the rest to the next look: without it, a million of them would hold up all other
@@ -244,10 +251,11 @@ pub(super) fn let_go(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
     work.execute(LET_GO, params![queue.id, work.now_ms]).map(drop)
 }
 
-/// Next time at which a lease ends, a delay is over or a schedule comes due.
+/// Next time at which a lease ends, a delay is over, a job expires or a schedule comes due.
 fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
     let first = |sql| work.first(sql, [queue.id], |row| row.get(0));
     let due_ms = earliest(first(FIRST_LEASE_END)?, first(FIRST_DELAYED)?);
+    let due_ms = earliest(due_ms, first(FIRST_EXPIRY)?);
     Ok(earliest(due_ms, schedule::next_due_ms(work, queue)?))
 }
 
@@ -256,7 +264,7 @@ fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 }
 
 /// The statements of this file.
-pub(super) const STATEMENTS: [(&str, &str); 7] = [
+pub(super) const STATEMENTS: [(&str, &str); 8] = [
     ("the next jobs", NEXT),
     ("lease a job", LEASE),
     ("hold a job off", HOLD_OFF),
@@ -264,4 +272,5 @@ pub(super) const STATEMENTS: [(&str, &str); 7] = [
     ("count leases", COUNT_LEASED),
     ("the first lease to end", FIRST_LEASE_END),
     ("the first delay to be over", FIRST_DELAYED),
+    ("the first job to expire", FIRST_EXPIRY),
 ];

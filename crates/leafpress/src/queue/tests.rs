@@ -226,6 +226,21 @@ fn limits_hold_claims_back_until_they_may() {
 }
 
 #[test]
+fn a_claim_that_waits_gets_a_job_whose_group_is_free_as_another_expires() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let writer = Writer::builder(folder.path().join("jobs.db")).open().expect("a writer");
+    let queue = Queue::open(&writer, "mail").expect("a queue");
+    let job = || Job::bytes("of a group").group("g");
+    queue.push(job().expires_in(Duration::from_millis(300))).expect("in");
+    let head = queue.claim().expect("no error").expect("a job");
+    let later = Nack::new().delay(Duration::from_secs(3_600));
+    queue.nack(head.token, later).expect("it is ours");
+    let behind = queue.push(job()).expect("in");
+    let claims = queue.claim_with(&ClaimOptions::new().wait(Duration::from_secs(20)));
+    assert_eq!(claims.expect("no error").pop().map(|claim| claim.id), Some(behind.id));
+}
+
+#[test]
 fn a_job_that_could_only_expire_is_refused_wherever_it_is_pushed() {
     let bench = bench();
     let (queue, in_it) = (&bench.queue, bench.queue.clone());
