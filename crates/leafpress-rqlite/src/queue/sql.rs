@@ -150,7 +150,7 @@ pub const SETTLE: &str = concat!(
                      SELECT 1, queue.backoff_first_ms * 1.0
                      UNION ALL
                      SELECT attempt + 1, ms * queue.backoff_factor FROM delay
-                     WHERE attempt < job.claims - job.releases AND ms < queue.backoff_max_ms)
+                     WHERE attempt < job.claims - job.releases AND ms > 0 AND ms < queue.backoff_max_ms)
                  SELECT min(max(ms), queue.backoff_max_ms, ",
     longest_ms!(),
     " / 4) FROM delay) * (1 + queue.backoff_jitter * (2 * chance - 1))) AS INTEGER)) END AS delay_ms,
