@@ -240,8 +240,9 @@ impl Group {
         if has_changes {
             writes.extend(sql::APPLY.map(|sql| json!([sql, now_ms])));
         }
-        for queue in self.lanes.keys() {
-            writes.extend(sql::PURGE.map(|sql| json!([sql, queue, now_ms])));
+        for (queue, lanes) in &self.lanes {
+            let jobs: usize = lanes.values().sum();
+            writes.extend(sql::PURGE.map(|sql| json!([sql, queue, now_ms, jobs])));
         }
         if !self.pushes.is_empty() {
             let pushes = json!(self.pushes).to_string();

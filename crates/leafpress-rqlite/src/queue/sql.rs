@@ -304,22 +304,23 @@ macro_rules! kept_long_enough {
         concat!(
             "(SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
              WHERE queue = ?1 AND due_at_ms <= ?2 AND state IN (4, 5)
-             ORDER BY due_at_ms LIMIT ",
+             ORDER BY due_at_ms LIMIT max(?3, ",
             due_max!(),
-            ")"
+            "))"
         )
     };
 }
-/// After [`APPLY`].
+/// After [`APPLY`]. ?3 the jobs that are asked for: else old rows would become more and more, as each claimed job may
+/// leave one.
 pub const PURGE: [&str; 3] = [
     concat!("DELETE FROM leafpress_attempt WHERE job IN ", kept_long_enough!()),
     concat!("DELETE FROM leafpress_job WHERE id IN ", kept_long_enough!()),
     concat!(
         "DELETE FROM leafpress_key WHERE queue = ?1 AND until_ms <= ?2 AND key IN (
              SELECT key FROM leafpress_key INDEXED BY leafpress_key_until
-             WHERE queue = ?1 AND until_ms IS NOT NULL AND until_ms <= ?2 LIMIT ",
+             WHERE queue = ?1 AND until_ms IS NOT NULL AND until_ms <= ?2 LIMIT max(?3, ",
         due_max!(),
-        ")"
+        "))"
     ),
 ];
 

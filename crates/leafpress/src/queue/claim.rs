@@ -160,6 +160,11 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
             }
         }
     }
+    let claimed = u32::try_from(found.claims.len()).unwrap_or(u32::MAX);
+    if claimed > due::JOBS_MAX {
+        // Else old rows would become more and more, as each claimed job may leave one.
+        due::remove_old(work, queue, claimed)?;
+    }
     if found.claims.is_empty() {
         // Where the queue's rate allows no job now, there is none, whatever a look would meet.
         let is_at_limit = has_more_due || turned_away >= TURNED_AWAY_MAX;

@@ -58,7 +58,7 @@ const DELAYS_FROM_NOW: &str = concat!(
 );
 
 /// Limit of the jobs of each kind that one call deals with.
-const JOBS_MAX: u32 = 256;
+pub(super) const JOBS_MAX: u32 = 256;
 
 /// Makes the due changes. Returns true if some may be left over that can make a job ready; then the
 /// next look goes on with them, even in the same millisecond.
@@ -90,16 +90,8 @@ pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<bool> {
     for id in too_late {
         expired(work, queue, id)?;
     }
-    for id in due(work, KEPT_LONG_ENOUGH, queue)? {
-        if let Some(job) = settle::find(work, id)? {
-            settle::delete(work, &job)?;
-        }
-    }
     has_more |= schedule::fire_due(work, queue)?;
-    key::purge(work, queue.id, JOBS_MAX)?;
-    if queue.settings.rate.is_some() || queue.settings.group_rate.is_some() {
-        rate::purge(work, queue.id, JOBS_MAX)?;
-    }
+    remove_old(work, queue, JOBS_MAX)?;
     if let Some(session) = work.session.filter(|_| has_more) {
         session.repeat_due_changes(queue.id);
     }
@@ -108,6 +100,22 @@ pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<bool> {
 
 fn due(work: &Work<'_>, sql: &'static str, queue: &QueueRow) -> Result<Vec<i64>> {
     work.all(sql, params![queue.id, work.now_ms, JOBS_MAX], |row| row.get(0))
+}
+
+/// Removes jobs that were kept long enough, keys and buckets whose time is over, at most `rows_max`
+/// of each.
+pub(super) fn remove_old(work: &Work<'_>, queue: &QueueRow, rows_max: u32) -> Result<()> {
+    let kept = params![queue.id, work.now_ms, rows_max];
+    for id in work.all(KEPT_LONG_ENOUGH, kept, |row| row.get(0))? {
+        if let Some(job) = settle::find(work, id)? {
+            settle::delete(work, &job)?;
+        }
+    }
+    key::purge(work, queue.id, rows_max)?;
+    if queue.settings.rate.is_some() || queue.settings.group_rate.is_some() {
+        rate::purge(work, queue.id, rows_max)?;
+    }
+    Ok(())
 }
 
 /// Buries a job that was not claimed in time.

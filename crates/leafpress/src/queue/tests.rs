@@ -226,6 +226,22 @@ fn limits_hold_claims_back_until_they_may() {
 }
 
 #[test]
+fn claims_of_many_jobs_remove_as_many_that_were_kept_long_enough() {
+    let bench = bench_with(|settings| settings.keep_done = Duration::from_secs(1));
+    let many = ClaimOptions::new().jobs_max(1_000);
+    for _ in 0..4 {
+        let unique = UniqueFor::Time(Duration::from_secs(1));
+        let job = |number: usize| Job::bytes("x").unique(number.to_string(), unique);
+        bench.queue.push_many((0..1_000).map(job)).expect("in");
+        let claims = bench.queue.claim_with(&many).expect("claims");
+        let tokens: Vec<Token> = claims.iter().map(|claim| claim.token).collect();
+        bench.queue.ack_many(&tokens).expect("an answer for each");
+        bench.clock.advance_ms(1_000);
+    }
+    assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 1_000);
+}
+
+#[test]
 fn a_claim_that_waits_gets_a_job_whose_group_is_free_as_another_expires() {
     let folder = tempfile::tempdir().expect("a folder");
     let writer = Writer::builder(folder.path().join("jobs.db")).open().expect("a writer");
