@@ -116,15 +116,17 @@ impl Candidate {
             due_at_ms: row.get(13)?,
         })
     }
+
+    fn has_expired(&self, now_ms: i64) -> bool {
+        self.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
+    }
 }
 
-/// Decision about one ready job.
+/// Decision about one ready job, which has not expired.
 enum Decision {
     Claimed(Claim),
     /// The job was passed over.
     TurnedAway,
-    /// The job has expired, and jobs behind it in its group may be ready now.
-    Expired,
     /// The queue gives no more jobs before this time.
     NotBefore(i64),
 }
@@ -145,14 +147,19 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
         if candidates.is_empty() {
             break;
         }
+        let expired = candidates.iter().filter(|job| job.has_expired(work.now_ms));
+        let expired: Vec<i64> =
+            expired.map(|job| job.id).take(TURNED_AWAY_MAX - turned_away).collect();
+        if !expired.is_empty() {
+            // All at once, as each look reads payloads; those behind them in their groups are next.
+            expired.iter().try_for_each(|&id| due::expired(work, queue, id))?;
+            turned_away += expired.len();
+            continue;
+        }
         for candidate in candidates {
             match decide(work, queue, candidate, options)? {
                 Decision::Claimed(claim) => found.claims.push(claim),
                 Decision::TurnedAway => turned_away += 1,
-                Decision::Expired => {
-                    turned_away += 1;
-                    continue 'look;
-                }
                 Decision::NotBefore(at_ms) => {
                     found.next_due_ms = Some(at_ms);
                     break 'look;
@@ -195,10 +202,6 @@ fn decide(
     job: Candidate,
     options: &ClaimOptions,
 ) -> Result<Decision> {
-    if job.expires_at_ms.is_some_and(|at_ms| at_ms <= work.now_ms) {
-        due::expired(work, queue, job.id)?;
-        return Ok(Decision::Expired);
-    }
     let mut taken = Vec::new();
     if let (Some(group), Some(limit)) = (job.group.as_deref(), queue.settings.group_rate) {
         match rate::look(work, queue.id, Some(group), limit)? {

@@ -1,7 +1,7 @@
 //! The queue by its public calls, small examples of each promise. What random
 //! sequences do is in `tests/queue_model`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::worker::block_on::block_on;
 use super::*;
@@ -239,6 +239,23 @@ fn claims_of_many_jobs_remove_as_many_that_were_kept_long_enough() {
         bench.clock.advance_ms(1_000);
     }
     assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 1_000);
+}
+
+#[test]
+fn a_claim_of_many_jobs_passes_over_those_that_are_over_as_fast_as_a_claim_of_one() {
+    let bench = bench();
+    let mut times = [1, 2_000].map(|jobs_max| {
+        let old = |number| Job::bytes([b'x'; 1_000]).group(format!("{}", number % 5_000));
+        let jobs = (0..6_000).map(|number| old(number).expires_in(Duration::from_millis(1)));
+        bench.queue.push_many(jobs).expect("in");
+        bench.clock.advance_ms(1);
+        let begun = Instant::now();
+        let claims = bench.queue.claim_with(&ClaimOptions::new().jobs_max(jobs_max));
+        assert!(claims.expect("no error").is_empty());
+        begun.elapsed()
+    });
+    times[0] += Duration::from_secs(1);
+    assert!(times[1] < 5 * times[0], "{times:?}");
 }
 
 #[test]
