@@ -90,8 +90,9 @@ pub struct ClaimCall {
 #[derive(Debug, Clone)]
 pub struct Change {
     pub statement: Value,
-    /// The queue, if its groups may have more places then.
-    pub fills: Option<i64>,
+    pub queue: i64,
+    /// Statements on its jobs that follow, as [`sql::FILL_ALL`].
+    pub then: Vec<&'static str>,
 }
 
 /// The answer to a call.
@@ -217,7 +218,7 @@ impl Group {
         for (at, change) in self.changes.iter().enumerate() {
             writes.push(change.statement.clone());
             writes.push(json!([sql::CHANGED, at]));
-            writes.extend(change.fills.map(|queue| json!([sql::FILL_ALL, now_ms, queue])));
+            writes.extend(change.then.iter().map(|sql| json!([sql, now_ms, change.queue])));
         }
         if !self.settles.is_empty() {
             writes.push(json!([sql::SETTLE, json!(self.settles).to_string(), now_ms]));

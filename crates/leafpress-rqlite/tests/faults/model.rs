@@ -269,8 +269,7 @@ impl Pair {
         let change = move |settings: &mut leafpress::queue::Settings| {
             settings.backoff.jitter = 0.0;
             settings.concurrency = Some(concurrency).filter(|it| *it > 0);
-            // The local queue fills the places of a narrower group later too.
-            settings.group_concurrency = settings.group_concurrency.max(places);
+            settings.group_concurrency = places;
             (settings.keep_done, settings.keep_dead) = (keep_done, Some(keep_dead));
             settings.lease = lease.max(Duration::from_millis(10));
         };

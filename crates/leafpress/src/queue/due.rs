@@ -15,7 +15,6 @@ use rusqlite::params;
 
 use super::job::JobState;
 use super::session::{QueueRow, Work};
-use super::stats::{self, Event};
 use super::{key, rate, schedule, settle};
 use crate::error::Result;
 
@@ -34,7 +33,6 @@ const EXPIRED: &str = concat!(
     state!(waiting),
     " ORDER BY expires_at_ms LIMIT +?3"
 );
-const EXPIRES_AT: &str = "SELECT expires_at_ms FROM leafpress_job WHERE id = ?1";
 const KEPT_LONG_ENOUGH: &str = concat!(
     "SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
      WHERE queue = +?1 AND due_at_ms <= ?2 AND ",
@@ -122,8 +120,7 @@ pub(super) fn remove_old(work: &Work<'_>, queue: &QueueRow, rows_max: u32) -> Re
 pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> {
     match settle::find(work, id)? {
         Some(job) if job.state().is_some_and(JobState::is_waiting) => {
-            stats::note(work, queue.id, Event::Expired)?;
-            settle::bury(work, queue, &job, "expired")
+            settle::expired(work, queue, &job)
         }
         _ => Ok(()),
     }
@@ -133,8 +130,7 @@ pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> 
 /// has ended. Returns true if the job has ended.
 pub(super) fn end_if_over(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<bool> {
     let Some(job) = settle::find(work, id)? else { return Ok(false) };
-    let expires_at_ms: Option<i64> = work.first(EXPIRES_AT, [id], |row| row.get(0))?.flatten();
-    let has_expired = expires_at_ms.is_some_and(|at_ms| at_ms <= work.now_ms);
+    let has_expired = job.has_expired(work.now_ms);
     let would_end = has_expired || job.attempts_are_used_up(queue);
     if would_end && job.lease_is_over(work.now_ms) {
         settle::lease_expired(work, queue, &job)?;
@@ -157,11 +153,10 @@ pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
 
 /// The statements of this file that run often. The two others read all leases and delays, and run
 /// when a clock was set back.
-pub(super) const STATEMENTS: [(&str, &str); 6] = [
+pub(super) const STATEMENTS: [(&str, &str); 5] = [
     ("leases that ended", EXPIRED_LEASES),
     ("delays that are over", DUE),
     ("make a job ready", MAKE_READY),
     ("jobs that expired", EXPIRED),
-    ("when a job expires", EXPIRES_AT),
     ("jobs that were kept long enough", KEPT_LONG_ENOUGH),
 ];

@@ -475,7 +475,7 @@ pub enum Retry {
         #[serde(rename = "due_at_ms")]
         due_at: UnixTime,
     },
-    /// The job is a dead letter: that was its last attempt.
+    /// The job is a dead letter: that was its last attempt, or it has expired meanwhile.
     Dead,
 }
 

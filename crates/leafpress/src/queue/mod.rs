@@ -95,6 +95,7 @@ mod view;
 mod wakeup;
 mod worker;
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -248,8 +249,14 @@ fn configure(
         settings.store(work.connection, queue).map_err(failed)?;
         work.forget_row(queue);
         let row = work.row(queue)?;
-        if settings.group_concurrency > before.settings.group_concurrency {
-            group::fill_all(work, &row)?;
+        match settings.group_concurrency.cmp(&before.settings.group_concurrency) {
+            Ordering::Greater => group::fill_all(work, &row)?,
+            Ordering::Less => group::narrow_all(work, &row)?,
+            Ordering::Equal => {}
+        }
+        let kept = |settings: &Settings| (settings.keep_done, settings.keep_dead);
+        if kept(&settings) != kept(&before.settings) {
+            settle::keep_anew(work, queue)?;
         }
         if settings.group_rate != before.settings.group_rate {
             claim::let_go(work, &row)?;
