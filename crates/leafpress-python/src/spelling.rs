@@ -1,9 +1,9 @@
 //! Options that the library's advice names, as keywords of Python: one table.
 //!
-//! Must never: name a keyword that `load` does not have.
+//! Must never: name a keyword that neither `load` nor a push has.
 
 /// Options of the library whose keyword is not their name, or needs a value.
-const KEYWORDS: [(&str, &str); 22] = [
+const KEYWORDS: [(&str, &str); 23] = [
     ("all_text", "all_text=True"),
     ("append", "if_exists=\"append\""),
     ("busy_limit", "busy_timeout"),
@@ -11,6 +11,7 @@ const KEYWORDS: [(&str, &str); 22] = [
     ("declaration_file", "create, read from a file"),
     ("dry_run", "dry_run=True"),
     ("exact", "exact=True"),
+    ("expires", "expires_in or expires"),
     ("if_not_exists", "if_not_exists=True"),
     ("ignore", "if_exists=\"ignore\""),
     ("index_name", "name"),

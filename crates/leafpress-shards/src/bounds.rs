@@ -47,9 +47,40 @@ impl Sample {
 }
 
 /// Bounds of up to this number of parts for all rows that were sampled; fewer where there are fewer keys.
-/// Each part has about as many rows as is left for those from it on: after a key with more rows than a
-/// part should have, the others share the rest.
+/// A key with more rows than a part should have gets a part of its own, and the others share the rest.
 pub fn bounds_of(samples: &[Sample], parts: usize) -> Vec<Key> {
+    let keys = rows_of_keys(samples);
+    let most = rows_of_part(&keys, parts);
+    let is_large = |rows: f64| rows > most;
+    let mut large_left = keys.iter().filter(|(_, rows)| is_large(*rows)).count();
+    let small = keys.iter().map(|(_, rows)| *rows).filter(|rows| !is_large(*rows));
+    let mut small_rows_left: f64 = small.sum();
+    let mut bounds: Vec<Key> = Vec::new();
+    // The part that is being filled.
+    let (mut rows_of_part, mut has_large) = (0.0, false);
+    for (key, rows) in keys {
+        let parts_left = parts.saturating_sub(bounds.len());
+        let parts_for_small = parts_left.saturating_sub(large_left);
+        let ends = if is_large(rows) {
+            large_left -= 1;
+            parts_left > 1
+        } else {
+            let is_full = rows_of_part + rows / 2.0 > small_rows_left / parts_for_small as f64;
+            parts_for_small > 1 && (has_large || is_full)
+        };
+        if ends && rows_of_part > 0.0 {
+            bounds.push(key.clone());
+            small_rows_left -= if has_large { 0.0 } else { rows_of_part };
+            rows_of_part = 0.0;
+        }
+        rows_of_part += rows;
+        has_large = is_large(rows);
+    }
+    bounds
+}
+
+/// The keys in their order, and the number of rows that each stands for.
+fn rows_of_keys(samples: &[Sample]) -> Vec<(&Key, f64)> {
     // A key stands for as many rows as its sample has seen for each key that it kept.
     let weigh = |sample: &Sample| sample.seen as f64 / sample.keys.len() as f64;
     let weighed = samples.iter().map(|sample| (sample, weigh(sample)));
@@ -57,21 +88,22 @@ pub fn bounds_of(samples: &[Sample], parts: usize) -> Vec<Key> {
         .flat_map(|(sample, weight)| sample.keys.iter().map(move |key| (key, weight)))
         .collect();
     keys.sort_by(|one, other| one.0.compare(&other.0.value()));
-    let mut rows_left: f64 = keys.iter().map(|(_, weight)| weight).sum();
-    let mut bounds: Vec<Key> = Vec::new();
-    let mut rows_of_part = 0.0;
-    for of_key in keys.chunk_by(|one, other| one.0.compare(&other.0.value()).is_eq()) {
-        let rows: f64 = of_key.iter().map(|(_, weight)| weight).sum();
-        let parts_left = parts.saturating_sub(bounds.len());
-        let is_full = rows_of_part + rows / 2.0 > rows_left / parts_left as f64;
-        if parts_left > 1 && rows_of_part > 0.0 && is_full {
-            bounds.push(of_key[0].0.clone());
-            rows_left -= rows_of_part;
-            rows_of_part = 0.0;
+    let same = keys.chunk_by(|one, other| one.0.compare(&other.0.value()).is_eq());
+    same.map(|same| (same[0].0, same.iter().map(|(_, rows)| rows).sum())).collect()
+}
+
+/// The rows that a part has if those are shared evenly that are not of a key with more of them.
+fn rows_of_part(keys: &[(&Key, f64)], parts: usize) -> f64 {
+    let mut most = f64::INFINITY;
+    loop {
+        let large = keys.iter().filter(|(_, rows)| *rows > most).count();
+        let small: f64 = keys.iter().map(|(_, rows)| *rows).filter(|rows| *rows <= most).sum();
+        let even = small / parts.saturating_sub(large).max(1) as f64;
+        if even >= most {
+            return most;
         }
-        rows_of_part += rows;
+        most = even;
     }
-    bounds
 }
 
 #[cfg(test)]
@@ -108,7 +140,7 @@ mod tests {
             let mut rows = [0; 8];
             keys().for_each(|key| rows[part_of(key)] += 1);
             rows.sort_unstable();
-            assert!(rows[0] >= 20 && rows[7] < 2_800, "{rows:?}");
+            assert!(rows[0] >= 10 && rows[6] < 60 && rows[7] == 2_701, "{rows:?}");
         }
     }
 

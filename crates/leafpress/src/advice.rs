@@ -16,7 +16,7 @@
 use std::sync::{PoisonError, RwLock};
 
 /// Options that an advice may name, and their words in Rust.
-const OPTIONS: [(&str, &str); 51] = [
+const OPTIONS: [(&str, &str); 54] = [
     ("all_text", "all_text"),
     ("append", "into_table(IntoTable::Append)"),
     ("busy_limit", "busy_limit"),
@@ -24,12 +24,15 @@ const OPTIONS: [(&str, &str); 51] = [
     ("comment", "CsvOptions::comment"),
     ("declaration", "declaration"),
     ("declaration_file", "a file with the declaration"),
+    ("delay", "Job::delay"),
     ("delimiter", "CsvOptions::delimiter"),
     ("drop", "drop_column"),
     ("dry_run", "dry_run_file"),
+    ("due", "Job::due"),
     ("encoding", "CsvOptions::encoding"),
     ("escape", "CsvOptions::escape"),
     ("exact", "exact"),
+    ("expires", "Job::expires_in"),
     ("format", "format"),
     ("if_not_exists", "only_if_missing"),
     ("ignore", "into_table(IntoTable::Ignore)"),

@@ -3,7 +3,7 @@
 //! Must never: be asked for an option that it does not have; a test compares it with the library.
 
 /// Options of the library, and their flags.
-const FLAGS: [(&str, &str); 51] = [
+const FLAGS: [(&str, &str); 54] = [
     ("all_text", "--all-text"),
     ("append", "--append"),
     ("busy_limit", "--busy-timeout"),
@@ -11,12 +11,15 @@ const FLAGS: [(&str, &str); 51] = [
     ("comment", "--comment"),
     ("declaration", "--create"),
     ("declaration_file", "--schema"),
+    ("delay", "--delay"),
     ("delimiter", "--delimiter"),
     ("drop", "--drop"),
     ("dry_run", "--dry-run"),
+    ("due", "--due"),
     ("encoding", "--encoding"),
     ("escape", "--escape"),
     ("exact", "--exact"),
+    ("expires", "--expires"),
     ("format", "--format"),
     ("if_not_exists", "--if-not-exists"),
     ("ignore", "--ignore"),
@@ -74,6 +77,12 @@ mod tests {
     use super::*;
     use crate::flags::Flags;
 
+    /// Returns true if a command, or one of those in it, has the flag.
+    fn has_flag(command: &clap::Command, flag: &str) -> bool {
+        command.get_arguments().any(|argument| argument.get_long() == Some(flag))
+            || command.get_subcommands().any(|it| has_flag(it, flag))
+    }
+
     #[test]
     fn each_option_of_the_library_has_a_flag_of_the_command() {
         let options: Vec<_> = leafpress::option_names().collect();
@@ -82,10 +91,7 @@ mod tests {
         command.build();
         for (option, flags) in FLAGS {
             for flag in flags.split(' ').filter_map(|word| word.strip_prefix("--")) {
-                let has_flag = |it: &clap::Command| {
-                    it.get_arguments().any(|argument| argument.get_long() == Some(flag))
-                };
-                assert!(command.get_subcommands().any(has_flag), "{option}: --{flag}");
+                assert!(has_flag(&command, flag), "{option}: --{flag}");
             }
         }
     }

@@ -100,11 +100,10 @@ const PUSHES: &[Found] = &[
               leafpress queue push j.db q --ndjson jobs --expires 1h; echo status $?; \
               leafpress queue push k.db q a --expires 2h --delay 1h",
         says: &[
-            "error: it would expire before it is due, and never be claimed",
-            "let --expires come after --delay or --due",
-            "let --expires be a time to come",
+            "error: the job would expire before it is due, and never be claimed",
+            "let --expires be a time to come, and one after --delay or --due",
             "status 2",
-            "jobs:1:1: it would expire before it is due",
+            "jobs:1:1: the job would expire before it is due",
             "status 3",
         ],
         holds: &[("k.db", "SELECT count(*) FROM leafpress_job", "1")],

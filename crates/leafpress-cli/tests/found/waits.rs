@@ -44,14 +44,26 @@ fn pipes_by_name() {
     assert_all(PIPES);
 }
 
-const NO_DATABASE: &[Found] = &[Found {
-    finding: "a pipe in the place of a queue's database is refused, not opened",
-    run: "mkfifo f; for c in 'stats f' 'push f m x' 'list f m' \
+const NO_DATABASE: &[Found] = &[
+    Found {
+        finding: "a command that takes a file says so of a cluster, and a misspelled cluster is no file",
+        files: &[("t.csv", b"a\n1\n")],
+        run: "for c in 'verify rqlite://h:1' 'storage rqlite://h:1' 'advise rqlite://h:1' \
+              'index rqlite://h:1 t a' 'io rqlites://h:1 -c x' 'load rqlite:h:1 t.csv' \
+              'doctor RQLITE://h:1'; do leafpress $c; echo =$?; done; ls",
+        says: &["this command takes a file", "rqlite://HOST:PORT", "=2\nt.csv"],
+        never_says: &["=0", "=3"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a pipe in the place of a queue's database is refused, not opened",
+        run: "mkfifo f; for c in 'stats f' 'push f m x' 'list f m' \
           'work f m --until-empty --exec true'; do timeout 5 leafpress queue $c; echo =$?; done",
-    says: &["=3\n", "f: is not a regular file"],
-    never_says: &["=124"],
-    ..Found::NONE
-}];
+        says: &["=3\n", "f: is not a regular file"],
+        never_says: &["=124"],
+        ..Found::NONE
+    },
+];
 
 #[test]
 fn a_pipe_is_no_database() {

@@ -127,9 +127,7 @@ def _native_options(options: JobOptions) -> NativeOptions:
         given["unique_for"] = seconds("unique_for", unique_for)
     if "metadata" in given:
         given["metadata"] = to_json(given["metadata"])
-    made = NativeOptions(**given)
-    _check_expiry(made)
-    return made
+    return NativeOptions(**given)
 
 
 def _check(options: JobOptions, given: Mapping[str, Any]) -> None:
@@ -142,21 +140,6 @@ def _check(options: JobOptions, given: Mapping[str, Any]) -> None:
         raise misuse("unique_for is how long a unique key is held", "give the key: unique=…")
     if given.get("attempts_max", 1) < 1:
         raise misuse(f"attempts_max={given['attempts_max']}: a job has at least one attempt")
-
-
-def _check_expiry(options: NativeOptions) -> None:
-    """Refuses an expiry before which the job cannot be claimed."""
-    if options.expires_in is not None and options.expires_in <= 0:
-        raise misuse(f"expires_in={options.expires_in}: the job would never be claimed")
-    now_ms = (datetime.now(timezone.utc) - _EPOCH) / _MILLISECOND
-    due_ms, end_ms = options.due_ms, options.expires_ms
-    due = due_ms if options.delay is None else now_ms + options.delay * 1_000
-    end = end_ms if options.expires_in is None else now_ms + options.expires_in * 1_000
-    if due is not None and end is not None and end <= due:
-        raise misuse(
-            "the job would expire before it is due, and never be claimed",
-            "let expires_in or expires come after delay or due; expires_in counts from the push",
-        )
 
 
 def seconds(name: str, time: float | timedelta) -> float:

@@ -190,7 +190,8 @@ class SyncQueue(Queue):
         delay: float | timedelta | None = None,
     ) -> datetime | None:
         """The job did not succeed, and is tried again after `delay`, else after the queue's
-        backoff. Returns the time of that; None if the job is dead, as that was its last attempt.
+        backoff. Returns the time of that; None if the job is dead, as that was its last attempt
+        or it has expired.
 
         Raises LeaseLost if the claim does not hold any more.
         """

@@ -67,6 +67,7 @@ impl Engine {
                 }
             }
             gather(&mut waiting, calls, answered);
+            self.refuse_expired(&mut waiting);
             let mut group = Group::default();
             let (mut reads, mut rest) = (Vec::new(), VecDeque::new());
             for submitted in waiting.drain(..) {
@@ -83,6 +84,19 @@ impl Engine {
                 self.commit(group);
             }
         }
+    }
+
+    /// Answers pushes of jobs that could never be claimed, by the leader's clock. If that is not told, the group that
+    /// follows asks again.
+    fn refuse_expired(&mut self, waiting: &mut VecDeque<Submitted>) {
+        if !waiting.iter().any(|submitted| submitted.call.has_expiry()) {
+            return;
+        }
+        let Ok(now_ms) = self.clock.now(&mut self.client, ANSWER_MIN) else { return };
+        waiting.retain(|submitted| {
+            let checked = submitted.call.check_expiry(now_ms);
+            checked.map_err(|error| submitted.answer.send(Err(error))).is_ok()
+        });
     }
 
     /// Sends a group until its fate is known or the time is over, and answers its calls.

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::Sender;
 
-use leafpress::queue::elsewhere;
+use leafpress::queue::elsewhere::{self, When};
 use leafpress::queue::{Claim, JobState, LeaseLost, Payload, Pushed, Token, UnixTime};
 use leafpress::{Error, Result};
 use serde::Deserialize;
@@ -43,12 +43,27 @@ pub enum Call {
     Repeatable(Vec<Value>),
 }
 
+impl Call {
+    /// Returns true if it pushes a job that expires.
+    pub fn has_expiry(&self) -> bool {
+        matches!(self, Self::Push(pushes) if pushes.iter().any(|it| it.expires.is_some()))
+    }
+
+    /// Refuses the push of a job that could never be claimed.
+    pub fn check_expiry(&self, now_ms: i64) -> Result<()> {
+        let Self::Push(pushes) = self else { return Ok(()) };
+        pushes.iter().try_for_each(|it| it.when.check_expiry(it.expires, now_ms))
+    }
+}
+
 /// A job to be pushed.
 #[derive(Debug)]
 pub struct Push {
     pub queue: i64,
     /// As [`sql::PUSH`] takes it.
     pub json: Value,
+    pub when: When,
+    pub expires: Option<When>,
     pub key: Option<String>,
     pub bytes: usize,
 }
@@ -75,8 +90,9 @@ pub struct ClaimCall {
 #[derive(Debug, Clone)]
 pub struct Change {
     pub statement: Value,
-    /// The queue, if its groups may have more places then.
-    pub fills: Option<i64>,
+    pub queue: i64,
+    /// Statements on its jobs that follow, as [`sql::FILL_ALL`].
+    pub then: Vec<&'static str>,
 }
 
 /// The answer to a call.
@@ -202,7 +218,7 @@ impl Group {
         for (at, change) in self.changes.iter().enumerate() {
             writes.push(change.statement.clone());
             writes.push(json!([sql::CHANGED, at]));
-            writes.extend(change.fills.map(|queue| json!([sql::FILL_ALL, now_ms, queue])));
+            writes.extend(change.then.iter().map(|sql| json!([sql, now_ms, change.queue])));
         }
         if !self.settles.is_empty() {
             writes.push(json!([sql::SETTLE, json!(self.settles).to_string(), now_ms]));
@@ -225,8 +241,9 @@ impl Group {
         if has_changes {
             writes.extend(sql::APPLY.map(|sql| json!([sql, now_ms])));
         }
-        for queue in self.lanes.keys() {
-            writes.extend(sql::PURGE.map(|sql| json!([sql, queue, now_ms])));
+        for (queue, lanes) in &self.lanes {
+            let jobs: usize = lanes.values().sum();
+            writes.extend(sql::PURGE.map(|sql| json!([sql, queue, now_ms, jobs])));
         }
         if !self.pushes.is_empty() {
             let pushes = json!(self.pushes).to_string();

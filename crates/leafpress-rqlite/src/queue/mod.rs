@@ -287,7 +287,7 @@ impl RqliteQueue {
             job.correlation_id,
             job.metadata,
         ]);
-        Push { queue: self.id, json, key, bytes }
+        Push { queue: self.id, json, when: job.when, expires: job.expires, key, bytes }
     }
 
     /// Claims the next job, if there is one, for the lease that the settings say.

@@ -199,7 +199,10 @@ impl RqliteQueue {
             let mut configure = vec![json!(CONFIGURE), json!(self.id)];
             configure.extend(columns(&after));
             configure.extend(columns(&before));
-            if self.change_settings(Value::Array(configure), Some(self.id))? {
+            let kept = |settings: &Settings| (settings.keep_done, settings.keep_dead);
+            let mut then = vec![sql::NARROW_ALL, sql::FILL_ALL];
+            then.extend((kept(&after) != kept(&before)).then_some(sql::KEEP_ANEW));
+            if self.change_settings(Value::Array(configure), then)? {
                 return Ok(after);
             }
         }
@@ -227,13 +230,13 @@ impl RqliteQueue {
 
     fn set_paused(&self, is_paused: bool) -> Result<()> {
         let statement = json!([PAUSE, self.id, u8::from(is_paused)]);
-        self.change_settings(statement, None)?.then_some(()).ok_or_else(dropped)
+        self.change_settings(statement, Vec::new())?.then_some(()).ok_or_else(dropped)
     }
 
     /// Carries out a statement in a group, so that it is applied once, and not after a later one. Returns true if
     /// it has changed the queue.
-    fn change_settings(&self, statement: Value, fills: Option<i64>) -> Result<bool> {
-        match self.queues.call(Call::Change(Change { statement, fills }))? {
+    fn change_settings(&self, statement: Value, then: Vec<&'static str>) -> Result<bool> {
+        match self.queues.call(Call::Change(Change { statement, queue: self.id, then }))? {
             Answer::Changed(is_changed) => Ok(is_changed),
             _ => Err(confused()),
         }

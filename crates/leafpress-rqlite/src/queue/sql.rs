@@ -145,12 +145,13 @@ pub const SETTLE: &str = concat!(
     ") AS keep_dead_ms,
              what = 'nack' AND job.claims - job.releases
                  >= coalesce(job.attempts_max, queue.attempts_max) AS is_last,
+             what IN ('nack', 'release') AND coalesce(job.expires_at_ms <= ?2, 0) AS is_expired,
              CASE WHEN what = 'nack' THEN coalesce(ms, CAST(round((
                  WITH RECURSIVE delay(attempt, ms) AS (
                      SELECT 1, queue.backoff_first_ms * 1.0
                      UNION ALL
                      SELECT attempt + 1, ms * queue.backoff_factor FROM delay
-                     WHERE attempt < job.claims - job.releases AND ms < queue.backoff_max_ms)
+                     WHERE attempt < job.claims - job.releases AND ms > 0 AND ms < queue.backoff_max_ms)
                  SELECT min(max(ms), queue.backoff_max_ms, ",
     longest_ms!(),
     " / 4) FROM delay) * (1 + queue.backoff_jitter * (2 * chance - 1))) AS INTEGER)) END AS delay_ms,
@@ -180,16 +181,17 @@ pub const SETTLE: &str = concat!(
          CASE WHEN verdict IS NOT NULL OR what = 'extend' THEN NULL
              WHEN what = 'ack' THEN CASE WHEN keep_done_ms > 0 THEN 4 ELSE -1 END
              WHEN what = 'remove' THEN -1
-             WHEN what = 'retry' THEN CASE WHEN ordering_group IS NULL THEN 0 ELSE 3 END
-             WHEN what = 'fail' OR is_last THEN 5
+             WHEN what = 'fail' OR is_last OR is_expired THEN 5
+             WHEN ordering_group IS NOT NULL THEN 3
              WHEN what = 'nack' AND delay_ms > 0 THEN 2 ELSE 0 END,
          CASE WHEN what = 'ack' THEN ?2 + keep_done_ms
-             WHEN what = 'fail' OR is_last THEN ?2 + keep_dead_ms
+             WHEN what = 'fail' OR is_last OR is_expired THEN ?2 + keep_dead_ms
              WHEN what = 'nack' THEN ?2 + delay_ms
              WHEN what = 'extend' THEN ?2 + ms ELSE ?2 END,
          CASE what WHEN 'retry' THEN attempts ELSE what = 'release' END,
          CASE WHEN what IN ('ack', 'retry', 'remove') THEN NULL
-             WHEN is_last THEN coalesce(words, 'given back after the last attempt') ELSE words END,
+             WHEN is_last THEN coalesce(words, 'given back after the last attempt')
+             WHEN is_expired THEN 'expired' ELSE words END,
          CASE WHEN what IN ('ack', 'extend', 'retry', 'remove') THEN NULL
              WHEN what = 'release' THEN 'released'
              WHEN what = 'fail' OR is_last THEN 'failed' ELSE 'retried' END,
@@ -222,7 +224,8 @@ macro_rules! lease_ends {
                  error, outcome, ordering_group, unique_key, unique_scope)
              SELECT 2, (SELECT coalesce(max(op), 0) FROM _leafpress_queue_step WHERE kind = 2)
                      + row_number() OVER (ORDER BY due_at_ms, id), queue, id,
-                 CASE WHEN is_last OR is_expired THEN 5 ELSE 0 END,
+                 CASE WHEN is_last OR is_expired THEN 5 WHEN ordering_group IS NULL THEN 0
+                     ELSE 3 END,
                  CASE WHEN is_last OR is_expired THEN ?2 + keep_dead_ms ELSE ?2 END, 0,
                  CASE WHEN is_last THEN 'the lease of the last attempt ended without an answer'
                      WHEN is_expired THEN 'expired' END,
@@ -304,22 +307,23 @@ macro_rules! kept_long_enough {
         concat!(
             "(SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
              WHERE queue = ?1 AND due_at_ms <= ?2 AND state IN (4, 5)
-             ORDER BY due_at_ms LIMIT ",
+             ORDER BY due_at_ms LIMIT max(?3, ",
             due_max!(),
-            ")"
+            "))"
         )
     };
 }
-/// After [`APPLY`].
+/// After [`APPLY`]. ?3 the jobs that are asked for: else old rows would become more and more, as each claimed job may
+/// leave one.
 pub const PURGE: [&str; 3] = [
     concat!("DELETE FROM leafpress_attempt WHERE job IN ", kept_long_enough!()),
     concat!("DELETE FROM leafpress_job WHERE id IN ", kept_long_enough!()),
     concat!(
         "DELETE FROM leafpress_key WHERE queue = ?1 AND until_ms <= ?2 AND key IN (
              SELECT key FROM leafpress_key INDEXED BY leafpress_key_until
-             WHERE queue = ?1 AND until_ms IS NOT NULL AND until_ms <= ?2 LIMIT ",
+             WHERE queue = ?1 AND until_ms IS NOT NULL AND until_ms <= ?2 LIMIT max(?3, ",
         due_max!(),
-        ")"
+        "))"
     ),
 ];
 
@@ -413,11 +417,13 @@ pub const PUSH: [&str; 3] = [
      WHERE step.verdict IS NULL AND push.value->>9 IS NOT NULL",
 ];
 
-/// The first blocked jobs of groups that have free places. The groups are in `touched`.
+/// The first blocked jobs of groups that have free places. The groups are in `touched`. A job that was due when it
+/// became blocked still is, even if the clock was set back.
 macro_rules! fill {
     ($touched:literal) => {
         concat!(
-            "UPDATE leafpress_job SET state = CASE WHEN due_at_ms > ?1 THEN 2 ELSE 0 END,
+            "UPDATE leafpress_job
+             SET state = CASE WHEN due_at_ms > max(?1, changed_at_ms) THEN 2 ELSE 0 END,
                  changed_at_ms = ?1
              WHERE id IN (
                  WITH RECURSIVE touched(queue, ordering_group) AS MATERIALIZED (",
@@ -452,6 +458,25 @@ pub const FILL: &str = fill!(
 pub const FILL_ALL: &str = fill!(
     "SELECT DISTINCT queue, ordering_group FROM leafpress_job INDEXED BY leafpress_job_blocked
      WHERE queue = ?2 AND state = 3"
+);
+
+/// ?1 the time, ?2 the queue: the last of those that wait are blocked, where a group has more open jobs than places.
+pub const NARROW_ALL: &str = "UPDATE leafpress_job SET state = 3,
+         due_at_ms = CASE state WHEN 0 THEN min(due_at_ms, ?1) ELSE due_at_ms END, changed_at_ms = ?1
+     WHERE id IN (SELECT id FROM (
+         SELECT id, state, row_number() OVER (
+             PARTITION BY ordering_group ORDER BY state = 1 DESC, id) AS place
+         FROM leafpress_job INDEXED BY leafpress_job_open
+         WHERE queue = ?2 AND ordering_group IS NOT NULL AND state IN (0, 1, 2))
+         WHERE state != 1
+             AND place > (SELECT group_concurrency FROM leafpress_queue WHERE id = ?2))";
+/// ?2 the queue: its jobs that are done or dead are kept as long as the settings say now.
+pub const KEEP_ANEW: &str = concat!(
+    "UPDATE leafpress_job SET due_at_ms = changed_at_ms + (
+         SELECT min(CASE state WHEN 4 THEN keep_done_ms ELSE keep_dead_ms END, ",
+    longest_ms!(),
+    ") FROM leafpress_queue WHERE id = ?2)
+     WHERE ?1 IS NOT NULL AND queue = ?2 AND state IN (4, 5)"
 );
 
 /// ?1 the queue, ?2 the time, ?3 jobs at most, ?4 the lanes, each `[after rank, to rank, lease,
@@ -526,7 +551,10 @@ pub const MAY_HAVE_JOBS: &str =
          OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_leased
              WHERE queue = ?1 AND state = 1 AND due_at_ms <= unixepoch('subsec') * 1000)
          OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_delayed
-             WHERE queue = ?1 AND state = 2 AND due_at_ms <= unixepoch('subsec') * 1000))";
+             WHERE queue = ?1 AND state = 2 AND due_at_ms <= unixepoch('subsec') * 1000)
+         OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_expiry
+             WHERE queue = ?1 AND expires_at_ms <= unixepoch('subsec') * 1000
+                 AND expires_at_ms IS NOT NULL AND state IN (0, 2, 3)))";
 
 #[cfg(test)]
 mod tests {

@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use leafpress::queue::{ClaimOptions, Job, Outcome, Payload, Rate, Stop, UniqueFor};
+use leafpress::queue::{ClaimOptions, Job, Nack, Outcome, Payload, Rate, Stop, UniqueFor};
 use leafpress::{Error, ErrorKind};
 use leafpress_rqlite::{RqliteQueue, RqliteQueues, RqliteQueuesBuilder};
 
@@ -209,6 +209,43 @@ fn a_waiting_claim_finds_a_job_that_is_pushed_or_comes_due() {
     let begun = Instant::now();
     assert!(queue.claim_with(&ClaimOptions::new().wait(Duration::ZERO)).unwrap().is_empty());
     assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_waiting_claim_finds_a_job_whose_group_is_free_as_another_expires() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let job = || Job::bytes("of a group").group("g");
+    queue.push(job().expires_in(Duration::from_secs(60))).unwrap();
+    let head = queue.claim().unwrap().unwrap();
+    queue.nack(head.token, Nack::new().delay(HOUR)).unwrap();
+    let behind = queue.push(job()).unwrap();
+    let wait = ClaimOptions::new().wait(Duration::from_secs(20));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| queue.claim_with(&wait).unwrap());
+        std::thread::sleep(Duration::from_millis(30));
+        server.clock_ms.fetch_add(60_000, Ordering::Relaxed);
+        assert_eq!(waiting.join().unwrap()[0].id, behind.id);
+    });
+}
+
+#[test]
+fn jobs_that_could_only_expire_are_refused_by_the_clock_of_the_leader() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let now_ms = server.clock_ms.load(Ordering::Relaxed) as u64;
+    let at = |second| UNIX_EPOCH + Duration::from_millis(now_ms) + Duration::from_secs(second);
+    let job = || Job::bytes("late");
+    for late in [
+        job().expires(UNIX_EPOCH),
+        job().due(at(9_000)).expires_in(HOUR),
+        job().delay(2 * HOUR).expires(at(3_600)),
+    ] {
+        let error = queue.push_many([job(), late]).unwrap_err();
+        assert!(error.to_string().contains("before it is due"), "{error}");
+    }
+    assert_eq!(number(&server, "SELECT count(*) FROM leafpress_job"), 0);
+    queue.push(job().expires(at(3_600))).unwrap();
 }
 
 #[test]

@@ -257,7 +257,7 @@ impl Replay {
                 true
             }
             (Some(Ready), Some(Leased | Delayed | Dead))
-            | (Some(Leased), None | Some(Ready | Delayed | Done | Dead))
+            | (Some(Leased), None | Some(Ready | Delayed | Blocked | Done | Dead))
             | (Some(Delayed), Some(Ready | Dead))
             | (Some(Blocked), Some(Ready | Delayed | Dead))
             | (Some(Done | Dead), None) => true,

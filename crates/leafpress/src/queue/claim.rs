@@ -54,6 +54,13 @@ const FIRST_LEASE_END: &str =
     concat!("SELECT due_at_ms ", jobs_in!(Leased), " ORDER BY due_at_ms LIMIT 1");
 const FIRST_DELAYED: &str =
     concat!("SELECT due_at_ms ", jobs_in!(Delayed), " ORDER BY due_at_ms LIMIT 1");
+/// A job that waits and expires may free a slot of its group.
+const FIRST_EXPIRY: &str = concat!(
+    "SELECT expires_at_ms FROM leafpress_job INDEXED BY leafpress_job_expiry
+     WHERE queue = +?1 AND expires_at_ms IS NOT NULL AND ",
+    state!(waiting),
+    " ORDER BY expires_at_ms LIMIT 1"
+);
 
 /// Limit of ready jobs that one claim may pass over (expired, or over their group's rate) before it
 /// leaves the rest to the next look: without it, a million of them would hold up all other
@@ -109,15 +116,17 @@ impl Candidate {
             due_at_ms: row.get(13)?,
         })
     }
+
+    fn has_expired(&self, now_ms: i64) -> bool {
+        self.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
+    }
 }
 
-/// Decision about one ready job.
+/// Decision about one ready job, which has not expired.
 enum Decision {
     Claimed(Claim),
     /// The job was passed over.
     TurnedAway,
-    /// The job has expired, and jobs behind it in its group may be ready now.
-    Expired,
     /// The queue gives no more jobs before this time.
     NotBefore(i64),
 }
@@ -138,20 +147,30 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
         if candidates.is_empty() {
             break;
         }
+        let expired = candidates.iter().filter(|job| job.has_expired(work.now_ms));
+        let expired: Vec<i64> =
+            expired.map(|job| job.id).take(TURNED_AWAY_MAX - turned_away).collect();
+        if !expired.is_empty() {
+            // All at once, as each look reads payloads; those behind them in their groups are next.
+            expired.iter().try_for_each(|&id| due::expired(work, queue, id))?;
+            turned_away += expired.len();
+            continue;
+        }
         for candidate in candidates {
             match decide(work, queue, candidate, options)? {
                 Decision::Claimed(claim) => found.claims.push(claim),
                 Decision::TurnedAway => turned_away += 1,
-                Decision::Expired => {
-                    turned_away += 1;
-                    continue 'look;
-                }
                 Decision::NotBefore(at_ms) => {
                     found.next_due_ms = Some(at_ms);
                     break 'look;
                 }
             }
         }
+    }
+    let claimed = u32::try_from(found.claims.len()).unwrap_or(u32::MAX);
+    if claimed > due::JOBS_MAX {
+        // Else old rows would become more and more, as each claimed job may leave one.
+        due::remove_old(work, queue, claimed)?;
     }
     if found.claims.is_empty() {
         // Where the queue's rate allows no job now, there is none, whatever a look would meet.
@@ -183,10 +202,6 @@ fn decide(
     job: Candidate,
     options: &ClaimOptions,
 ) -> Result<Decision> {
-    if job.expires_at_ms.is_some_and(|at_ms| at_ms <= work.now_ms) {
-        due::expired(work, queue, job.id)?;
-        return Ok(Decision::Expired);
-    }
     let mut taken = Vec::new();
     if let (Some(group), Some(limit)) = (job.group.as_deref(), queue.settings.group_rate) {
         match rate::look(work, queue.id, Some(group), limit)? {
@@ -244,10 +259,11 @@ pub(super) fn let_go(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
     work.execute(LET_GO, params![queue.id, work.now_ms]).map(drop)
 }
 
-/// Next time at which a lease ends, a delay is over or a schedule comes due.
+/// Next time at which a lease ends, a delay is over, a job expires or a schedule comes due.
 fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
     let first = |sql| work.first(sql, [queue.id], |row| row.get(0));
     let due_ms = earliest(first(FIRST_LEASE_END)?, first(FIRST_DELAYED)?);
+    let due_ms = earliest(due_ms, first(FIRST_EXPIRY)?);
     Ok(earliest(due_ms, schedule::next_due_ms(work, queue)?))
 }
 
@@ -256,7 +272,7 @@ fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 }
 
 /// The statements of this file.
-pub(super) const STATEMENTS: [(&str, &str); 7] = [
+pub(super) const STATEMENTS: [(&str, &str); 8] = [
     ("the next jobs", NEXT),
     ("lease a job", LEASE),
     ("hold a job off", HOLD_OFF),
@@ -264,4 +280,5 @@ pub(super) const STATEMENTS: [(&str, &str); 7] = [
     ("count leases", COUNT_LEASED),
     ("the first lease to end", FIRST_LEASE_END),
     ("the first delay to be over", FIRST_DELAYED),
+    ("the first job to expire", FIRST_EXPIRY),
 ];

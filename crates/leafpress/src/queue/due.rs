@@ -15,7 +15,6 @@ use rusqlite::params;
 
 use super::job::JobState;
 use super::session::{QueueRow, Work};
-use super::stats::{self, Event};
 use super::{key, rate, schedule, settle};
 use crate::error::Result;
 
@@ -34,7 +33,6 @@ const EXPIRED: &str = concat!(
     state!(waiting),
     " ORDER BY expires_at_ms LIMIT +?3"
 );
-const EXPIRES_AT: &str = "SELECT expires_at_ms FROM leafpress_job WHERE id = ?1";
 const KEPT_LONG_ENOUGH: &str = concat!(
     "SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
      WHERE queue = +?1 AND due_at_ms <= ?2 AND ",
@@ -58,7 +56,7 @@ const DELAYS_FROM_NOW: &str = concat!(
 );
 
 /// Limit of the jobs of each kind that one call deals with.
-const JOBS_MAX: u32 = 256;
+pub(super) const JOBS_MAX: u32 = 256;
 
 /// Makes the due changes. Returns true if some may be left over that can make a job ready; then the
 /// next look goes on with them, even in the same millisecond.
@@ -90,16 +88,8 @@ pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<bool> {
     for id in too_late {
         expired(work, queue, id)?;
     }
-    for id in due(work, KEPT_LONG_ENOUGH, queue)? {
-        if let Some(job) = settle::find(work, id)? {
-            settle::delete(work, &job)?;
-        }
-    }
     has_more |= schedule::fire_due(work, queue)?;
-    key::purge(work, queue.id, JOBS_MAX)?;
-    if queue.settings.rate.is_some() || queue.settings.group_rate.is_some() {
-        rate::purge(work, queue.id, JOBS_MAX)?;
-    }
+    remove_old(work, queue, JOBS_MAX)?;
     if let Some(session) = work.session.filter(|_| has_more) {
         session.repeat_due_changes(queue.id);
     }
@@ -110,12 +100,27 @@ fn due(work: &Work<'_>, sql: &'static str, queue: &QueueRow) -> Result<Vec<i64>>
     work.all(sql, params![queue.id, work.now_ms, JOBS_MAX], |row| row.get(0))
 }
 
+/// Removes jobs that were kept long enough, keys and buckets whose time is over, at most `rows_max`
+/// of each.
+pub(super) fn remove_old(work: &Work<'_>, queue: &QueueRow, rows_max: u32) -> Result<()> {
+    let kept = params![queue.id, work.now_ms, rows_max];
+    for id in work.all(KEPT_LONG_ENOUGH, kept, |row| row.get(0))? {
+        if let Some(job) = settle::find(work, id)? {
+            settle::delete(work, &job)?;
+        }
+    }
+    key::purge(work, queue.id, rows_max)?;
+    if queue.settings.rate.is_some() || queue.settings.group_rate.is_some() {
+        rate::purge(work, queue.id, rows_max)?;
+    }
+    Ok(())
+}
+
 /// Buries a job that was not claimed in time.
 pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> {
     match settle::find(work, id)? {
         Some(job) if job.state().is_some_and(JobState::is_waiting) => {
-            stats::note(work, queue.id, Event::Expired)?;
-            settle::bury(work, queue, &job, "expired")
+            settle::expired(work, queue, &job)
         }
         _ => Ok(()),
     }
@@ -125,8 +130,7 @@ pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> 
 /// has ended. Returns true if the job has ended.
 pub(super) fn end_if_over(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<bool> {
     let Some(job) = settle::find(work, id)? else { return Ok(false) };
-    let expires_at_ms: Option<i64> = work.first(EXPIRES_AT, [id], |row| row.get(0))?.flatten();
-    let has_expired = expires_at_ms.is_some_and(|at_ms| at_ms <= work.now_ms);
+    let has_expired = job.has_expired(work.now_ms);
     let would_end = has_expired || job.attempts_are_used_up(queue);
     if would_end && job.lease_is_over(work.now_ms) {
         settle::lease_expired(work, queue, &job)?;
@@ -149,11 +153,10 @@ pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
 
 /// The statements of this file that run often. The two others read all leases and delays, and run
 /// when a clock was set back.
-pub(super) const STATEMENTS: [(&str, &str); 6] = [
+pub(super) const STATEMENTS: [(&str, &str); 5] = [
     ("leases that ended", EXPIRED_LEASES),
     ("delays that are over", DUE),
     ("make a job ready", MAKE_READY),
     ("jobs that expired", EXPIRED),
-    ("when a job expires", EXPIRES_AT),
     ("jobs that were kept long enough", KEPT_LONG_ENOUGH),
 ];

@@ -153,6 +153,20 @@ impl When {
             Self::At(at_ms) => at_ms,
         }
     }
+
+    /// Refuses a job that may run from this time on and could never be claimed.
+    ///
+    /// # Errors
+    /// If it expires before.
+    pub fn check_expiry(self, expires: Option<Self>, now_ms: i64) -> Result<()> {
+        let due_at_ms = self.ms(now_ms).max(now_ms);
+        if expires.is_none_or(|expires| expires.ms(now_ms) > due_at_ms) {
+            return Ok(());
+        }
+        Err(Error::misuse("the job would expire before it is due, and never be claimed")
+            .on_disk("nothing was pushed")
+            .to_do("let ⟦expires⟧ be a time to come, and one after ⟦delay⟧ or ⟦due⟧"))
+    }
 }
 
 /// A job to be pushed.
@@ -258,7 +272,8 @@ impl Job {
         self
     }
 
-    /// Time from the push after which the job, if it still waits, becomes a dead letter.
+    /// Time from the push after which the job, if it still waits, becomes a dead letter. A push of a
+    /// job that would expire before it is due is refused.
     pub fn expires_in(mut self, time: Duration) -> Self {
         self.expires = Some(When::After(time));
         self
@@ -460,7 +475,7 @@ pub enum Retry {
         #[serde(rename = "due_at_ms")]
         due_at: UnixTime,
     },
-    /// The job is a dead letter: that was its last attempt.
+    /// The job is a dead letter: that was its last attempt, or it has expired meanwhile.
     Dead,
 }
 

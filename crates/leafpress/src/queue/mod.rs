@@ -95,9 +95,10 @@ mod view;
 mod wakeup;
 mod worker;
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -118,8 +119,8 @@ pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
 pub use crate::times::UnixTime;
 
 use self::claim::Found;
+use self::pending::{Caller, now};
 use self::session::{Session, Work, failed};
-use self::wakeup::Woken;
 use crate::error::{Error, Result};
 use crate::fork::{OfProcess, Process};
 use crate::vfs::kept::KeepingConnection;
@@ -248,8 +249,14 @@ fn configure(
         settings.store(work.connection, queue).map_err(failed)?;
         work.forget_row(queue);
         let row = work.row(queue)?;
-        if settings.group_concurrency > before.settings.group_concurrency {
-            group::fill_all(work, &row)?;
+        match settings.group_concurrency.cmp(&before.settings.group_concurrency) {
+            Ordering::Greater => group::fill_all(work, &row)?,
+            Ordering::Less => group::narrow_all(work, &row)?,
+            Ordering::Equal => {}
+        }
+        let kept = |settings: &Settings| (settings.keep_done, settings.keep_dead);
+        if kept(&settings) != kept(&before.settings) {
+            settle::keep_anew(work, queue)?;
         }
         if settings.group_rate != before.settings.group_rate {
             claim::let_go(work, &row)?;
@@ -398,48 +405,11 @@ impl Queue {
     /// As [`claim`](Self::claim); [`Stopped`](crate::ErrorKind::Stopped) if the writer is
     /// closed while it waits.
     pub fn claim_with(&self, options: &ClaimOptions) -> Result<Vec<Claim>> {
-        options.check()?;
-        if options.jobs_max == 0 {
-            return Ok(Vec::new());
-        }
-        let Some(wait) = options.wait.filter(|wait| !wait.is_zero()) else {
-            return Ok(self.look_through(options)?.claims);
-        };
-        // Too far away for the clock is never.
-        let deadline = Instant::now().checked_add(wait);
-        let found = self.look_through(options)?;
-        if !found.claims.is_empty() {
-            return Ok(found.claims);
-        }
-        // From here on no wake-up is missed, so it must look once more.
-        let mut waiter = self.session.get()?.wake_ups().waiter(&self.name)?;
-        loop {
-            let found = self.look_through(options)?;
-            if !found.claims.is_empty() {
-                waiter.found();
-                return Ok(found.claims);
-            }
-            match waiter.wait(found.next_due_ms, deadline) {
-                Woken::Look => {}
-                Woken::TimedOut => return Ok(Vec::new()),
-                Woken::Closed => return Err(Error::stopped("it was closed")),
-            }
-        }
+        now(self.claim_by(Caller::Thread, options))
     }
 
     fn look(&self, options: &ClaimOptions) -> Result<Found> {
         self.look_async(options).wait()
-    }
-
-    /// Looks until there is a job, or surely none. Each look is a transaction of its own, so that
-    /// others get in between.
-    fn look_through(&self, options: &ClaimOptions) -> Result<Found> {
-        loop {
-            let found = self.look(options)?;
-            if !found.is_cut_short {
-                return Ok(found);
-            }
-        }
     }
 
     /// Acks a job: it is done, and never delivered again.

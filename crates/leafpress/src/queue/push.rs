@@ -48,6 +48,7 @@ impl Payload {
 
 /// Pushes a job, unless its unique key is held.
 pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pushed> {
+    job.when.check_expiry(job.expires, work.now_ms)?;
     let unique = job.unique.as_ref();
     if let Some((key, _)) = unique
         && let Some(id) = holder(work, queue, key)?

@@ -53,7 +53,9 @@ impl Backoff {
     pub(super) fn delay_ms(&self, attempts: u32, chance: f64) -> i64 {
         let first_ms = to_ms(self.first) as f64;
         let exponent = f64::from(attempts.saturating_sub(1));
-        let delay_ms = (first_ms * self.factor.powf(exponent)).min(to_ms(self.max) as f64);
+        // No delay at all stays none, and is not multiplied by infinity.
+        let grown = self.factor.powf(exponent).min(f64::MAX);
+        let delay_ms = (first_ms * grown).min(to_ms(self.max) as f64);
         // A float beyond i64 becomes the largest i64.
         (delay_ms * (1.0 + self.jitter * (2.0 * chance - 1.0))).round() as i64
     }
@@ -250,6 +252,8 @@ mod tests {
         assert_eq!(backoff.delay_ms(1, 0.0), 800);
         assert_eq!(backoff.delay_ms(1, 1.0), 1_200);
         assert_eq!(backoff.delay_ms(u32::MAX, 0.5), 3_600_000);
+        let at_once = Backoff { first: Duration::ZERO, ..backoff };
+        assert_eq!(at_once.delay_ms(u32::MAX, 1.0), 0);
         let endless = Backoff { max: Duration::MAX, ..backoff };
         assert_eq!(endless.delay_ms(u32::MAX, 1.0), i64::MAX);
     }

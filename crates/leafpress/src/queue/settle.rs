@@ -1,8 +1,8 @@
 //! The ends of a claim: ack, nack, fail, release, extend, or the end of its lease.
 //!
 //! 1. A call without a good token changes nothing.
-//! 2. A job leaves its group's slot only when it ends (done or dead): a job that comes back keeps
-//!    it, so the group's order holds.
+//! 2. A job that comes back takes a slot of its group in the order of ids, as all do: nearly always
+//!    its old one, so the group's order holds.
 //! 3. An attempt that did not end in an ack leaves a row behind, which goes with its job.
 //!
 //! Must never: decide that a token is good by the time of another transaction.
@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::times::{UnixTime, in_milliseconds as to_ms};
 
 const FIND: &str = "SELECT id, queue, state, claims, due_at_ms, releases, attempts_max,
-         changed_at_ms, ordering_group, unique_key, unique_scope, worker
+         changed_at_ms, ordering_group, unique_key, unique_scope, worker, expires_at_ms
      FROM leafpress_job WHERE id = ?1";
 const OUTCOME: &str = "SELECT outcome FROM leafpress_attempt WHERE job = ?1 AND claim = ?2";
 /// Highest number that a job ever had. Used only for jobs that are not there.
@@ -34,6 +34,14 @@ const BURY: &str = concat!(
     "UPDATE leafpress_job SET state = ",
     state!(Dead),
     ", due_at_ms = ?2, changed_at_ms = ?3, error = ?4 WHERE id = ?1"
+);
+const KEEP_ANEW: &str = concat!(
+    "UPDATE leafpress_job SET due_at_ms = changed_at_ms + (
+         SELECT min(iif(state = ",
+    state!(Done),
+    ", keep_done_ms, keep_dead_ms), 1 << 60) FROM leafpress_queue WHERE id = ?1)
+     WHERE queue = +?1 AND ",
+    state!(ended)
 );
 const GIVE_BACK: &str = "UPDATE leafpress_job SET state = ?2, due_at_ms = ?3, changed_at_ms = ?4,
          releases = releases + ?5, error = coalesce(?6, error) WHERE id = ?1";
@@ -56,6 +64,7 @@ pub(super) struct JobRow {
     pub(super) group: Option<String>,
     pub(super) key: Option<Key>,
     worker: Option<String>,
+    expires_at_ms: Option<i64>,
 }
 
 impl JobRow {
@@ -75,6 +84,7 @@ impl JobRow {
             group: row.get(8)?,
             key: text.map(|text| Key { text, scope }),
             worker: row.get(11)?,
+            expires_at_ms: row.get(12)?,
         })
     }
 
@@ -89,6 +99,10 @@ impl JobRow {
 
     pub(super) fn attempts_are_used_up(&self, queue: &QueueRow) -> bool {
         self.attempts() >= self.attempts_max.unwrap_or(queue.settings.attempts_max)
+    }
+
+    pub(super) fn has_expired(&self, now_ms: i64) -> bool {
+        self.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
     }
 
     /// Returns true if it is leased, and the lease has ended.
@@ -210,9 +224,7 @@ pub(super) fn nack(
         Some(delay) => to_ms(delay),
         None => queue.settings.backoff.delay_ms(job.attempts(), chance),
     };
-    let due_at_ms = work.now_ms.saturating_add(delay_ms);
-    give_back(work, queue, job, due_at_ms, 0, error)?;
-    Ok(Retry::At { due_at: UnixTime::from_ms(due_at_ms) })
+    give_back(work, queue, job, work.now_ms.saturating_add(delay_ms), 0, error)
 }
 
 /// Makes a job that can never succeed a dead letter.
@@ -225,7 +237,7 @@ pub(super) fn fail(work: &Work<'_>, queue: &QueueRow, job: &JobRow, reason: &str
 pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     note_attempt(work, job, "released", None)?;
     stats::note(work, queue.id, Event::Released)?;
-    give_back(work, queue, job, work.now_ms, 1, None)
+    give_back(work, queue, job, work.now_ms, 1, None).map(drop)
 }
 
 /// Moves the end of the lease; returns it, in milliseconds since the Unix epoch.
@@ -242,7 +254,13 @@ pub(super) fn lease_expired(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> 
     if job.attempts_are_used_up(queue) {
         return bury(work, queue, job, "the lease of the last attempt ended without an answer");
     }
-    give_back(work, queue, job, work.now_ms, 0, None)
+    give_back(work, queue, job, work.now_ms, 0, None).map(drop)
+}
+
+/// Makes a dead letter of a job that was not claimed in time.
+pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
+    stats::note(work, queue.id, Event::Expired)?;
+    bury(work, queue, job, "expired")
 }
 
 /// Makes a dead letter of a job in any state.
@@ -268,7 +286,7 @@ pub(super) fn ended(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<(
     Ok(())
 }
 
-/// Makes the job wait again, in its old slot.
+/// Makes the job wait again, unless it has expired meanwhile.
 fn give_back(
     work: &Work<'_>,
     queue: &QueueRow,
@@ -276,14 +294,31 @@ fn give_back(
     due_at_ms: i64,
     releases: u32,
     error: Option<&str>,
-) -> Result<()> {
-    let state = group::by_time(work, due_at_ms).number();
+) -> Result<Retry> {
+    let lost_slot_of = match job.group.as_deref() {
+        Some(group) if !group::keeps_slot(work, queue, group, job.id)? => Some(group),
+        _ => None,
+    };
+    let by_time = group::by_time(work, due_at_ms);
+    let state = lost_slot_of.map_or(by_time, |_| JobState::Blocked).number();
     work.execute(GIVE_BACK, params![job.id, state, due_at_ms, work.now_ms, releases, error])?;
+    if job.has_expired(work.now_ms) {
+        expired(work, queue, job)?;
+        return Ok(Retry::Dead);
+    }
     if let Some(key) = &job.key {
         key::waits_again(work, queue.id, job.id, key)?;
     }
-    work.wake(queue, 1);
-    Ok(())
+    match lost_slot_of {
+        Some(group) => group::fill_slots(work, queue, group)?,
+        None => work.wake(queue, 1),
+    }
+    Ok(Retry::At { due_at: UnixTime::from_ms(due_at_ms) })
+}
+
+/// Keeps jobs that are done or dead as long as the settings say now.
+pub(super) fn keep_anew(work: &Work<'_>, queue: i64) -> Result<()> {
+    work.execute(KEEP_ANEW, [queue]).map(drop)
 }
 
 fn note_attempt(work: &Work<'_>, job: &JobRow, outcome: &str, error: Option<&str>) -> Result<()> {
@@ -294,7 +329,7 @@ fn note_attempt(work: &Work<'_>, job: &JobRow, outcome: &str, error: Option<&str
     .map(drop)
 }
 
-/// The statements of this file.
+/// The statements of this file that run often.
 pub(super) const STATEMENTS: [(&str, &str); 9] = [
     ("find a job", FIND),
     ("an attempt's outcome", OUTCOME),

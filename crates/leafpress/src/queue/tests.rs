@@ -226,6 +226,153 @@ fn limits_hold_claims_back_until_they_may() {
 }
 
 #[test]
+fn a_smaller_group_concurrency_holds_for_jobs_that_wait_and_for_those_that_come_back() {
+    let bench = bench_with(|settings| settings.group_concurrency = 3);
+    bench.queue.push_many((1..=4).map(|id| Job::bytes(id.to_string()).group("g"))).expect("in");
+    let (first, second) = (bench.claim(), bench.claim());
+    bench.queue.configure(|settings| settings.group_concurrency = 1).expect("good settings");
+    bench.nothing();
+    bench.queue.release(second.token).expect("it is ours");
+    bench.nothing();
+    bench.queue.ack(first.token).expect("it is ours");
+    assert_eq!(bench.claim().id, second.id);
+    bench.nothing();
+    bench.queue.configure(|settings| settings.group_concurrency = 2).expect("good settings");
+    assert_eq!(bench.claim().id, 3);
+    bench.nothing();
+}
+
+#[test]
+fn jobs_that_have_ended_are_kept_as_long_as_the_settings_say_now() {
+    let hours = |hours: u64| Duration::from_secs(3_600 * hours);
+    let bench = bench_with(move |settings| {
+        (settings.keep_done, settings.keep_dead) = (hours(1), Some(hours(1)));
+    });
+    bench.queue.push_many([Job::bytes("done"), Job::bytes("dead")]).expect("in");
+    bench.queue.ack(bench.claim().token).expect("it is ours");
+    bench.queue.fail(bench.claim().token, "bad").expect("it is ours");
+    let configure = |keep_done, keep_dead| {
+        let change = move |settings: &mut Settings| {
+            (settings.keep_done, settings.keep_dead) = (keep_done, keep_dead);
+        };
+        bench.queue.configure(change).expect("good settings");
+        bench.clock.advance_ms(1);
+        bench.nothing();
+        bench.count("SELECT count(*) FROM leafpress_job")
+    };
+    assert_eq!(configure(hours(4), None), 2);
+    bench.clock.advance_ms(3 * 3_600_000);
+    bench.nothing();
+    assert_eq!(configure(Duration::MAX, Some(Duration::MAX)), 2);
+    assert_eq!(configure(hours(4), Some(hours(2))), 1);
+    assert_eq!(configure(hours(2), Some(hours(2))), 0);
+}
+
+#[test]
+fn a_job_behind_its_group_is_due_though_the_clock_was_set_back() {
+    let bench = bench();
+    let hour = Duration::from_secs(3_600);
+    bench.clock.set_ms(100 * 3_600_000);
+    let job = || Job::bytes("of a group").group("g");
+    bench.queue.push_many([job(), job(), job().delay(hour)]).expect("in");
+    let first = bench.claim();
+    bench.clock.advance_ms(-3_600_000);
+    bench.queue.ack(first.token).expect("it is ours");
+    let second = bench.claim();
+    bench.queue.ack(second.token).expect("it is ours");
+    bench.clock.advance_ms(7_199_999);
+    bench.nothing();
+    bench.clock.advance_ms(1);
+    assert_eq!(bench.claim().id, 3, "its caller gave its time");
+}
+
+#[test]
+fn a_job_that_is_given_back_after_its_expiry_is_dead_and_the_answer_says_so() {
+    let bench = bench();
+    for give_back in [
+        |queue: &Queue, token| queue.nack(token, Nack::new().error("no route")),
+        |queue: &Queue, token| queue.release(token).map(|()| Retry::Dead),
+    ] {
+        let id = bench.push(Job::bytes("late").expires_in(Duration::from_secs(1)).group("g"));
+        let claim = bench.claim();
+        bench.clock.advance_ms(1_000);
+        assert_eq!(give_back(&bench.queue, claim.token).expect("it is ours"), Retry::Dead);
+        let job = bench.queue.job(id).expect("no error").expect("it is kept");
+        assert_eq!((job.state, job.error.as_deref()), (JobState::Dead, Some("expired")));
+    }
+}
+
+#[test]
+fn claims_of_many_jobs_remove_as_many_that_were_kept_long_enough() {
+    let bench = bench_with(|settings| settings.keep_done = Duration::from_secs(1));
+    let many = ClaimOptions::new().jobs_max(1_000);
+    for _ in 0..4 {
+        let unique = UniqueFor::Time(Duration::from_secs(1));
+        let job = |number: usize| Job::bytes("x").unique(number.to_string(), unique);
+        bench.queue.push_many((0..1_000).map(job)).expect("in");
+        let claims = bench.queue.claim_with(&many).expect("claims");
+        let tokens: Vec<Token> = claims.iter().map(|claim| claim.token).collect();
+        bench.queue.ack_many(&tokens).expect("an answer for each");
+        bench.clock.advance_ms(1_000);
+    }
+    assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 1_000);
+}
+
+#[test]
+fn a_claim_that_waits_gets_a_job_whose_group_is_free_as_another_expires() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let writer = Writer::builder(folder.path().join("jobs.db")).open().expect("a writer");
+    let queue = Queue::open(&writer, "mail").expect("a queue");
+    let job = || Job::bytes("of a group").group("g");
+    queue.push(job().expires_in(Duration::from_millis(300))).expect("in");
+    let head = queue.claim().expect("no error").expect("a job");
+    let later = Nack::new().delay(Duration::from_secs(3_600));
+    queue.nack(head.token, later).expect("it is ours");
+    let behind = queue.push(job()).expect("in");
+    let claims = queue.claim_with(&ClaimOptions::new().wait(Duration::from_secs(20)));
+    assert_eq!(claims.expect("no error").pop().map(|claim| claim.id), Some(behind.id));
+}
+
+#[test]
+fn a_job_that_could_only_expire_is_refused_wherever_it_is_pushed() {
+    let bench = bench();
+    let (queue, in_it) = (&bench.queue, bench.queue.clone());
+    let seconds = Duration::from_secs;
+    let at = |second| std::time::UNIX_EPOCH + seconds(second);
+    let is_refused = |outcome: Result<()>| {
+        let error = outcome.expect_err("it would never be claimed");
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("before it is due") && text.contains("Job::expires_in be"), "{text}");
+    };
+    let job = || Job::bytes("late");
+    for late in [
+        job().expires_in(Duration::ZERO),
+        job().expires(at(1_000)),
+        job().delay(seconds(5)).expires_in(seconds(5)),
+        job().delay(seconds(5)).expires(at(1_004)),
+        job().due(at(2_000)).expires_in(seconds(5)),
+        job().due(at(2_000)).expires(at(2_000)).unique("key", UniqueFor::Waiting),
+    ] {
+        is_refused(queue.push(late.clone()).map(drop));
+        is_refused(queue.push_many([job(), late.clone()]).map(drop));
+        let mut transaction = queue.begin(seconds(9)).expect("it begins");
+        transaction.push(late.clone());
+        is_refused(transaction.commit().map(drop));
+        let in_it = in_it.clone();
+        let body = move |tx: &Transaction<'_>| in_it.push_in(tx, late.clone()).map(drop);
+        is_refused(bench.writer.transaction(body));
+    }
+    let connection = Connection::open(bench.folder.path().join("jobs.db")).expect("it opens");
+    connection.execute_batch("BEGIN IMMEDIATE").expect("no connection writes");
+    is_refused(Queue::push_on(&connection, "mail", job().expires(at(1))).map(drop));
+    drop(connection);
+    assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 0);
+    bench.push(job().due(at(1)).expires_in(Duration::from_millis(1)));
+    bench.claim();
+}
+
+#[test]
 fn a_claim_looks_on_behind_any_number_of_jobs_that_are_over() {
     let bench = bench();
     let one = ClaimOptions::new();

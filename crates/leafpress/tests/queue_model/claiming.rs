@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    fn expired(&mut self, id: i64) {
+    pub(crate) fn expired(&mut self, id: i64) {
         self.job_mut(id).expect("it was just seen").error = Some(EXPIRED.to_owned());
         self.bury(id);
     }
@@ -116,9 +116,7 @@ impl Model {
             self.bury(id);
             return;
         }
-        job.state = State::Ready;
-        job.due_at_ms = Some(now_ms);
-        self.came_back(token, Outcome::Expired);
+        self.came_back(token, Outcome::Expired, now_ms);
     }
 
     /// At most `jobs_max` jobs, best first.

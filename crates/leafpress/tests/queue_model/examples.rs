@@ -270,14 +270,12 @@ fn what_waits_too_long_is_a_dead_letter_and_what_runs_is_not() {
     both.push(Wish { group: Some("g0"), ..short.clone() });
     both.push(Wish { group: Some("g0"), ..short.clone() });
     both.push(grouped());
-    both.push(Wish { when: super::operations::When::Delay(40), ..short });
+    both.push(Wish { when: super::operations::When::Delay(29), ..short });
     assert_eq!(both.claim(1), [1]);
     both.pass(30);
     assert_eq!(both.claim(4), [0; 0], "the second died behind the first, which runs");
     both.ack(0).expect("it does not expire while it is leased");
-    assert_eq!(both.claim(4), [3]);
-    both.pass(10);
-    assert_eq!(both.claim(4), [0; 0], "the fourth died before its time came");
+    assert_eq!(both.claim(4), [3], "no claim came while the fourth was due");
 }
 
 #[test]

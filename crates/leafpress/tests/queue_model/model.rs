@@ -101,9 +101,11 @@ pub struct Job {
     /// Ready, delayed, blocked: when it may run. Leased: when the lease ends.
     /// Done, dead: when it is purged.
     pub due_at_ms: Option<Millis>,
+    /// True if it was due when it last became blocked: then it is due, whatever clocks are set to.
+    pub was_due: bool,
     /// How long the last lease was.
     pub lease_ms: i64,
-    /// When the wait for a retry or a group's rate began, by the clock of then.
+    /// When it ended, or the wait for a retry or a group's rate began, by the clock of then.
     pub began_at_ms: Millis,
     /// True from when a group's rate has held it off until it is claimed.
     pub is_held_off: bool,
@@ -242,6 +244,7 @@ impl Model {
             queue,
             state: State::Blocked,
             due_at_ms: Some(new.due_at_ms.unwrap_or(self.now_ms)),
+            was_due: false,
             lease_ms: 0,
             began_at_ms: self.now_ms,
             is_held_off: false,
@@ -252,6 +255,7 @@ impl Model {
             new,
         };
         self.jobs.push(job);
+        self.block(id);
         self.let_in(id);
         (id, true)
     }
@@ -269,6 +273,17 @@ impl Model {
         self.jobs.iter().filter(is_open).count()
     }
 
+    /// It waits behind its group.
+    fn block(&mut self, id: i64) {
+        let now_ms = self.now_ms;
+        let job = self.job_mut(id).expect("it was just looked up");
+        if job.state == State::Ready {
+            job.due_at_ms = job.due_at_ms.map(|due| due.min(now_ms));
+        }
+        job.was_due = job.due_at_ms.is_none_or(|due| due <= now_ms);
+        job.state = State::Blocked;
+    }
+
     /// A blocked job becomes ready or delayed if its group has room.
     fn let_in(&mut self, id: i64) {
         let now_ms = self.now_ms;
@@ -283,7 +298,7 @@ impl Model {
             return;
         }
         let job = self.job_mut(id).expect("it was just looked up");
-        let is_due = job.due_at_ms.is_none_or(|due| due <= now_ms);
+        let is_due = job.was_due || job.due_at_ms.is_none_or(|due| due <= now_ms);
         job.state = if is_due { State::Ready } else { State::Delayed };
     }
 
@@ -336,7 +351,7 @@ impl Model {
         let job = self.job_mut(token.job).expect("it is leased");
         job.state = State::Done;
         job.result = result;
-        job.due_at_ms = Some(now_ms + keep_ms);
+        (job.began_at_ms, job.due_at_ms) = (now_ms, Some(now_ms + keep_ms));
         self.after_its_end(token.job);
         if keep_ms == 0 {
             self.forget(token.job);
@@ -366,19 +381,25 @@ impl Model {
         }
         let (low_ms, high_ms) =
             delay_ms.map_or_else(|| backoff_ms(&rules, attempts), |delay| (delay, delay));
-        self.came_back(token, Outcome::Retried);
         // Until the queue says when: the last moment that it may choose.
-        self.retries_at(token.job, now_ms + high_ms);
+        if !self.came_back(token, Outcome::Retried, now_ms + high_ms) {
+            return Ok(Retry::Dead);
+        }
         Ok(Retry::Between(now_ms + low_ms, now_ms + high_ms))
     }
 
-    /// When exactly the job comes again, within what `nack` allowed.
+    /// When exactly the job comes again, within what `nack` allowed. It takes a place of its group
+    /// in its turn.
     pub fn retries_at(&mut self, id: i64, due_at_ms: Millis) {
         let now_ms = self.now_ms;
         let job = self.job_mut(id).expect("it was given back");
-        job.state = if due_at_ms > now_ms { State::Delayed } else { State::Ready };
-        job.due_at_ms = Some(due_at_ms);
-        job.began_at_ms = now_ms;
+        (job.due_at_ms, job.began_at_ms, job.state) = (Some(due_at_ms), now_ms, State::Delayed);
+        let (queue, group) = (job.queue, job.new.group.clone());
+        self.block(id);
+        match group {
+            Some(group) => self.place_is_free(queue, Some(&group)),
+            None => self.let_in(id),
+        }
     }
 
     /// It will never work.
@@ -394,18 +415,23 @@ impl Model {
     pub fn release(&mut self, token: Token) -> Result<(), Lost> {
         self.check(token)?;
         let now_ms = self.now_ms;
-        let job = self.job_mut(token.job).expect("it is leased");
-        job.releases += 1;
-        job.state = State::Ready;
-        job.due_at_ms = Some(now_ms);
-        self.came_back(token, Outcome::Released);
+        self.job_mut(token.job).expect("it is leased").releases += 1;
+        self.came_back(token, Outcome::Released, now_ms);
         Ok(())
     }
 
-    /// The claim has ended, and the job waits again.
-    pub(crate) fn came_back(&mut self, token: Token, outcome: Outcome) {
+    /// The claim has ended, and the job waits again; or it is dead, if it has expired meanwhile.
+    pub(crate) fn came_back(&mut self, token: Token, outcome: Outcome, due_at_ms: Millis) -> bool {
         self.history.push((token, outcome));
+        let now_ms = self.now_ms;
+        let job = self.job(token.job).expect("it was just looked up");
+        if job.new.expires_at_ms.is_some_and(|end| end <= now_ms) {
+            self.expired(token.job);
+            return false;
+        }
+        self.retries_at(token.job, due_at_ms);
         self.waits_again(token.job);
+        true
     }
 
     /// If its key was free meanwhile, it takes it back, unless another has it by now.
@@ -445,10 +471,12 @@ impl Model {
     /// To the dead letters.
     pub(crate) fn bury(&mut self, id: i64) {
         let keep_ms = self.rules_of(id).keep_dead_ms;
-        let purge_at_ms = keep_ms.map(|keep| self.now_ms + keep);
+        let now_ms = self.now_ms;
+        let purge_at_ms = keep_ms.map(|keep| now_ms + keep);
         let job = self.job_mut(id).expect("it was just looked up");
         job.state = State::Dead;
         job.due_at_ms = purge_at_ms;
+        job.began_at_ms = now_ms;
         self.after_its_end(id);
     }
 
@@ -472,8 +500,8 @@ impl Model {
         let Some(job) = dead else { return false };
         job.releases = job.claims;
         job.due_at_ms = Some(now_ms);
-        job.state = State::Blocked;
         job.new.expires_at_ms = job.new.expires_at_ms.filter(|end| *end > now_ms);
+        self.block(id);
         self.let_in(id);
         self.waits_again(id);
         true
@@ -497,12 +525,31 @@ impl Model {
         ids.iter().filter(|id| self.remove(queue, **id)).count() as u64
     }
 
-    /// A group that may now have more open jobs has them.
+    /// A group that may now have more open jobs has them, and one that may have fewer gives up the
+    /// last that wait. Jobs that have ended are kept as long as the rules say now.
     pub(crate) fn rules_changed(&mut self, queue: usize) {
+        let Rules { keep_done_ms, keep_dead_ms, group_concurrency, .. } = self.queues[queue].rules;
+        let of_queue = |job: &&mut Job| job.queue == queue && job.state.has_ended();
+        for job in self.jobs.iter_mut().filter(of_queue) {
+            let keep_ms = if job.state == State::Done { Some(keep_done_ms) } else { keep_dead_ms };
+            job.due_at_ms = keep_ms.map(|keep| job.began_at_ms + keep);
+        }
         let groups: Vec<String> =
             self.jobs.iter().filter_map(|job| job.new.group.clone()).collect();
         for group in groups {
             self.place_is_free(queue, Some(&group));
+            let is_it = |job: &&Job| {
+                job.queue == queue
+                    && job.new.group.as_deref() == Some(&group)
+                    && job.state.is_open()
+            };
+            let mut open: Vec<_> = self.jobs.iter().filter(is_it).collect();
+            open.sort_by_key(|job| (job.state != State::Leased, job.id));
+            let behind = open.iter().skip(group_concurrency as usize);
+            let behind = behind.filter(|job| job.state != State::Leased);
+            for id in behind.map(|job| job.id).collect::<Vec<_>>() {
+                self.block(id);
+            }
         }
     }
 }

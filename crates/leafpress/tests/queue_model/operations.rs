@@ -43,6 +43,16 @@ pub enum When {
     Due(i64),
 }
 
+impl When {
+    /// Time from now until the job is due.
+    fn wait_ms(self) -> i64 {
+        match self {
+            Self::Now => 0,
+            Self::Delay(wait_ms) | Self::Due(wait_ms) => wait_ms.max(0),
+        }
+    }
+}
+
 impl Wish {
     /// What can be pushed without the queue's clock: others may hold its key for
     /// a time.
@@ -215,7 +225,8 @@ fn wish() -> impl Strategy<Value = Wish> {
             group,
             unique,
             attempts_max,
-            expires_in_ms,
+            // After it is due: others are refused.
+            expires_in_ms: expires_in_ms.map(|time_ms| time_ms + when.wait_ms()),
         })
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use leafpress::path_text;
-use leafpress::queue::{Job, Payload, Pushed, UniqueFor};
+use leafpress::queue::{Job, Payload, Pushed, UniqueFor, UnixTime};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -61,14 +61,6 @@ impl Template {
 
     /// A job with this payload.
     pub fn job(&self, payload: Payload) -> Result<Job> {
-        if self.can_only_expire() {
-            let reason = "it would expire before it is due, and never be claimed";
-            let advice = match self.due {
-                Some(_) => "let --expires come after --delay or --due; both count from now",
-                None => "let --expires be a time to come",
-            };
-            return Err(Error::misuse(reason).on_disk("nothing was pushed").to_do(advice));
-        }
         let mut job = Job::new(payload);
         match self.due {
             Some(When::After(delay)) => job = job.delay(delay),
@@ -80,6 +72,7 @@ impl Template {
             Some(When::At(time)) => job = job.expires(time),
             None => {}
         }
+        job.when.check_expiry(job.expires, UnixTime::from(SystemTime::now()).as_ms())?;
         if let Some(key) = &self.unique {
             job = job.unique(key, self.unique_for);
         }
@@ -98,23 +91,6 @@ impl Template {
         match &self.metadata {
             Some(metadata) => job.metadata_json(metadata),
             None => Ok(job),
-        }
-    }
-
-    /// Returns true if a job expires at or before the moment from which it may be claimed.
-    fn can_only_expire(&self) -> bool {
-        let now = SystemTime::now();
-        match (self.due, self.expires) {
-            (Some(When::After(delay)), Some(When::After(time))) => time <= delay,
-            (Some(When::At(due)), Some(When::At(end))) => end <= due,
-            (Some(When::After(delay)), Some(When::At(end))) => {
-                now.checked_add(delay).is_none_or(|due| end <= due)
-            }
-            (None, Some(When::At(end))) => end <= now,
-            (Some(When::At(due)), Some(When::After(time))) => {
-                now.checked_add(time).is_some_and(|end| end <= due)
-            }
-            _ => false,
         }
     }
 

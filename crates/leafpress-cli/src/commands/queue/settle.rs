@@ -187,8 +187,11 @@ pub fn nack(flags: &QueueNackFlags) -> Status {
         });
     let text = |answer: &Value| {
         let is_retried = answer["retried"] == true;
-        let says =
-            if is_retried { "is tried again" } else { "was at its last attempt and is dead" };
+        let says = if is_retried {
+            "is tried again"
+        } else {
+            "is dead: that was its last attempt, or it has expired"
+        };
         format!("job {} {says}\n", flags.token.job)
     };
     output::report(retry, flags.common.json, text, |_| Status::Done)

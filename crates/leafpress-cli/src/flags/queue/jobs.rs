@@ -201,9 +201,9 @@ pub struct QueueAckFlags {
 Example:
   leafpress queue nack jobs.db 17.1 --error 'no route to host' --delay 10m
 
-Exit status: 0 it is tried again, or was at its last attempt and is dead; 2
-the command line makes no sense, 3 failed, or the lease is lost: nothing
-changed.")]
+Exit status: 0 it is tried again, or is dead after its last attempt or its
+expiry; 2 the command line makes no sense, 3 failed, or the lease is lost:
+nothing changed.")]
 pub struct QueueNackFlags {
     /// The database
     #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]

@@ -44,6 +44,14 @@ impl Caller {
             Self::Task => call.await,
         }
     }
+
+    /// The jobs that a look has found.
+    pub(super) async fn found(self, queue: &Queue, call: PendingCall<Found>) -> Result<Found> {
+        match self {
+            Self::Thread => call.wait(),
+            Self::Task => Look { queue: queue.clone(), call }.await,
+        }
+    }
 }
 
 /// The output of an operation whose [`Caller`] is a thread: all waits are in its only poll.
@@ -118,32 +126,55 @@ impl Queue {
         options: &ClaimOptions,
     ) -> impl Future<Output = Result<Vec<Claim>>> + Send + use<> {
         let (queue, options) = (self.clone(), options.clone());
-        async move {
-            options.check()?;
-            if options.jobs_max == 0 {
-                return Ok(Vec::new());
-            }
-            let wait = options.wait.unwrap_or_default();
-            // Too far away for the clock is never.
-            let deadline = Instant::now().checked_add(wait);
-            let found = Look::through(&queue, &options).await?;
-            if !found.claims.is_empty() || wait.is_zero() {
+        async move { queue.claim_by(Caller::Task, &options).await }
+    }
+
+    pub(super) async fn claim_by(
+        &self,
+        caller: Caller,
+        options: &ClaimOptions,
+    ) -> Result<Vec<Claim>> {
+        options.check()?;
+        if options.jobs_max == 0 {
+            return Ok(Vec::new());
+        }
+        let wait = options.wait.unwrap_or_default();
+        // Too far away for the clock is never.
+        let deadline = Instant::now().checked_add(wait);
+        let found = self.look_through(caller, options).await?;
+        if !found.claims.is_empty() || wait.is_zero() {
+            return Ok(found.claims);
+        }
+        // From here on no wake-up is missed, so it must look once more.
+        let mut waiter = self.session.get()?.wake_ups().waiter(&self.name)?;
+        loop {
+            let found = self.look_through(caller, options).await?;
+            if !found.claims.is_empty() {
+                waiter.found();
                 return Ok(found.claims);
             }
-            // From here on no wake-up is missed, so it must look once more.
-            let mut waiter = queue.session.get()?.wake_ups().waiter(&queue.name)?;
-            loop {
-                let found = Look::through(&queue, &options).await?;
-                if !found.claims.is_empty() {
-                    waiter.found();
-                    return Ok(found.claims);
+            let woken = match caller {
+                Caller::Thread => waiter.wait(found.next_due_ms, deadline),
+                Caller::Task => {
+                    waiter.begin_polls(found.next_due_ms);
+                    poll_fn(|context| waiter.poll(deadline, context.waker())).await
                 }
-                waiter.begin_polls(found.next_due_ms);
-                match poll_fn(|context| waiter.poll(deadline, context.waker())).await {
-                    Woken::Look => {}
-                    Woken::TimedOut => return Ok(Vec::new()),
-                    Woken::Closed => return Err(Error::stopped("it was closed")),
-                }
+            };
+            match woken {
+                Woken::Look => {}
+                Woken::TimedOut => return Ok(Vec::new()),
+                Woken::Closed => return Err(Error::stopped("it was closed")),
+            }
+        }
+    }
+
+    /// Looks until there is a job, or surely none. Each look is a transaction of its own, so that
+    /// others get in between.
+    async fn look_through(&self, caller: Caller, options: &ClaimOptions) -> Result<Found> {
+        loop {
+            let found = caller.found(self, self.look_async(options)).await?;
+            if !found.is_cut_short {
+                return Ok(found);
             }
         }
     }
@@ -245,30 +276,9 @@ impl Queue {
 }
 
 /// A look for jobs, which gives back what it finds after it was dropped.
-pub(super) struct Look {
+struct Look {
     queue: Queue,
     call: PendingCall<Found>,
-}
-
-impl Look {
-    fn new(queue: &Queue, options: &ClaimOptions) -> Self {
-        Self::of(queue, queue.look_async(options))
-    }
-
-    /// Looks until there is a job, or surely none.
-    async fn through(queue: &Queue, options: &ClaimOptions) -> Result<Found> {
-        loop {
-            let found = Self::new(queue, options).await?;
-            if !found.is_cut_short {
-                return Ok(found);
-            }
-        }
-    }
-
-    /// The look that this call is.
-    pub(super) fn of(queue: &Queue, call: PendingCall<Found>) -> Self {
-        Self { queue: queue.clone(), call }
-    }
 }
 
 impl Future for Look {

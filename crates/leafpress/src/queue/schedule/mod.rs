@@ -135,6 +135,8 @@ impl Schedule {
             "its job has a delay or a due time, and each occurrence has its own"
         } else if matches!(self.job.expires, Some(When::At(_))) {
             "its job expires at one moment, and occurrences go on: use `expires_in`"
+        } else if self.job.when.check_expiry(self.job.expires, 0).is_err() {
+            "its job expires at once, and would never be claimed"
         } else if !self.job.metadata.as_deref().is_none_or(is_object) {
             "its job's metadata are JSON, but no object, so the occurrence has no place in them"
         } else {

@@ -73,10 +73,13 @@ impl Plan {
         let cron: String = column(row, "cron")?;
         let timezone: String = column(row, "timezone")?;
         let missed: String = column(row, "missed")?;
+        let template = read_template(row)?;
+        let words = |error: crate::Error| error.kind().to_string();
+        template.when.check_expiry(template.expires, 0).map_err(words)?;
         Ok(Self {
             recurrence: Recurrence::parse(&cron, &timezone).map_err(|bad| bad.reason)?,
-            missed: missed.parse().map_err(|error: crate::Error| error.kind().to_string())?,
-            template: read_template(row)?,
+            missed: missed.parse().map_err(words)?,
+            template,
         })
     }
 }

@@ -323,6 +323,7 @@ fn what_is_edited_into_nonsense_is_disabled_and_no_other_schedule_suffers() {
         ("missed = 'maybe'", "\"maybe\" is not a rule"),
         ("priority = 'high'", "the column priority has high"),
         ("attempts_max = -1", "the column attempts_max has -1"),
+        ("expires_after_ms = 0", "the job would expire before it is due"),
         ("metadata = '[1]'", "the metadata are no JSON object"),
         ("metadata = '{'", "the metadata are no JSON object"),
     ] {
@@ -405,6 +406,7 @@ fn what_cannot_be_kept_is_refused_and_changes_nothing() {
         Job::bytes("").delay(Duration::from_secs(1)),
         Job::bytes("").due(SystemTime::UNIX_EPOCH),
         Job::bytes("").expires(SystemTime::UNIX_EPOCH),
+        Job::bytes("").expires_in(Duration::ZERO),
         Job::bytes("").metadata(&[1]).unwrap(),
     ] {
         let half_past = Schedule::cron("report", "30 * * * *").unwrap();

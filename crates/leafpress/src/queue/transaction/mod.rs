@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::pending::{Caller, Look, now};
+use super::pending::{Caller, now};
 use super::session::Work;
 use super::settle::JobRow;
 use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, push, settle};
@@ -153,10 +153,7 @@ impl QueueTransaction {
                 let options = ClaimOptions::new().jobs_max(jobs_max).lease(left);
                 claim::claim(work, &*work.row(queue)?, &options)
             });
-            let found = match caller {
-                Caller::Thread => call.wait()?,
-                Caller::Task => Look::of(&self.queue, call).await?,
-            };
+            let found = caller.found(&self.queue, call).await?;
             if !found.is_cut_short {
                 self.tokens.extend(found.claims.iter().map(|claim| claim.token));
                 return Ok(found.claims);
