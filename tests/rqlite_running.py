@@ -179,6 +179,13 @@ def tables_that_are_there(cluster, tables, folder):
     ]  # fmt: skip
     for given, says in contradictions:
         wrong(cluster, tables, write((60, "g", 1, "G")), "--table", "people", *given, says=says)
+    # Those that the table has are no other rules for the rows.
+    loaded(cluster, write((70, "h", 1, "H"), (71, "i", 1, "H")), "--table", "people", "--ignore", "--pk", "id", "--index", "name", "--unique", "code")
+    model.execute("INSERT INTO people(id,name,born,code) VALUES (70,'h',1,'H')")
+    same()
+    (folder / "none.json").write_text("[]")
+    assert loaded(cluster, folder / "none.json", "--table", "people", "--append")["rows_loaded"] == 0
+    same()
     rejects = folder / "rejects"
     wrong(cluster, tables, write((60, "g", "late", "G"), (1, "h", 1, "H")), "--table", "people", "--append", "--on-error", "skip",
         "--rejects", str(rejects), says="UNIQUE constraint failed: people.id")  # fmt: skip

@@ -20,6 +20,8 @@ pub const REFERRING: &str = "SELECT DISTINCT t.name, f.on_delete FROM sqlite_sch
      k.foreign_keys = 1 AND f.\"table\" = ?1 COLLATE NOCASE AND t.name <> ?1 COLLATE NOCASE \
      AND f.on_delete <> 'NO ACTION'";
 
+const BY_SQL: &str = "load into a new table, and bring its rows into this one by SQL";
+
 /// Treatment of the rows of a table that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -84,24 +86,27 @@ impl Declared {
             schema.iter().filter_map(row).collect()
         };
         if !texts("view").is_empty() {
-            return Err(refused(table, "it is a view, and rows go into tables"));
+            return Err(
+                refused(table, "it is a view, and rows go into tables").to_do("name a table")
+            );
         }
         let Some((name, create)) = texts("table").pop() else { return Ok(None) };
         let head: String = create.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
         if head.eq_ignore_ascii_case("CREATE VIRTUAL") {
-            return Err(refused(table, "it is a virtual table"));
+            return Err(refused(table, "it is a virtual table").to_do(BY_SQL));
         }
         let indexes: Vec<String> = texts("index").into_iter().map(|(_, sql)| sql).collect();
         let triggers = texts("trigger");
         let read = Self::of_sql(name, &create, &indexes, !triggers.is_empty());
-        let declared = read
-            .map_err(|error| refused(table, &format!("its declaration cannot be read: {error}")))?;
+        let declared = read.map_err(|error| {
+            refused(table, &format!("its declaration cannot be read: {error}")).to_do(BY_SQL)
+        })?;
         if let (Mode::Replace, Some(row)) = (mode, referring.first()) {
+            let text = |at: usize| row.get(at).and_then(Value::as_str).unwrap_or_default();
+            let (other, rule) = (text(0), text(1));
             return Err(refused(
                 table,
-                &format!(
-                    "replacing its rows would touch those of a table that refers to it: {row}"
-                ),
+                &format!("replacing its rows would touch those of {other}, which refers to it with ON DELETE {rule}"),
             )
             .to_do("load with ⟦upsert⟧, which leaves rows where they are"));
         }
@@ -230,7 +235,8 @@ impl Declared {
             return Err(refused(
                 &self.name,
                 "its declaration has ON CONFLICT, and triggers, which would obey another rule",
-            ));
+            )
+            .to_do(BY_SQL));
         }
         if mode == Mode::Upsert { self.upsert_key().map(|_| ()) } else { Ok(()) }
     }
@@ -245,7 +251,8 @@ impl Declared {
             _ => Err(refused(
                 &self.name,
                 "it has no primary key, and not just one unique index of columns, so it is open which rows are the same",
-            )),
+            )
+            .to_do("make a unique index of the columns that tell the rows apart, or load with ⟦append⟧")),
         }
     }
 
@@ -256,7 +263,8 @@ impl Declared {
     pub fn check_columns(&self, mode: Mode, columns: &[String]) -> Result<()> {
         let is_given = |name: &String| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
         if columns.is_empty() {
-            return Err(refused(&self.name, "the input has no column of it"));
+            return Err(refused(&self.name, "the input has no column of it")
+                .to_do("name the columns of the input as the table does, with ⟦rename⟧"));
         }
         if mode != Mode::Upsert {
             return Ok(());
@@ -265,7 +273,8 @@ impl Declared {
             Some(missing) => Err(refused(
                 &self.name,
                 &format!("the input has no column {missing}, which is part of its key"),
-            )),
+            )
+            .to_do("add the column to the input, or load with ⟦append⟧")),
             None => Ok(()),
         }
     }
@@ -363,7 +372,7 @@ fn staging_sql(name: &str, columns: &[Column], strict: bool) -> String {
 }
 
 fn refused(table: &str, reason: &str) -> Error {
-    Error::refused(format!("{table} cannot be loaded by groups: {reason}"))
+    Error::destination(table, format!("it cannot be loaded on a cluster: {reason}"))
         .on_disk("nothing was changed")
 }
 

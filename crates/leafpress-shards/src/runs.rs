@@ -451,15 +451,15 @@ impl Shards {
     /// part is not there or has another size. Then nothing is changed.
     pub fn rollback(&self, run: Option<&str>) -> Result<Manifest> {
         let now = self.current()?.map(|current| current.run);
-        let target = match run {
-            Some(run) => run.to_owned(),
-            None => {
-                let manifest = self.manifest().map_err(|error| error.to_do_instead(NAME_A_RUN))?;
-                manifest.previous.ok_or_else(|| {
-                    Error::not_found("file", "run", "there is no run before the current one")
-                        .to_do(NAME_A_RUN)
-                })?
-            }
+        let target = if let Some(run) = run {
+            run.to_owned()
+        } else {
+            let manifest = self.manifest().map_err(|error| error.to_do_instead(NAME_A_RUN))?;
+            let none = || {
+                Error::not_found("file", "run", "there is no run before the current one")
+                    .to_do(NAME_A_RUN)
+            };
+            manifest.previous.ok_or_else(none)?
         };
         let (manifest, bytes) = self.manifest_of(&target)?;
         self.check_parts(&manifest)?;

@@ -313,9 +313,11 @@ impl Source {
         let stored = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid";
         let stored = texts(stored, stage)?;
         let is_given = |name: &String| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
-        let columns = stored.into_iter().filter(|name| !is_there || is_given(name)).collect();
         let count = format!("SELECT count(*) FROM {quoted}");
         let rows = connection.query_row(&count, [], |row| row.get::<_, i64>(0))?.unsigned_abs();
+        // An input without rows need not name columns.
+        let is_wanted = |name: &String| !is_there || rows == 0 || is_given(name);
+        let columns = stored.into_iter().filter(is_wanted).collect();
         Ok(Self { create, indexes, triggers, statistics, columns, rows })
     }
 }

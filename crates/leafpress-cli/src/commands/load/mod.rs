@@ -41,12 +41,13 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     let work = |database: &Path, declaration: Option<&str>| {
         let mut loader = loader(flags, database, &inputs, &token, &bar)?;
         if let Some(sql) = declaration {
+            // Keys meet the rows that are there.
             loader = loader.declaration(sql);
             if flags.existing.upsert {
                 loader = loader.later_upsert();
             }
         } else {
-            loader = into_table(loader, flags);
+            loader = into_table(with_keys(loader, flags), flags);
         }
         if flags.run.dry_run {
             dry_run(loader, &inputs, &token).map(Outcome::Dry)
@@ -59,7 +60,8 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
             let show = |rows, all| bar.send(rows, all, is_silent(flags));
             let cluster = cluster::Load { url, flags, inputs: &inputs, token: &token, show: &show };
             let check = |copy: &Path, table: &str| {
-                let loader = into_table(loader(flags, copy, &inputs, &token, &bar)?, flags);
+                let loader = with_keys(loader(flags, copy, &inputs, &token, &bar)?, flags);
+                let loader = into_table(loader, flags);
                 let loader = loader.table(table).format(InputFormat::Json);
                 loader.dry_run_reader("no.json", io::empty()).map(drop)
             };
@@ -99,7 +101,7 @@ fn dry_run(loader: Loader, inputs: &[PathBuf], token: &CancelToken) -> Result<Dr
     }
 }
 
-/// A loader that is told all that the flags say.
+/// A loader that is told all that the flags say, but [`with_keys`] and [`into_table`].
 fn loader(
     flags: &LoadFlags,
     database: &Path,
@@ -114,8 +116,10 @@ fn loader(
         .cancel(token.clone());
     loader = with_table(loader, flags, inputs, token)?;
     loader = with_columns(loader, &flags.columns);
-    loader = with_keys(loader, flags);
     loader = with_input(loader, &flags.input);
+    if let Some((column, form)) = &flags.keys.uuid7 {
+        loader = loader.uuid7(column, *form);
+    }
     if let Some(threads) = flags.run.threads {
         loader = loader.threads(threads);
     }
@@ -189,9 +193,6 @@ fn with_keys(mut loader: Loader, flags: &LoadFlags) -> Loader {
     }
     for columns in &keys.unique {
         loader = loader.unique(columns);
-    }
-    if let Some((column, form)) = &keys.uuid7 {
-        loader = loader.uuid7(column, *form);
     }
     match keys.on_conflict {
         Some(on_conflict) => loader.on_conflict(on_conflict.into()),
