@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_key_with_most_rows_leaves_parts_to_the_others() {
         for most in [0, 150, 299] {
-            let keys = || (0..300).chain([most; 2_700]);
+            let keys = || (0..300).chain(std::iter::repeat_n(most, 2_700));
             let bounds = split(keys(), 8);
             assert_eq!(bounds.len(), 7, "{bounds:?}");
             let part_of =
