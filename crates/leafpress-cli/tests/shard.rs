@@ -197,7 +197,7 @@ fn what_cannot_be_done_is_said() {
     assert!(shard(&["--parts", "0"], 2).stderr.contains("from 1 to 512"));
     assert!(shard(&[], 2).stderr.contains("--parts"));
     let none = run(folder.path(), &["shards", "list", "nowhere"]).expect_status(3);
-    assert!(none.stderr.contains("no shards in"), "{}", none.stderr);
+    assert!(none.stderr.contains("no run is current in nowhere"), "{}", none.stderr);
     fs::write(folder.path().join("bad.csv"), "id\n1\n2,3\n").unwrap();
     let arguments = ["shard", "bad.csv", "--out", "p", "--by", "hash(id)", "--parts", "2"];
     let bad = run(folder.path(), &arguments).expect_status(3).stderr;
