@@ -317,11 +317,12 @@ fn job(number: i64, random: &mut Random) -> Job {
         let scope = random.choose(&[UniqueFor::Waiting, UniqueFor::WaitingOrRunning, time]);
         job = job.unique(format!("key-{}", random.below(6)), scope);
     }
-    if random.percent(15) {
-        job = job.delay(Duration::from_secs(20));
+    let delay = if random.percent(15) { Duration::from_secs(20) } else { Duration::ZERO };
+    if !delay.is_zero() {
+        job = job.delay(delay);
     }
     if random.percent(10) {
-        job = job.expires_in(Duration::from_secs(15));
+        job = job.expires_in(delay + Duration::from_secs(15));
     }
     if random.percent(20) {
         job = job.attempts_max(1);
