@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use leafpress::rusqlite::{self, Connection, OpenFlags};
 use leafpress::verify::{VerifyOptions, verify};
 use leafpress::vfs::locks::FileHandle;
+use leafpress::vfs::paths::companion_of;
 use leafpress::{Error, Result, path_text, quote_identifier};
 use ureq::SendBody;
 
@@ -94,9 +95,7 @@ fn check_file(database: &Path) -> Result<u64> {
         return Err(refused("it is in WAL mode").to_do("set PRAGMA journal_mode = DELETE"));
     }
     for ending in ["-journal", "-wal"] {
-        let mut beside = database.as_os_str().to_owned();
-        beside.push(ending);
-        if std::fs::metadata(&beside).is_ok_and(|about| about.len() > 0) {
+        if std::fs::metadata(companion_of(database, ending)).is_ok_and(|about| about.len() > 0) {
             return Err(refused(&format!(
                 "it has a file {ending} beside it, and may not be whole"
             ))

@@ -20,6 +20,7 @@ pub const REFERRING: &str = "SELECT DISTINCT t.name, f.on_delete FROM sqlite_sch
      k.foreign_keys = 1 AND f.\"table\" = ?1 COLLATE NOCASE AND t.name <> ?1 COLLATE NOCASE \
      AND f.on_delete <> 'NO ACTION'";
 
+/// Advice where only SQL reaches a table.
 const BY_SQL: &str = "load into a new table, and bring its rows into this one by SQL";
 
 /// Treatment of the rows of a table that is there.

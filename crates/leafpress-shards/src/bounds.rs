@@ -50,7 +50,7 @@ impl Sample {
 /// A key with more rows than a part should have gets a part of its own, and the others share the rest.
 pub fn bounds_of(samples: &[Sample], parts: usize) -> Vec<Key> {
     let keys = rows_of_keys(samples);
-    let most = rows_of_part(&keys, parts);
+    let most = even_share(&keys, parts);
     let is_large = |rows: f64| rows > most;
     let mut large_left = keys.iter().filter(|(_, rows)| is_large(*rows)).count();
     let small = keys.iter().map(|(_, rows)| *rows).filter(|rows| !is_large(*rows));
@@ -93,7 +93,7 @@ fn rows_of_keys(samples: &[Sample]) -> Vec<(&Key, f64)> {
 }
 
 /// The rows that a part has if those are shared evenly that are not of a key with more of them.
-fn rows_of_part(keys: &[(&Key, f64)], parts: usize) -> f64 {
+fn even_share(keys: &[(&Key, f64)], parts: usize) -> f64 {
     let mut most = f64::INFINITY;
     loop {
         let large = keys.iter().filter(|(_, rows)| *rows > most).count();

@@ -31,6 +31,7 @@ const MANIFEST: &str = "manifest.json";
 /// Changed now and then while a run is being made: see [`Shards::keep_alive`].
 const ALIVE: &str = "_ALIVE";
 
+/// Advice where the current run is of no help.
 const NAME_A_RUN: &str = "name the run that is to be current to leafpress shards rollback; leafpress shards list shows them";
 
 /// Shards in a folder, or in an object store (feature `object-store`): `s3://BUCKET/PREFIX`,
@@ -380,8 +381,7 @@ impl Shards {
         names.sort_unstable();
         names.dedup();
         let mut runs = Vec::new();
-        // Runs that manifests name as the ones before theirs, which are younger.
-        let mut before = HashMap::<String, String>::new();
+        let mut before = Before::new();
         for run in names.into_iter().rev() {
             let current = current.as_ref() == Some(&run);
             let manifest = if self.is_published(&run)? {
@@ -395,9 +395,7 @@ impl Shards {
             };
             runs.push(match manifest {
                 Ok((manifest, _)) => {
-                    if let Some(previous) = manifest.previous {
-                        before.insert(previous, path_in(&run, MANIFEST)?);
-                    }
+                    note_previous(&mut before, &run, &manifest)?;
                     RunSummary {
                         run,
                         current,
@@ -547,8 +545,7 @@ impl Shards {
             Err(problem) => collected.problems.push(problem.clone()),
         }
         let unfinished = self.store.unfinished()?;
-        // Runs that manifests name as the ones before theirs, which are younger.
-        let mut before = HashMap::<String, String>::new();
+        let mut before = Before::new();
         for run in self.names_of_runs(&unfinished)?.into_iter().rev() {
             let is_published = self.is_published(&run)?;
             let may_be_current = current.as_ref().map_or(true, |it| it.as_ref() == Some(&run));
@@ -559,9 +556,8 @@ impl Shards {
                 collected.problems.push(self.lost_manifest(&run, namer)?);
                 continue;
             }
-            let manifest = self.gc_run(&run, &unfinished, older_than, &mut collected)?;
-            if let Some(previous) = manifest.and_then(|it| it.previous) {
-                before.insert(previous, path_in(&run, MANIFEST)?);
+            if let Some(manifest) = self.gc_run(&run, &unfinished, older_than, &mut collected)? {
+                note_previous(&mut before, &run, &manifest)?;
             }
         }
         collected.files.sort_unstable();
@@ -623,6 +619,17 @@ impl Shards {
             self.store.abandon(&publication.run, publication.was_there);
         }
     }
+}
+
+/// Runs that younger ones name as the run before theirs, each with the path of the manifest that does.
+type Before = HashMap<String, String>;
+
+/// Notes the run that the manifest of `run` names. It is an older one, so younger runs are read first.
+fn note_previous(before: &mut Before, run: &str, manifest: &Manifest) -> Result<()> {
+    if let Some(previous) = &manifest.previous {
+        before.insert(previous.clone(), path_in(run, MANIFEST)?);
+    }
+    Ok(())
 }
 
 /// The content, or the reason why it makes no sense.

@@ -10,7 +10,7 @@ pub fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The path of a file that stands beside a database, named after it: `-wal`, `-journal` and the like.
+/// The path of a file that stands beside another one, named after it: `-wal` of a database and the like.
 pub fn companion_of(database: &Path, suffix: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(suffix);

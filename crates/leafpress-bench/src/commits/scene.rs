@@ -3,12 +3,12 @@
 //! Must never: open the database's files by itself (closing such a descriptor
 //! would drop the process's locks), or run on when the callers have ended.
 
-use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leafpress::vfs::paths::companion_of;
 use rusqlite::Connection;
 
 use super::calls::Progress;
@@ -26,16 +26,9 @@ const SHORT_READ: Duration = Duration::from_millis(3);
 /// A reader looks so often whether it is its turn.
 const BETWEEN_READERS_LOOKS: Duration = Duration::from_millis(1);
 
-/// The file beside the database.
-fn wal_path(database: &Path) -> PathBuf {
-    let mut name: OsString = database.as_os_str().to_owned();
-    name.push("-wal");
-    name.into()
-}
-
 /// Notes the size of the WAL until the callers have ended.
 pub(super) fn watch_wal(database: &Path, progress: &Progress) -> Vec<WalSize> {
-    let path = wal_path(database);
+    let path = companion_of(database, "-wal");
     let mut sizes: Vec<WalSize> = Vec::new();
     loop {
         let is_over = progress.is_over();

@@ -26,8 +26,7 @@ mod with_rqlite {
     use std::time::Instant;
 
     use leafpress::ErrorKind;
-    use leafpress::load::{IntoTable, Report};
-    use leafpress::vfs::paths::companion_of;
+    use leafpress::load::{IntoTable, Report, log_of_rejects};
     use leafpress_rqlite::load::{Destination, Mode, Way};
     use leafpress_rqlite::{Address, boot};
 
@@ -87,7 +86,7 @@ mod with_rqlite {
             let is_known = !matches!(error.kind(), ErrorKind::OutcomeUnknown { .. });
             for file in self.flags.bad_rows.rejects.iter().filter(|_| is_known) {
                 let _ = std::fs::remove_file(file);
-                let _ = std::fs::remove_file(companion_of(file, ".log"));
+                let _ = std::fs::remove_file(log_of_rejects(file));
             }
         }
 

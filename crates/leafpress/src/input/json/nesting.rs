@@ -15,7 +15,7 @@
 
 use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
 
-use super::text::skip_blank;
+use super::text::{skip_blank, skip_string};
 use crate::input::block::Cut;
 use crate::input::csv::scan::{prefix_xor, set_bits};
 
@@ -204,12 +204,9 @@ pub fn list_in(object: &[u8]) -> Option<&[u8]> {
     while let Some(&byte) = object.get(at) {
         match byte {
             b'"' => {
-                let start = at;
-                at += 1;
-                while *object.get(at)? != b'"' {
-                    at += if object[at] == b'\\' { 2 } else { 1 };
-                }
-                string = start..at + 1;
+                string = at..skip_string(object, at + 1).ok()?;
+                at = string.end;
+                continue;
             }
             b'[' if depth == 1 && object.get(skip_blank(object, at + 1)) == Some(&b'{') => {
                 return Some(&object[string]);

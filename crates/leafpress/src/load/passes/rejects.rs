@@ -18,7 +18,7 @@ use crate::load::endings;
 use crate::load::options::OnError;
 use crate::load::report::RejectReason;
 use crate::load::values::fields::is_not_utf8;
-use crate::paths::folder_of;
+use crate::paths::{companion_of, folder_of};
 use crate::refusal::why_not_writable;
 use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
@@ -462,9 +462,7 @@ pub fn look_at(path: &Path) -> Result<()> {
 
 /// Path of the log with the place and fault of each rejected row.
 pub fn log_of(rejects: &Path) -> PathBuf {
-    let mut log = rejects.as_os_str().to_owned();
-    log.push(".log");
-    log.into()
+    companion_of(rejects, ".log")
 }
 
 fn not_made(path: &Path, source: io::Error) -> Error {
