@@ -33,7 +33,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 	$(CARGO) install --locked --root $(TOOLS) $(2) $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick wheel test test-rust test-python test-package test-large test-tools lint package archives deny semver ci \
+.PHONY: help build quick wheel test test-rust test-python test-package test-large cross test-tools lint package archives deny semver ci \
 	crash neighbours shared-kills rqlite-callers test-rqlite rqlite-server cluster-short s3-server test-s3 test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
@@ -137,6 +137,21 @@ test-tools: ## Install what some tests are skipped without (root, with apt)
 		apt-get -qq install -y --no-install-recommends $$missing >/dev/null; }; then \
 		echo "cannot be installed:$$missing; some tests are skipped"; \
 	fi
+
+# zig is the C compiler for each of them; cargo-zigbuild tells cargo so.
+CROSS := $(TARGET_DIR)/cross
+CROSS_TARGETS ?= x86_64-pc-windows-gnu aarch64-apple-darwin i686-unknown-linux-gnu x86_64-unknown-linux-musl
+$(CROSS)/.venv/installed:
+	$(PYTHON) -m venv $(CROSS)/.venv
+	$(CROSS)/.venv/bin/pip install -q cargo-zigbuild==0.24.1
+	touch $@
+
+cross: $(CROSS)/.venv/installed ## Compile for Windows, macOS, 32 bits and musl (needs rustup; runs nothing)
+	rustup target add $(CROSS_TARGETS)
+	for target in $(CROSS_TARGETS); do \
+		PATH="$(abspath $(CROSS))/.venv/bin:$$PATH" RUSTFLAGS="-D warnings" cargo-zigbuild check --locked -p leafpress-cli \
+			--features rqlite,object-store --target $$target --target-dir $(CROSS) || exit 1; \
+	done
 
 test-large: ## Test files of more than 1 GiB (2 GB of disk)
 	$(CARGO) test --release --locked -p leafpress-testing --features large

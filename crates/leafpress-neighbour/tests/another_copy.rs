@@ -2,6 +2,7 @@
 //! `leafpress` two copies do not exclude each other.
 //!
 //! Must never: call `leafpress`, which may guard the whole process against it.
+#![cfg(unix)]
 
 use std::time::Duration;
 

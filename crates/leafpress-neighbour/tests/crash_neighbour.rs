@@ -11,6 +11,7 @@
 //! 2. The copy that may not enter is told that the database is busy, and changes nothing.
 //! 3. Settings that lose are caught, also if only the second copy has them: its writes
 //!    are in the same log.
+#![cfg(unix)]
 
 use std::ffi::CStr;
 use std::sync::Arc;

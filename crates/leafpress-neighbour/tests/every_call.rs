@@ -14,6 +14,7 @@
 //! The child is this executable, started again; so there is no test harness. All failures
 //! are listed at the end. In a third scene a neighbour has the transaction, and our copy's
 //! functions must not take its locks. Must never: let the parent call `leafpress` or a neighbour.
+#![cfg(unix)]
 
 #[path = "every_call/calls.rs"]
 mod calls;

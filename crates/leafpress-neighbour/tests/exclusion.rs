@@ -1,5 +1,6 @@
 //! Our copy, opened through `leafpress`, and a neighbour in the same process exclude each
 //! other as two processes do, in both directions and under each profile.
+#![cfg(unix)]
 
 use std::sync::mpsc;
 use std::time::Duration;

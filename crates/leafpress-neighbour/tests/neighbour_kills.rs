@@ -3,6 +3,7 @@
 //!
 //! This executable starts itself again as the process that is killed, so it has no test
 //! harness. `LEAFPRESS_NEIGHBOUR_KILLS` says how often each profile is killed.
+#![cfg(unix)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

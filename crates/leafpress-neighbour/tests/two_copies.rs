@@ -10,6 +10,7 @@
 //!
 //! `LEAFPRESS_NEIGHBOUR_TRANSACTIONS` says how many transactions each profile gets, and
 //! `LEAFPRESS_NEIGHBOUR_SEED` what they follow from.
+#![cfg(unix)]
 
 use std::path::Path;
 use std::process::ExitCode;

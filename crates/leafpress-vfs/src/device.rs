@@ -48,6 +48,7 @@ impl Device {
 
     fn numbered(sys: &Path, (major, minor): (u32, u32)) -> Option<Self> {
         let link = sys.join(format!("dev/block/{major}:{minor}"));
+        #[allow(clippy::disallowed_methods, reason = "/sys is Linux's")]
         let own = link.canonicalize().ok()?;
         // A partition's queue is that of its disk.
         let disk = if own.join("partition").exists() { own.parent()?.to_owned() } else { own };

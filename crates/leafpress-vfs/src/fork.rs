@@ -14,7 +14,6 @@
 //! Stands below every stage. Must never: ask the system, or take a lock where a call only asks
 //! which process this is, as each call of a writer does.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -149,6 +148,7 @@ pub enum Turn {
 }
 
 impl Turn {
+    #[cfg(unix)]
     const ALL: [Self; 5] =
         [Self::TimeZones, Self::OpenHere, Self::LeafpressVfs, Self::Registrations, Self::Requests];
 
@@ -162,7 +162,8 @@ impl Turn {
 #[cfg(unix)]
 thread_local! {
     /// Taken by the thread that forks, which is the thread of the child.
-    static HELD: RefCell<Vec<MutexGuard<'static, ()>>> = const { RefCell::new(Vec::new()) };
+    static HELD: std::cell::RefCell<Vec<MutexGuard<'static, ()>>> =
+        const { std::cell::RefCell::new(Vec::new()) };
 }
 
 /// Takes all turns. To be called before a fork, by the thread that forks, and before it takes

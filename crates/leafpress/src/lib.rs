@@ -61,6 +61,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Sharing among processes, wake-ups and looks at locks are Unix's.
+#![cfg_attr(not(unix), allow(dead_code))]
 // The loader uses parts of the other modules that nothing else does, and the documentation links to it.
 #![cfg_attr(
     not(feature = "load"),

@@ -285,5 +285,5 @@ fn companions(file: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Links are followed: files beside a database stand beside the file itself.
 fn real_path(file: &Path) -> PathBuf {
-    fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+    dunce::canonicalize(file).unwrap_or_else(|_| file.to_owned())
 }

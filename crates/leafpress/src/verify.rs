@@ -231,7 +231,7 @@ impl Candidate {
     /// When it is missing, is no database, or would have to be recovered first.
     pub fn look_at(named: &Path) -> Result<Self> {
         refuse_unless_path(named)?;
-        let path = fs::canonicalize(named).map_err(|source| not_readable(named, source))?;
+        let path = dunce::canonicalize(named).map_err(|source| not_readable(named, source))?;
         let metadata = fs::metadata(&path).map_err(|source| not_readable(named, source))?;
         refuse_unless_file(named, &metadata)?;
         if metadata.len() == 0 {
@@ -447,9 +447,18 @@ fn looks_random(sample: &[u8]) -> bool {
 pub(crate) fn uri(path: &Path, parameters: &str) -> String {
     use std::fmt::Write as _;
 
-    let bytes = path.as_os_str().as_encoded_bytes();
-    // Windows: file:///C:/folder/name
-    let mut uri = String::from(if bytes.starts_with(b"/") { "file:" } else { "file:///" });
+    let mut bytes = path.as_os_str().as_encoded_bytes();
+    let mut uri = String::from("file://");
+    if cfg!(windows) {
+        // file:///C:/folder/name, file:////server/share/name
+        if let Some(rest) = bytes.strip_prefix(br"\\?\UNC\") {
+            uri.push_str("//");
+            bytes = rest;
+        } else {
+            bytes = bytes.strip_prefix(br"\\?\").unwrap_or(bytes);
+            uri.push_str(if bytes.starts_with(br"\") { "" } else { "/" });
+        }
+    }
     for &byte in bytes {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' | b':' => {

@@ -261,7 +261,7 @@ fn same_output(outputs: &[(&str, &Option<PathBuf>)]) -> Option<Error> {
 
 /// Returns true if two paths lead to one file that is there.
 fn is_same_file(one: &Path, other: &Path) -> bool {
-    match (one.canonicalize(), other.canonicalize()) {
+    match (dunce::canonicalize(one), dunce::canonicalize(other)) {
         #[cfg(unix)]
         (Ok(one), Ok(other)) => {
             use std::os::unix::fs::MetadataExt as _;

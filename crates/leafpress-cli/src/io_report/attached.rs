@@ -86,7 +86,7 @@ impl Copies {
 impl Redirect for Copies {
     fn redirect(&self, path: String) -> VfsResult<String> {
         let mut state = self.lock();
-        if fs::canonicalize(&path).is_ok_and(|it| is_same(&it, self.main.path())) {
+        if dunce::canonicalize(&path).is_ok_and(|it| is_same(&it, self.main.path())) {
             return Ok(path);
         }
         if let Some(copy) = state.paths.get(&path) {
@@ -103,7 +103,7 @@ impl Redirect for Copies {
 }
 
 fn is_same(canonical: &Path, path: &Path) -> bool {
-    fs::canonicalize(path).is_ok_and(|it| it == canonical)
+    dunce::canonicalize(path).is_ok_and(|it| it == canonical)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ mod database;
 mod file;
 mod journal;
 mod pages;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
 
 use std::fmt;

@@ -16,6 +16,7 @@
 //! | `mapped` | a file's bytes in memory, for as long as SQLite may look at them |
 //! | `shared_memory`, `control` | data that passes through without being looked into |
 //! | `range_lock` | locks that belong to one opening of a file |
+//! | `byte_lock` | the lock of a file by one byte, on Windows |
 //! | `shared_page` | a page of memory that processes share |
 //! | `system_calls` | SQLite's calls of the system, replaced |
 //! | `write_out` | the call that starts to write what the page cache holds |
@@ -31,6 +32,8 @@
 #![allow(unsafe_code)]
 
 pub mod beside;
+#[cfg(windows)]
+pub mod byte_lock;
 pub mod connection;
 pub mod control;
 pub mod database_file;

@@ -64,23 +64,30 @@ impl FileHandle {
         Self { file, locked_in: OnceLock::new(), release }
     }
 
-    /// Waits for the lock of the whole file, as [`File::lock`], and holds it until this is dropped.
+    /// Waits for the lock of the file, as [`File::lock`], and holds it until this is dropped. It keeps
+    /// no other opening from reading or writing, on Windows either.
     ///
     /// # Errors
     /// The system's; a file system may have no such locks.
     #[doc(hidden)]
     pub fn lock(&self) -> io::Result<()> {
+        #[cfg(windows)]
+        crate::c_api::byte_lock::lock(&self.file)?;
+        #[cfg(not(windows))]
         self.file.lock()?;
         self.locked_in.get_or_init(Process::current);
         Ok(())
     }
 
-    /// Takes the lock of the whole file, as [`File::try_lock`], and holds it until this is dropped.
+    /// Takes the lock that [`lock`](Self::lock) waits for, and holds it until this is dropped.
     ///
     /// # Errors
     /// If another opening has it; the system's.
     #[doc(hidden)]
     pub fn try_lock(&self) -> Result<(), TryLockError> {
+        #[cfg(windows)]
+        crate::c_api::byte_lock::try_lock(&self.file)?;
+        #[cfg(not(windows))]
         self.file.try_lock()?;
         self.locked_in.get_or_init(Process::current);
         Ok(())

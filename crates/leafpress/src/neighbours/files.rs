@@ -77,7 +77,7 @@ pub struct FileFacts {
 /// The database itself need not be there, its folder must be.
 pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
     let cannot = |source| Error::io("look at", path, source);
-    match path.canonicalize() {
+    match dunce::canonicalize(path) {
         Ok(found) if found.is_dir() => {
             let reason = "is a directory, not a database".to_owned();
             Err(Error::from(ErrorKind::NotADatabase { path: path.to_owned(), reason }))
@@ -85,7 +85,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
         Ok(found) => Ok(found),
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
             let name = path.file_name().ok_or_else(|| Error::misuse("no database was named"))?;
-            Ok(folder_of(path).canonicalize().map_err(cannot)?.join(name))
+            Ok(dunce::canonicalize(folder_of(path)).map_err(cannot)?.join(name))
         }
         Err(source) => Err(cannot(source)),
     }

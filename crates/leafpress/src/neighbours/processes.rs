@@ -228,7 +228,7 @@ fn libraries_of(pid: u32, versions: &mut HashMap<PathBuf, Option<String>>) -> Ve
         .map(|path| {
             // The path as the process sees it, which may be in a container.
             let seen = PathBuf::from(format!("/proc/{pid}/root{path}"));
-            let key = fs::canonicalize(&seen).unwrap_or_else(|_| seen.clone());
+            let key = dunce::canonicalize(&seen).unwrap_or_else(|_| seen.clone());
             let version = versions.entry(key).or_insert_with(|| versions::of_file(&seen)).clone();
             let number = version.as_deref().and_then(versions::number);
             let has_wal_reset_bug = number.map(|it| check_background_checkpoints(it).is_err());

@@ -55,7 +55,7 @@ impl Drop for Python {
 
 fn database(journal_mode: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().canonicalize().unwrap().join("a.db");
+    let path = dunce::canonicalize(folder.path()).unwrap().join("a.db");
     let connection = Connection::open(&path).unwrap();
     let sql = format!("PRAGMA journal_mode={journal_mode}; CREATE TABLE t(a)");
     connection.execute_batch(&sql).unwrap();

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::rights::{self, Rights};
-use crate::storage::{FileSystem, Nature};
 use crate::vfs::locks::{FileHandle, Open};
 use crate::vfs::watch::{UnnamedFile, tell};
 pub use crate::vfs::watch::{Watcher, watch};
@@ -72,6 +71,8 @@ impl DiskFile {
     /// write would wait for the server.
     #[cfg(target_os = "linux")]
     pub(crate) fn open_direct(&self) -> Option<FileHandle> {
+        use crate::storage::{FileSystem, Nature};
+
         let nature = FileSystem::of(&self.path).ok()?.nature;
         let is_local = matches!(nature, Nature::Local | Nature::Overlay);
         is_local.then(|| FileHandle::open_for_pages(&self.path, true).ok())?

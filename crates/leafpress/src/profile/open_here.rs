@@ -103,7 +103,7 @@ impl Noted {
 /// # Errors
 /// [`ErrorKind::Destination`](crate::ErrorKind::Destination); nothing was changed.
 pub(crate) fn refuse_log_of_another(path: &Path) -> Result<()> {
-    let Ok(path) = path.canonicalize() else { return Ok(()) };
+    let Ok(path) = dunce::canonicalize(path) else { return Ok(()) };
     let _turn = Turn::OpenHere.take();
     let mut noted = lock(&NOTED);
     // Those that were left behind are forgotten once they were moved away.

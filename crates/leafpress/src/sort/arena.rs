@@ -34,6 +34,8 @@ impl Arena {
             // A system without huge pages refuses, and small ones do as well.
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::HugePage);
+            #[cfg(not(target_os = "linux"))]
+            let _ = map;
         })
     }
 
@@ -43,6 +45,8 @@ impl Arena {
             // A system that cannot do that refuses, and gives page by page.
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::PopulateWrite);
+            #[cfg(not(target_os = "linux"))]
+            let _ = map;
         })
     }
 

@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use super::mounts::{self, Mount};
 use crate::vfs::device::Device;
-use crate::vfs::locks;
 use crate::words::path_text;
 
 /// Final place of the bytes of a file system.
@@ -88,7 +87,7 @@ impl FileSystem {
     /// # Errors
     /// When `path` cannot be reached.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let path = path.canonicalize()?;
+        let path = dunce::canonicalize(path)?;
         let mount = mount_of(&path);
         let magic = magic_of(&path);
         Ok(Self::from_answers(mount, magic))
@@ -151,7 +150,7 @@ fn magic_of(_path: &Path) -> Magic {
 fn mount_of(path: &Path) -> Option<Mount> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-    let mounts = mounts::parse(&locks::read("/proc/self/mountinfo").ok()?);
+    let mounts = mounts::parse(&crate::vfs::locks::read("/proc/self/mountinfo").ok()?);
     let answer = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok();
     let has_id = |mask: u32| mask & StatxFlags::MNT_ID.bits() != 0;
     let id = answer.filter(|it| has_id(it.stx_mask)).map(|it| it.stx_mnt_id);
@@ -273,7 +272,10 @@ mod tests {
         if cfg!(target_os = "linux") {
             assert!(!found.kind.is_empty() && found.kind != "unknown", "{found:?}");
             let mount_point = found.mount_point.clone().unwrap();
-            assert!(folder.path().canonicalize().unwrap().starts_with(mount_point), "{found:?}");
+            assert!(
+                dunce::canonicalize(folder.path()).unwrap().starts_with(mount_point),
+                "{found:?}"
+            );
         }
         assert!(FileSystem::of(&folder.path().join("nothing")).is_err());
     }

@@ -187,7 +187,7 @@ pub(crate) fn not_durable(path: &Path) -> Vec<String> {
 /// The folder itself, or that of the database, to which links are followed.
 fn folder_to_measure(path: &Path) -> Result<PathBuf> {
     let cannot = |source| Error::io("look at", path, source);
-    let target = match path.canonicalize() {
+    let target = match dunce::canonicalize(path) {
         Ok(target) if target.is_dir() => return Ok(target),
         Ok(target) => target,
         // A database that is yet to be made.
@@ -198,7 +198,7 @@ fn folder_to_measure(path: &Path) -> Result<PathBuf> {
         return Err(Error::misuse("no path was named"));
     }
     let folder = folder_of(&target);
-    let found = folder.canonicalize();
+    let found = dunce::canonicalize(folder);
     let found = found.map_err(|source| {
         Error::io("look at", folder, source).to_do("name a folder that is there, or a file in one")
     })?;

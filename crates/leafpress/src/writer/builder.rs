@@ -289,7 +289,7 @@ impl WriterBuilder {
         let ours = profile::ours(&connection).map(|(vfs, _)| vfs.name().to_owned());
         let vfs = ours.or_else(|| self.request.vfs.clone());
         // The absolute path: later opens must not depend on the folder that the process is in then.
-        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        let path = dunce::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let readers = ReaderPool::new(&path, vfs, self.reader_limits, self.on_connect);
         let is_wal = self.request.profile.is_wal();
         let joined = sharing.as_ref().and_then(|it| it.as_ref().ok()).map(Arc::clone);

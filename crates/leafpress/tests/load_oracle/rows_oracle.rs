@@ -234,6 +234,8 @@ fn keys_come_in_any_order_but_differ_and_are_integers() {
         let check: String =
             connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(check, "ok");
+        drop(statement);
+        drop(connection);
         fs::remove_file(&database).unwrap();
     }
     let no_key: [(Option<i64>, &str); 2] = [(Some(1), "x"), (None, "y")];

@@ -303,7 +303,7 @@ pub fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> r
 /// The absolute path of a file that exists, links resolved.
 pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<Target> {
     let path = refuse_unless_path(named)
-        .and_then(|()| std::fs::canonicalize(named).map_err(|source| not_readable(named, source)))
+        .and_then(|()| dunce::canonicalize(named).map_err(|source| not_readable(named, source)))
         .map_err(|error| error.on_disk("nothing was changed"))?;
     let named = named.to_owned();
     Ok(Target { named, path, busy_timeout, keeps_log: false, overlay: None })

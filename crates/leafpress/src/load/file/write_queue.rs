@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::sync::lock;
-use crate::vfs::aligned::{ALIGNMENT, AlignedBuffer};
+use crate::vfs::aligned::AlignedBuffer;
 
 /// Bytes of one write. Larger ones are not faster (measured from 1 to 4 MiB).
 const WRITE_BYTES: usize = 1 << 20;
@@ -187,7 +187,7 @@ impl Drop for Opened<'_> {
 /// that holds only a part of it.
 #[cfg(target_os = "linux")]
 pub fn takes_direct(bytes: &[u8], offset: u64) -> bool {
-    let alignment = rustix::param::page_size().max(ALIGNMENT);
+    let alignment = rustix::param::page_size().max(crate::vfs::aligned::ALIGNMENT);
     bytes.len().is_multiple_of(alignment) && offset.is_multiple_of(alignment as u64)
 }
 
@@ -204,6 +204,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::vfs::aligned::ALIGNMENT;
 
     const INTERVAL: Duration = Duration::from_millis(1);
 

@@ -8,7 +8,6 @@
 //! Must never: let a connection through that was promised something else, or
 //! fail an opening because only a journal can be had. A journal is as safe.
 
-use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -187,7 +186,7 @@ pub fn regain_atomic_pages(connection: &Connection) -> Result<bool> {
 /// Returns true if the whole path is UTF-8, with its folder and the targets of links. SQLite's own
 /// VFS takes any bytes, ours text.
 fn is_utf8(path: &Path) -> bool {
-    let found = fs::canonicalize(path).or_else(|_| fs::canonicalize(folder_of(path)));
+    let found = dunce::canonicalize(path).or_else(|_| dunce::canonicalize(folder_of(path)));
     path.to_str().is_some() && found.is_ok_and(|it| it.to_str().is_some())
 }
 

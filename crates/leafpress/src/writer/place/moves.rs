@@ -36,7 +36,7 @@ impl Moves {
 
     fn add(&self, file: &Path) -> Option<()> {
         let is_told = |nature| matches!(nature, Nature::Local | Nature::Memory);
-        if file.canonicalize().ok()? != file || !is_told(FileSystem::of(file).ok()?.nature) {
+        if dunce::canonicalize(file).ok()? != file || !is_told(FileSystem::of(file).ok()?.nature) {
             return None;
         }
         // A file that loses a name has one link less, which is an attribute.

@@ -113,7 +113,9 @@ fn a_reader_that_is_copied_is_read_again() {
     for _ in 0..3 {
         assert!(read(&mut source).unwrap().0 == expected(end));
     }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it has no name");
+    // On Windows it has a name, and goes when it is closed.
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, usize::from(cfg!(windows)), "it has no name");
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl AtRest {
     /// The state of a database at rest; `None` if it is none.
     pub fn of(path: &Path) -> Option<Self> {
         // SQLite looks for the log beside the file that a link leads to.
-        let path = &path.canonicalize().ok()?;
+        let path = &dunce::canonicalize(path).ok()?;
         let mut start = [0; header::READ_VERSION + 1];
         FileHandle::open(path).ok()?.read_exact(&mut start).ok()?;
         let has_log = match companion_of(path, "-wal").metadata() {

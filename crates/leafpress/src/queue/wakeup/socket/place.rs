@@ -35,7 +35,7 @@ pub(in crate::queue::wakeup) struct Place {
 impl Place {
     /// `None` where the path leads to no file.
     pub(in crate::queue::wakeup) fn of(database: &Path) -> Option<Self> {
-        let database = database.canonicalize().ok()?;
+        let database = dunce::canonicalize(database).ok()?;
         let metadata = database.metadata().ok().filter(std::fs::Metadata::is_file)?;
         let beside = companion_of(&database, "-wakeups");
         let folder = if can_be_reached(&beside) {
