@@ -234,7 +234,8 @@ impl Group {
             let mut keys: Vec<_> = self.keys.keys().collect();
             keys.sort_unstable();
             let keys = json!(keys).to_string();
-            writes.extend(sql::HOLDERS_END.map(|sql| json!([sql, keys, now_ms])));
+            let of_keys = [sql::KEYS_FROM_NOW].into_iter().chain(sql::HOLDERS_END);
+            writes.extend(of_keys.map(|sql| json!([sql, keys, now_ms])));
         }
         let has_changes =
             !self.settles.is_empty() || !self.lanes.is_empty() || !self.keys.is_empty();

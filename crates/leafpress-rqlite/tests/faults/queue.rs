@@ -158,6 +158,21 @@ fn times_are_those_of_the_nodes() {
 }
 
 #[test]
+fn a_clock_set_back_does_not_hold_a_key_for_hours() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let keyed = || Job::bytes("a").unique("k", UniqueFor::Time(HOUR));
+    assert!(queue.push(keyed()).unwrap().is_new);
+    server.clock_ms.fetch_sub(24 * 3_600_000, Ordering::Relaxed);
+    // The answer to the first push tells the time.
+    queue.push("b").unwrap();
+    assert!(!queue.push(keyed()).unwrap().is_new, "its time begins anew");
+    server.clock_ms.fetch_add(2 * 3_600_000, Ordering::Relaxed);
+    queue.push("c").unwrap();
+    assert!(queue.push(keyed()).unwrap().is_new);
+}
+
+#[test]
 fn a_key_has_one_holder_however_many_push_it_at_once() {
     let server = Server::start(20, 5);
     let queue = open(&server);

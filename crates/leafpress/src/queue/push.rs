@@ -59,8 +59,8 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
     let due_at_ms = job.when.ms(work.now_ms);
     let state = group::waiting_state(work, queue, job.group.as_deref(), due_at_ms)?;
     let key = unique.map(|(text, scope)| Key { text: text.clone(), scope: (*scope).into() });
-    let until_ms = unique.and_then(|(_, scope)| match scope {
-        UniqueFor::Time(time) => Some(work.now_ms.saturating_add(to_ms(*time))),
+    let held_ms = unique.and_then(|(_, scope)| match scope {
+        UniqueFor::Time(time) => Some(to_ms(*time)),
         UniqueFor::Waiting | UniqueFor::WaitingOrRunning => None,
     });
     work.execute(
@@ -76,7 +76,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
             job.group,
             key.as_ref().map(|key| &key.text),
             key.as_ref().map(|key| key.scope.number()),
-            until_ms,
+            held_ms.map(|held_ms| work.now_ms.saturating_add(held_ms)),
             job.correlation_id,
             job.metadata,
             job.payload,
@@ -85,7 +85,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
     )?;
     let id = work.connection.last_insert_rowid();
     if let Some(key) = &key {
-        key::hold(work, queue.id, id, key, until_ms)?;
+        key::hold(work, queue.id, id, key, held_ms)?;
     }
     if state != JobState::Blocked {
         work.wake(queue, 1);
