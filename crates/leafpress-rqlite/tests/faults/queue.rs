@@ -251,13 +251,13 @@ fn jobs_that_could_only_expire_are_refused_by_the_clock_of_the_leader() {
     let now_ms = server.clock_ms.load(Ordering::Relaxed) as u64;
     let at = |second| UNIX_EPOCH + Duration::from_millis(now_ms) + Duration::from_secs(second);
     let job = || Job::bytes("late");
-    for late in [
-        job().expires(UNIX_EPOCH),
-        job().due(at(9_000)).expires_in(HOUR),
-        job().delay(2 * HOUR).expires(at(3_600)),
+    for (late, why) in [
+        (job().expires(UNIX_EPOCH), "has expired by now"),
+        (job().due(at(9_000)).expires_in(HOUR), "would expire before it is due"),
+        (job().delay(2 * HOUR).expires(at(3_600)), "would expire before it is due"),
     ] {
         let error = queue.push_many([job(), late]).unwrap_err();
-        assert!(error.to_string().contains("before it is due"), "{error}");
+        assert!(error.to_string().starts_with(&format!("job 2 of 2: the job {why}")), "{error}");
     }
     assert_eq!(number(&server, "SELECT count(*) FROM leafpress_job"), 0);
     queue.push(job().expires(at(3_600))).unwrap();

@@ -6,7 +6,7 @@
 use rusqlite::params;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-use super::job::{Job, JobState, Payload, Pushed, UniqueFor};
+use super::job::{Job, JobState, Payload, Pushed, UniqueFor, check_each};
 use super::key::{self, Key};
 use super::session::{QueueRow, Work};
 use super::stats::{self, Event};
@@ -48,7 +48,7 @@ impl Payload {
 
 /// Pushes a job, unless its unique key is held.
 pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pushed> {
-    job.when.check_expiry(job.expires, work.now_ms)?;
+    job.check(work.now_ms)?;
     let unique = job.unique.as_ref();
     if let Some((key, _)) = unique
         && let Some(id) = holder(work, queue, key)?
@@ -92,6 +92,12 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
     }
     stats::note(work, queue.id, Event::Pushed)?;
     Ok(Pushed { id, is_new: true })
+}
+
+/// Pushes all jobs, or none of them.
+pub(super) fn insert_all(work: &Work<'_>, queue: &QueueRow, jobs: &[Job]) -> Result<Vec<Pushed>> {
+    check_each(jobs, |job| job.check(work.now_ms))?;
+    jobs.iter().map(|job| insert(work, queue, job)).collect()
 }
 
 /// The job that holds the key. One whose time is over gets its end here, and frees the key: the
