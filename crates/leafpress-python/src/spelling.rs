@@ -1,6 +1,6 @@
 //! Options that the library's advice names, as keywords of Python: one table.
 //!
-//! Must never: name a keyword that neither `load` nor a push has.
+//! Must never: name a keyword that no function has.
 
 /// Options of the library whose keyword is not their name, or needs a value.
 const KEYWORDS: [(&str, &str); 23] = [

@@ -182,7 +182,7 @@ def test_a_database_that_is_none_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(lp.DatabaseError) as caught:
         lp.verify(tmp_path / "a.db")
     assert caught.value.kind == "not_a_database"
-    with pytest.raises(lp.ProgrammingError, match="--writers"):
+    with pytest.raises(lp.ProgrammingError, match="for 'writers': name a number(.|\n)*the function's documentation$"):
         lp.advise(tmp_path, writers=0)
 
 

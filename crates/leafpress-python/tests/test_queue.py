@@ -381,7 +381,7 @@ MISTAKES = [
     (lambda q: q.push(1, due="now"), lp.ProgrammingError, "due is a datetime or a number, not 'now'"),
     (lambda q: q.push(1, due=float("nan")), lp.ProgrammingError, "datetime or Unix time"),
     (lambda q: q.push(1, unique="a", unique_for="ever"), lp.ProgrammingError, '"running" or a'),
-    (lambda q: q.push_many([1, object()]), lp.DataError, "of type object"),
+    (lambda q: q.push_many([1, object()]), lp.DataError, "job 2: SQLite has no value for .* of type object"),
     (lambda q: q.claim(lease=0), lp.ProgrammingError, "lease of at least"),
     (lambda q: q.claim(wait=float("nan")), lp.ProgrammingError, "wait is a number"),
     (lambda q: q.ack("seventeen"), lp.ProgrammingError, "no token"),

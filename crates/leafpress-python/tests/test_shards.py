@@ -335,6 +335,22 @@ def test_a_run_without_all_parts_is_not_published(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+class LosesAll(InOneProcess):
+    def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
+        run_json(["shards", "gc", plan.scratch, "--older-than=0s", "--json"])
+        return super().build(plan, scattered)
+
+
+@pytest.mark.parametrize("scratch", [None, "scratch"])
+def test_a_run_whose_files_gc_removes_says_so(tmp_path: Path, scratch: str | None) -> None:
+    options: dict[str, Any] = {"table": "t"}
+    if scratch:
+        options["scratch"] = tmp_path / scratch
+    with pytest.raises(lp.OperationalError, match="were removed while it was made(.|\n)*a short older_than$"):
+        _engines.write(LosesAll(), tmp_path / "out", "hash(id)", 2, options)
+    assert not os.listdir(tmp_path)
+
+
 class Fails(InOneProcess):
     def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
         raise RuntimeError("the true cause")

@@ -66,6 +66,6 @@ pub use manifest::{Manifest, PageRun, PartRecord, Schema};
 pub use part::PartBuilder;
 pub use reader::Reader;
 pub use routing::{HASH_FUNCTION, HASH_VERSION, RouteBy, Routing, hash_of};
-pub use runs::{Collected, Publication, RunSummary, Shards, Verdict};
+pub use runs::{Collected, Publication, RunSummary, Runs, Shards, Verdict};
 pub use scratch::{Scratch, ScratchReader};
 pub use split::{ShardReport, Sharder};

@@ -31,6 +31,9 @@ const MANIFEST: &str = "manifest.json";
 /// Changed now and then while a run is being made: see [`Shards::keep_alive`].
 const ALIVE: &str = "_ALIVE";
 
+/// Advice where files of a run went while it was made.
+pub const KEEP_FILES: &str = "make the run anew; until it ends, let nothing remove its files: leafpress shards gc \
+                              does so with a short ⟦older_than⟧";
 /// Advice where the current run is of no help.
 const NAME_A_RUN: &str = "name the run that is to be current to leafpress shards rollback; leafpress shards list shows them";
 
@@ -80,6 +83,15 @@ pub struct RunSummary {
     pub problem: Option<String>,
 }
 
+/// The runs of a home of shards.
+#[derive(Debug, Clone, Serialize)]
+pub struct Runs {
+    /// The runs, the oldest first.
+    pub runs: Vec<RunSummary>,
+    /// Reason why `_CURRENT` cannot be read, and the way out; then no run is marked as current.
+    pub problem: Option<String>,
+}
+
 /// The findings of a check of all parts.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
@@ -104,6 +116,8 @@ pub struct Collected {
     pub files: Vec<String>,
     /// Their bytes.
     pub bytes: u64,
+    /// Number of files that stay as they, or others of their run, changed too short a time ago.
+    pub too_young: usize,
     /// True if they were only looked for.
     pub dry_run: bool,
     /// Manifests, or `_CURRENT`, that cannot be read: nothing of their runs was removed.
@@ -188,9 +202,7 @@ impl Shards {
     fn read_current(&self, bytes: &[u8]) -> Result<Current> {
         let damaged = |why: String| {
             let path = path_text(self.store.shown(CURRENT));
-            Error::input(path, format!("it names no run: {why}")).to_do(format!(
-                "remove {CURRENT}, and name the run that is to be current to leafpress shards rollback"
-            ))
+            Error::input(path, format!("it names no run: {why}")).to_do(NAME_A_RUN)
         };
         let current: Current =
             serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
@@ -241,6 +253,23 @@ impl Shards {
         self.store.touch(&path_in(run, ALIVE)?)
     }
 
+    /// Looks for the folder of a run that failed.
+    ///
+    /// # Errors
+    /// [`Changed`](ErrorKind::Changed) if it was removed, so that the run had to fail. In an object store nothing shows that.
+    pub fn check_folder(&self, publication: &Publication) -> Result<()> {
+        let run = &publication.run;
+        if !self.store.has_lost(run) {
+            return Ok(());
+        }
+        let root = path_text(&self.root);
+        Err(Error::changed(format!(
+            "the files of run {run} in {root} were removed while it was made"
+        ))
+        .on_disk("nothing of this run is left")
+        .to_do(KEEP_FILES))
+    }
+
     /// Publishes a run: writes its manifest, then makes it current.
     ///
     /// # Errors
@@ -268,7 +297,7 @@ impl Shards {
         self.write_catalog(&manifest)?;
         self.check_parts(&manifest)?;
         self.store.create(&path, &bytes)?;
-        self.make_current(&manifest.run, publication.previous.as_deref(), &bytes)?;
+        self.make_current(&manifest.run, &Ok(publication.previous.clone()), &bytes)?;
         // The run is current, also if gc has to remove this.
         let _ = self.store.remove(&Entry::at(path_in(&manifest.run, ALIVE)?));
         Ok(manifest)
@@ -293,7 +322,7 @@ impl Shards {
             let (number, run) = (part.part, &manifest.run);
             return Err(Error::input(shown, format!("part {number} of run {run}: {reason}"))
                 .on_disk("the run that was current still is")
-                .to_do("make the run anew, and see what removes or changes files of the shards"));
+                .to_do(KEEP_FILES));
         }
         Ok(())
     }
@@ -315,7 +344,7 @@ impl Shards {
     }
 
     /// Makes `run` current if `expected` is.
-    fn make_current(&self, run: &str, expected: Option<&str>, manifest: &[u8]) -> Result<()> {
+    fn make_current(&self, run: &str, expected: &Now, manifest: &[u8]) -> Result<()> {
         let new = Current {
             run: run.to_owned(),
             manifest: path_in(run, MANIFEST)?,
@@ -323,11 +352,11 @@ impl Shards {
         };
         let bytes = as_json(&new, &self.store.shown(CURRENT))?;
         let changed = self.store.change(CURRENT, &mut |found| {
-            let now = found.map(|bytes| self.read_current(bytes)).transpose()?;
-            let now = now.map(|current| current.run);
-            if now.as_deref() == expected {
+            let now = run_of(found.map(|bytes| self.read_current(bytes)).transpose())?;
+            if now == *expected {
                 return Ok(bytes.clone());
             }
+            let now = now.ok().flatten();
             let now = now.as_deref().unwrap_or("none");
             Err(Error::changed(format!("another run was published meanwhile: {now}"))
                 .on_disk(format!("the run {run} is complete and not current; {now} is"))
@@ -373,9 +402,12 @@ impl Shards {
     /// manifest of a younger run names as the one before it.
     ///
     /// # Errors
-    /// Those of the system or the store; [`Input`](ErrorKind::Input) if `_CURRENT` cannot be read.
-    pub fn list(&self) -> Result<Vec<RunSummary>> {
-        let current = self.current()?.map(|current| current.run);
+    /// Those of the system or the store.
+    pub fn list(&self) -> Result<Runs> {
+        let (current, problem) = match run_of(self.current())? {
+            Ok(current) => (current, None),
+            Err(problem) => (None, Some(format!("{problem}; {NAME_A_RUN}"))),
+        };
         let mut names = self.names_of_runs(&[])?;
         names.extend(current.clone());
         names.sort_unstable();
@@ -418,7 +450,7 @@ impl Shards {
             });
         }
         runs.reverse();
-        Ok(runs)
+        Ok(Runs { runs, problem })
     }
 
     fn is_published(&self, run: &str) -> Result<bool> {
@@ -442,13 +474,14 @@ impl Shards {
         Ok(names)
     }
 
-    /// Makes another run current: `run`, or the one before the current one. Returns its manifest.
+    /// Makes another run current: `run`, or the one before the current one. Returns its manifest. With `run`
+    /// it also replaces a `_CURRENT` that cannot be read.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) if there is no such run; [`Input`](ErrorKind::Input) if the file of a
     /// part is not there or has another size. Then nothing is changed.
     pub fn rollback(&self, run: Option<&str>) -> Result<Manifest> {
-        let now = self.current()?.map(|current| current.run);
+        let now = run_of(self.current())?;
         let target = if let Some(run) = run {
             run.to_owned()
         } else {
@@ -461,7 +494,7 @@ impl Shards {
         };
         let (manifest, bytes) = self.manifest_of(&target)?;
         self.check_parts(&manifest)?;
-        self.make_current(&target, now.as_deref(), &bytes)?;
+        self.make_current(&target, &now, &bytes)?;
         Ok(manifest)
     }
 
@@ -536,7 +569,7 @@ impl Shards {
         }
         let mut collected = Collected { dry_run, ..Collected::default() };
         // Read first: a run that becomes current after that has a manifest.
-        let current = readable(self.current())?.map(|current| current.map(|it| it.run));
+        let current = run_of(self.current())?;
         match &current {
             Ok(Some(run)) if !self.is_published(run)? => {
                 collected.problems.push(self.lost_manifest(run, CURRENT)?);
@@ -591,11 +624,13 @@ impl Shards {
             named.insert(path_in(run, CATALOG)?);
         } else if entries.iter().any(|entry| !entry.is_older(older_than)) {
             // The first parts of a long run are old when its last ones are pressed.
+            collected.too_young += entries.iter().filter(|it| is_lost(it, run, &named)).count();
             return Ok(None);
         }
         let mut some_went = false;
         for entry in entries.iter().filter(|entry| is_lost(entry, run, &named)) {
             if !entry.is_older(older_than) {
+                collected.too_young += 1;
                 continue;
             }
             if !collected.dry_run {
@@ -619,6 +654,13 @@ impl Shards {
             self.store.abandon(&publication.run, publication.was_there);
         }
     }
+}
+
+/// The run that is current, if any, or the reason why `_CURRENT` cannot be read.
+type Now = std::result::Result<Option<String>, String>;
+
+fn run_of(current: Result<Option<Current>>) -> Result<Now> {
+    Ok(readable(current)?.map(|current| current.map(|it| it.run)))
 }
 
 /// Runs that younger ones name as the run before theirs, each with the path of the manifest that does.

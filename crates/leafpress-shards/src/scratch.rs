@@ -12,7 +12,7 @@ use leafpress::{Error, Result, path_text};
 
 use crate::catalog::PAGE_BYTES;
 use crate::content::Content;
-use crate::runs::Shards;
+use crate::runs::{KEEP_FILES, Shards};
 use crate::store::{Local, Store, is_name, last_name, parts_of};
 
 /// Bytes that are asked for at once, at least: a request to a store costs as much time as many bytes.
@@ -120,7 +120,7 @@ impl ScratchReader {
         let size = store.size(path)?.ok_or_else(|| {
             let shown = path_text(store.shown(path));
             let reason = format!("{shown} is not there: it was removed");
-            Error::not_found("file", shown, reason)
+            Error::not_found("file", shown, reason).to_do(KEEP_FILES)
         })?;
         Ok(Self { store, path: path.to_owned(), size, at: 0, kept: Vec::new(), kept_from: 0 })
     }

@@ -234,7 +234,7 @@ fn an_upload_is_removed_if_the_part_is_not_pressed_or_the_caller_stops() {
     assert!(matches!(error.expect_err("no part").kind(), ErrorKind::Cancelled));
     let requests = store.requests();
     assert_eq!((requests.begun, requests.completed, requests.aborted), (2, 0, 2), "{requests:?}");
-    assert_eq!(to.list().expect("runs").iter().filter(|run| run.current).count(), 0);
+    assert_eq!(to.list().expect("runs").runs.iter().filter(|run| run.current).count(), 0);
 }
 
 /// Two tasks of the same attempt: the second one finds the object, and reads it to compare.

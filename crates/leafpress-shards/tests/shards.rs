@@ -426,7 +426,7 @@ fn a_run_without_all_of_its_parts_never_becomes_current() {
         let error = shards.publish(&second, new).expect_err("a part is gone");
         assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
         assert!(error.to_string().contains("part 1 of run"), "{error}");
-        assert_eq!(shards.list().expect("runs").len(), 1);
+        assert_eq!(shards.list().expect("runs").runs.len(), 1);
     }
     let second = shards.begin().expect("a run");
     shards.publish(&second, manifest(&second.run)).expect("it is published");
@@ -446,14 +446,14 @@ fn a_damaged_manifest_hides_no_other_run() {
         shard(folder.path(), rows, "rows", 1).expect("a run");
     }
     let shards = Shards::open(&out).expect("shards");
-    let [old, new] = <[_; 2]>::try_from(shards.list().expect("runs")).expect("two runs");
+    let [old, new] = <[_; 2]>::try_from(shards.list().expect("runs").runs).expect("two runs");
     let lost = |run: &str| out.join("runs").join(run).join("parts/00000-lost.db");
     for run in [&old.run, &new.run] {
         fs::write(lost(run), "x").expect("a file");
     }
     let manifest = out.join("runs").join(&old.run).join("manifest.json");
     fs::write(&manifest, "{").expect("damage");
-    let runs = shards.list().expect("runs");
+    let runs = shards.list().expect("runs").runs;
     assert!(runs[0].problem.as_ref().is_some_and(|it| it.contains("manifest.json")), "{runs:?}");
     assert_eq!((runs[1].problem.is_none(), runs[1].rows, runs[1].current), (true, 2, true));
     let collected = shards.gc(Duration::ZERO, false).expect("gc");
@@ -485,7 +485,7 @@ fn gc_keeps_the_current_run_without_its_manifest() {
     assert!(collected.problems[0].contains("_CURRENT"), "{collected:?}");
 
     fs::write(&damaged, current).expect("a file");
-    let runs = shards.list().expect("runs");
+    let runs = shards.list().expect("runs").runs;
     assert_eq!((runs.len(), &runs[0].run, runs[0].current), (1, &new, true), "{runs:?}");
     let problem = runs[0].problem.as_ref().expect("a problem");
     assert!(problem.contains("manifest.json: it is not there, and _CURRENT names"), "{problem}");
@@ -495,7 +495,7 @@ fn gc_keeps_the_current_run_without_its_manifest() {
 
     // Not even its folder is left.
     fs::remove_dir_all(out.join("runs").join(&new)).expect("it is removed");
-    assert_eq!(shards.list().expect("runs")[0].problem.as_ref(), Some(problem));
+    assert_eq!(shards.list().expect("runs").runs[0].problem.as_ref(), Some(problem));
     assert_eq!(shards.gc(Duration::ZERO, false).expect("gc").problems, [problem.as_str()]);
 }
 
@@ -509,19 +509,19 @@ fn a_published_run_without_its_manifest_is_told_of_and_kept() {
     let manifest = fs::read(&lost).expect("a manifest");
     fs::remove_file(&lost).expect("it is removed");
     let shards = Shards::open(&out).expect("shards");
-    let listed = shards.list().expect("runs");
+    let listed = shards.list().expect("runs").runs;
     let problem = listed[0].problem.as_ref().expect("a problem");
     assert_eq!((&listed[0].run, listed[0].current, &listed[1].run), (&old, false, &new));
     assert!(problem.contains("it is not there, and runs/") && problem.contains(&new), "{problem}");
     let collected = shards.gc(Duration::ZERO, false).expect("gc");
     assert_eq!((collected.files.len(), &collected.problems[..]), (0, &[problem.clone()][..]));
     fs::write(&lost, manifest).expect("it is back");
-    assert!(shards.list().expect("runs")[0].problem.is_none());
+    assert!(shards.list().expect("runs").runs[0].problem.is_none());
     assert_eq!(shards.rollback(None).expect("the old run").run, old);
     // One that was removed as a whole is no problem.
     shards.rollback(Some(&new)).expect("the new run");
     fs::remove_dir_all(out.join("runs").join(&old)).expect("it is removed");
-    assert_eq!(shards.list().expect("runs").len(), 1);
+    assert_eq!(shards.list().expect("runs").runs.len(), 1);
     assert!(shards.gc(Duration::ZERO, false).expect("gc").problems.is_empty());
 }
 
@@ -542,7 +542,7 @@ fn of_two_publications_at_once_one_is_told() {
     assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
     assert_eq!(shards.manifest().expect("a manifest").run, first.run);
     // Both are complete; either can be made current.
-    assert_eq!(shards.list().expect("runs").len(), 2);
+    assert_eq!(shards.list().expect("runs").runs.len(), 2);
     shards.rollback(Some(&second.run)).expect("a rollback");
     assert_eq!(shards.manifest().expect("a manifest").run, second.run);
     assert!(shards.rollback(Some("none")).is_err() && shards.rollback(Some("../x")).is_err());

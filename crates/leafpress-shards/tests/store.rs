@@ -219,7 +219,7 @@ fn a_run_in_a_store_is_read_checked_and_rolled_back() {
     assert_eq!(to.rollback(None).expect("a rollback").run, first.run);
     assert!(to.verify(|| false).expect("a verdict").sound);
     assert!(matches!(to.verify(|| true).expect_err("stopped").kind(), ErrorKind::Cancelled));
-    assert_eq!(to.list().expect("runs").iter().filter(|run| run.current).count(), 1);
+    assert_eq!(to.list().expect("runs").runs.iter().filter(|run| run.current).count(), 1);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn of_two_publications_in_a_store_one_is_told() {
 fn of_many_publications_in_a_store_one_wins() {
     let to = shards(&Faulty::new());
     for _ in 0..5 {
-        let before = to.list().expect("runs").len();
+        let before = to.list().expect("runs").runs.len();
         let publications: Vec<_> = (0..6).map(|_| to.begin().expect("a run")).collect();
         let published: Vec<_> = std::thread::scope(|scope| {
             let to = &to;
@@ -258,7 +258,7 @@ fn of_many_publications_in_a_store_one_wins() {
         assert_eq!(winners.len(), 1, "{published:?}");
         assert!(published.iter().all(|it| !matches!(it, Err(kind) if *kind != "changed")));
         assert_eq!(to.manifest().expect("a manifest"), *winners[0]);
-        assert_eq!(to.list().expect("runs").len(), before + 6);
+        assert_eq!(to.list().expect("runs").runs.len(), before + 6);
     }
 }
 
@@ -277,7 +277,7 @@ fn an_answer_that_is_lost_is_found_out() {
                 // Nothing was written, and the run before is current.
                 let error = folder.expect_err("no answer");
                 assert_eq!(error.kind().name(), "io", "{ending} {error}");
-                assert_eq!(to.list().expect("runs").len(), 1);
+                assert_eq!(to.list().expect("runs").runs.len(), 1);
                 assert_eq!(names(&store).len(), 4, "{ending}: nothing is left");
                 publish(&to, &publication).expect("the next one");
             } else {

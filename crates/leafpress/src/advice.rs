@@ -16,7 +16,7 @@
 use std::sync::{PoisonError, RwLock};
 
 /// Options that an advice may name, and their words in Rust.
-const OPTIONS: [(&str, &str); 54] = [
+const OPTIONS: [(&str, &str); 55] = [
     ("all_text", "all_text"),
     ("append", "into_table(IntoTable::Append)"),
     ("busy_limit", "busy_limit"),
@@ -47,6 +47,7 @@ const OPTIONS: [(&str, &str); 54] = [
     ("no_quote", "CsvOptions::quote(None)"),
     ("not_null", "not_null"),
     ("null", "null_marker"),
+    ("older_than", "older_than"),
     ("on_conflict", "on_conflict"),
     ("on_conflict_ignore", "on_conflict(OnConflict::Ignore)"),
     ("on_conflict_replace", "on_conflict(OnConflict::Replace)"),

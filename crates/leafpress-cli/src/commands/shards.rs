@@ -1,6 +1,5 @@
 //! `leafpress shards`: list, check, roll back and tidy a folder of shards.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use leafpress_shards::Shards;
@@ -16,16 +15,15 @@ pub fn run(flags: &ShardsFlags) -> Status {
     match &flags.action {
         ShardsAction::List(flags) => {
             let runs = Shards::at(&flags.folder).and_then(|shards| shards.list());
-            let runs = runs.and_then(|runs| {
-                if runs.is_empty() {
+            let runs = runs.and_then(|found| {
+                if found.runs.is_empty() {
                     Shards::open(&flags.folder)?;
                 }
-                Ok(runs)
+                Ok(found)
             });
-            let runs = runs.map(|runs| BTreeMap::from([("runs", runs)]));
-            let text = |runs: &BTreeMap<_, Vec<_>>| summary::of_runs(&runs["runs"]);
-            output::report(runs, flags.json, text, |runs| {
-                let is_readable = runs["runs"].iter().all(|run| run.problem.is_none());
+            output::report(runs, flags.json, summary::of_runs, |found| {
+                let of_runs = found.runs.iter().map(|run| &run.problem);
+                let is_readable = of_runs.chain([&found.problem]).all(Option::is_none);
                 if is_readable { Status::Done } else { Status::DoneWithProblems }
             })
         }

@@ -175,6 +175,8 @@ pub enum ShardsAction {
         #[command(flatten)]
         folder: ShardsFolderFlags,
         /// Leave files that changed less than this ago, as their run may go on
+        ///
+        /// With a short TIME a run that goes on may lose its files, and fails.
         #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_duration)]
         older_than: Duration,
         /// Only list them

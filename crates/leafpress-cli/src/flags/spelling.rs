@@ -3,7 +3,7 @@
 //! Must never: be asked for an option that it does not have; a test compares it with the library.
 
 /// Options of the library, and their flags.
-const FLAGS: [(&str, &str); 54] = [
+const FLAGS: [(&str, &str); 55] = [
     ("all_text", "--all-text"),
     ("append", "--append"),
     ("busy_limit", "--busy-timeout"),
@@ -34,6 +34,7 @@ const FLAGS: [(&str, &str); 54] = [
     ("no_quote", "--quote none"),
     ("not_null", "--not-null"),
     ("null", "--null"),
+    ("older_than", "--older-than"),
     ("on_conflict", "--on-conflict"),
     ("on_conflict_ignore", "--on-conflict ignore"),
     ("on_conflict_replace", "--on-conflict replace"),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use leafpress::path_text;
-use leafpress_shards::{Collected, RunSummary, ShardReport, Verdict};
+use leafpress_shards::{Collected, Runs, ShardReport, Verdict};
 
 use super::{INDENT, facts, in_a_line_each, notes, rejected};
 use crate::human;
@@ -52,9 +52,9 @@ pub fn of_shard(report: &ShardReport, rejects: Option<&Path>) -> String {
 }
 
 /// The list of runs.
-pub fn of_runs(runs: &[RunSummary]) -> String {
+pub fn of_runs(found: &Runs) -> String {
     let mut text = String::new();
-    for run in runs {
+    for run in &found.runs {
         if let Some(problem) = &run.problem {
             let mark = if run.current { "*" } else { " " };
             text += &format!("{mark} {}  cannot be read: {}\n", run.run, human::printable(problem));
@@ -68,6 +68,9 @@ pub fn of_runs(runs: &[RunSummary]) -> String {
             human::counted(run.rows, "row", "rows"),
             human::bytes(run.bytes),
         );
+    }
+    if let Some(problem) = &found.problem {
+        text += &format!("no run is current: {}\n", human::printable(problem));
     }
     text
 }
@@ -95,6 +98,12 @@ pub fn of_collected(collected: &Collected) -> String {
         human::bytes(collected.bytes),
         listed(&collected.files, "files")
     );
+    if collected.too_young > 0 {
+        let files = human::counted(collected.too_young as u64, "file", "files");
+        text += &format!(
+            "kept {files}: changed too lately, or of a run that may go on (--older-than)\n"
+        );
+    }
     if !collected.problems.is_empty() {
         text += "left alone, as their manifests cannot be read:\n";
         text += &listed(&collected.problems, "problems");

@@ -21,6 +21,7 @@ mod private;
 mod queue;
 mod refusals;
 mod report;
+mod shards;
 mod triggers;
 mod types;
 mod waits;

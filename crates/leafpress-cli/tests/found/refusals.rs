@@ -425,16 +425,6 @@ const ADVICE: &[Found] = &[
         ..Found::NONE
     },
     Found {
-        finding: "the way out of a damaged _CURRENT",
-        files: &[("t.csv", b"a\n1\n")],
-        run: "leafpress shard t.csv --out s --parts 1 -q; echo x >s/_CURRENT; \
-              leafpress shards list s; rm s/_CURRENT; leafpress shards rollback s --to $(ls s/runs)",
-        says: &[
-            "to do: remove _CURRENT, and name the run that is to be current to leafpress shards rollback",
-        ],
-        ..Found::NONE
-    },
-    Found {
         finding: "a virtual table is no view, and a partial index no key",
         files: &[("t.csv", b"a\n1\n")],
         databases: &[

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,10 @@ from ._sources import Path as PathLike
 
 # Exit statuses of a command that has printed its result.
 _DONE, _DONE_WITH_PROBLEMS = 0, 1
+
+# A flag in a message of the command, with the name of its value; flags whose names are words of Python.
+_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: <[^>]*>)?")
+_RENAMED = frozenset({"from"})
 
 # The command, as `python -m leafpress` is it, but with advice for callers of a function.
 _PROGRAM = "import sys; from leafpress.__main__ import main; sys.exit(main(as_keywords=True))"
@@ -80,13 +85,24 @@ def _object(status: int, printed: bytes, said: str) -> dict[str, Any]:
 
 def _error(told: dict[str, Any]) -> Exception:
     """The exception for an error that a command tells in JSON."""
+    kind = str(told["kind"])
+    if kind == "misuse":
+        told = {name: _as_parameters(value) for name, value in told.items()}
     text = str(told["message"])
     for heading, name in (("on disk", "on_disk"), ("now", "held_by"), ("to do", "to_do")):
         if told.get(name):
             text += f"\n{heading}: {told[name]}"
     names = ("on_disk", "to_do", "is_retryable", "file", "line", "column")
     attributes: dict[str, Any] = {name: told[name] for name in names if name in told}
-    return make(text, str(told["kind"]), **attributes)
+    return make(text, kind, **attributes)
+
+
+def _as_parameters(said: Any) -> Any:
+    """A text with parameters of the function in place of the flags of the command."""
+    if not isinstance(said, str):
+        return said
+    said = said.replace("the command's --help", "the function's documentation")
+    return _FLAG.sub(lambda flag: flag[1].replace("-", "_") + ("_" if flag[1] in _RENAMED else ""), said)
 
 
 def flags(**options: object) -> list[str]:

@@ -269,8 +269,12 @@ def write(
             telling.begin("pressing", made)
             built = engine.build(plan, scattered)
         run.publish(routing, [part.schema for part in built], [part.record for part in built])
-    except BaseException:
-        run.abandon()
+    except BaseException as error:
+        try:
+            if isinstance(error, Exception):
+                run.check_folder()
+        finally:
+            run.abandon()
         raise
     try:
         run.remove_scattered()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 from ._async import Call
 from ._async import start as start_call
 from ._arguments import checked_options, refuse_not_utf8
-from ._errors import misuse
+from ._errors import Error, misuse
 from ._typing import Self, Unpack
 from ._values import to_json
 
@@ -111,6 +111,20 @@ def native_job(
         options = {**options, **payload.options}
         payload = payload.payload
     return native_payload(payload), _native_options(options) if options else None
+
+
+def native_jobs(
+    payloads: Iterable[Any], options: JobOptions
+) -> list[tuple[str | bytes, NativeOptions | None]]:
+    """Jobs for the native module. An error names the job by its place."""
+    jobs = []
+    for payload in payloads:
+        try:
+            jobs.append(native_job(payload, options))
+        except Error as error:
+            error.args = (f"job {len(jobs) + 1}: {error}",)
+            raise
+    return jobs
 
 
 def _native_options(options: JobOptions) -> NativeOptions:

@@ -261,6 +261,8 @@ class NativeRun:
     def publish(self, routing: str, schemas: list[str], records: list[str]) -> None:
         """Publishes the parts. Records, schemas and routing are JSON, as `shards_build` and
         `shards_routing` give them."""
+    def check_folder(self) -> None:
+        """Raises `Error` if the folder of the run, or that of the rows on their way, was removed."""
     def keep_alive(self) -> None:
         """Leaves a sign of life, for `gc`."""
     def progress(self) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from ._jobs import (
     described,
     moment_of,
     native_job,
+    native_jobs,
     native_payload,
     seconds,
     start,
@@ -144,7 +145,7 @@ class SyncQueue(Queue):
     def push_many(self, payloads: Iterable[Any], **options: Unpack[JobOptions]) -> _Pushes:
         """Pushes all of these jobs, in order, or none of them. A `NewJob` has options of its own
         beside these."""
-        jobs = [native_job(payload, options) for payload in _listed(payloads)]
+        jobs = native_jobs(_listed(payloads), options)
         return [Pushed(*pushed) for pushed in self._native.push_many(None, jobs)]
 
     def claim(
@@ -168,7 +169,7 @@ class SyncQueue(Queue):
 
     def ack(self, job: Job | str, result: Any = None) -> None:
         """The job (or the one of this token) is done, and never delivered again. A result is kept
-        as long as the setting `keep_done` says.
+        as long as the setting `keep_done` says. It is bytes, or becomes JSON, whatever that says.
 
         Raises LeaseLost if the claim does not hold any more.
         """
@@ -454,7 +455,7 @@ class AsyncQueue(Queue):
 
     async def push_many(self, payloads: Iterable[Any], **options: Unpack[JobOptions]) -> _Pushes:
         """As `SyncQueue.push_many`."""
-        jobs = [native_job(payload, options) for payload in _listed(payloads)]
+        jobs = native_jobs(_listed(payloads), options)
         return [Pushed(*pushed) for pushed in await self._call("push_many", jobs)]
 
     async def claim(

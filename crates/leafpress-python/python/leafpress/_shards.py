@@ -106,7 +106,8 @@ class Shards:
 
     def gc(self, *, older_than: str | None = None, dry_run: bool = False) -> dict[str, Any]:
         """Removes files that no manifest names. Those that changed within `older_than`, "1d" if
-        None, stay, since their run may go on."""
+        None, stay, since their run may go on: with a short time a run that goes on may lose its files,
+        and fails. `too_young` is the number of files that stay so."""
         words = flags(older_than=older_than, dry_run=dry_run, json=True)
         return run_json(["shards", "gc", *words, "--", self._folder])
 

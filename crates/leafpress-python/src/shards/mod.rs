@@ -139,6 +139,15 @@ impl NativeRun {
         .raise(py)
     }
 
+    /// Raises an error if the folder of the run, or that of the rows on their way, was removed.
+    fn check_folder(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            self.shards.check_folder(&self.publication)?;
+            self.scratch.as_ref().map_or(Ok(()), |(home, begun)| home.check_folder(begun))
+        })
+        .raise(py)
+    }
+
     /// Removes all of the run, unless it is published.
     fn abandon(&self, py: Python<'_>) {
         py.detach(|| {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::Sender;
 
-use leafpress::queue::elsewhere::{self, When};
+use leafpress::queue::elsewhere::{self, When, check_each};
 use leafpress::queue::{Claim, JobState, LeaseLost, Payload, Pushed, Token, UnixTime};
 use leafpress::{Error, Result};
 use serde::Deserialize;
@@ -52,7 +52,7 @@ impl Call {
     /// Refuses the push of a job that could never be claimed.
     pub fn check_expiry(&self, now_ms: i64) -> Result<()> {
         let Self::Push(pushes) = self else { return Ok(()) };
-        pushes.iter().try_for_each(|it| it.when.check_expiry(it.expires, now_ms))
+        check_each(pushes, |it| it.when.check_expiry(it.expires, now_ms))
     }
 }
 
@@ -234,7 +234,8 @@ impl Group {
             let mut keys: Vec<_> = self.keys.keys().collect();
             keys.sort_unstable();
             let keys = json!(keys).to_string();
-            writes.extend(sql::HOLDERS_END.map(|sql| json!([sql, keys, now_ms])));
+            let of_keys = [sql::KEYS_FROM_NOW].into_iter().chain(sql::HOLDERS_END);
+            writes.extend(of_keys.map(|sql| json!([sql, keys, now_ms])));
         }
         let has_changes =
             !self.settles.is_empty() || !self.lanes.is_empty() || !self.keys.is_empty();

@@ -280,6 +280,11 @@ pub const EXPIRIES: &str = expiries!(concat!(
      ORDER BY job.expires_at_ms LIMIT ",
     due_max!()
 ));
+/// Before a push with a key: a time that began in what is now the future, as the clock was set back, begins anew. ?1 the
+/// keys, each `[queue, key]`, ?2 the time.
+pub const KEYS_FROM_NOW: &str = "UPDATE leafpress_key SET until_ms = ?2 + held_ms
+     WHERE until_ms > ?2 + held_ms
+         AND (queue, key) IN (SELECT value->>0, value->>1 FROM json_each(?1))";
 /// The jobs that hold the keys of some pushes, and have no step that changes them. ?1 the keys, each
 /// `[queue, key]`.
 macro_rules! holders {
@@ -370,7 +375,8 @@ pub const APPLY: [&str; 7] = [
      WHERE next IN (0, 2, 3) AND unique_key IS NOT NULL AND unique_scope IN (0, 1)
          AND EXISTS (SELECT 1 FROM leafpress_job WHERE leafpress_job.id = _leafpress_queue_step.job)
      ON CONFLICT(queue, key) DO UPDATE
-     SET job = excluded.job, scope = excluded.scope, until_ms = NULL WHERE until_ms <= ?1",
+     SET job = excluded.job, scope = excluded.scope, held_ms = NULL, until_ms = NULL
+     WHERE until_ms <= ?1",
 ];
 
 /// The place of the group in a job of [`PUSH`].
@@ -410,8 +416,9 @@ pub const PUSH: [&str; 3] = [
          CROSS JOIN leafpress_queue AS queue ON queue.id = step.queue
          WHERE step.verdict IS NULL ORDER BY step.op"
     ),
-    "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, until_ms)
-     SELECT step.queue, push.value->>9, step.job, push.value->>10, ?2 + push.value->>11
+    "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, held_ms, until_ms)
+     SELECT step.queue, push.value->>9, step.job, push.value->>10, push.value->>11,
+         ?2 + push.value->>11
      FROM json_each(?1) AS push
      CROSS JOIN _leafpress_queue_step AS step ON step.kind = 4 AND step.op = push.key
      WHERE step.verdict IS NULL AND push.value->>9 IS NOT NULL",

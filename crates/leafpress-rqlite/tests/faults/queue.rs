@@ -158,6 +158,21 @@ fn times_are_those_of_the_nodes() {
 }
 
 #[test]
+fn a_clock_set_back_does_not_hold_a_key_for_hours() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let keyed = || Job::bytes("a").unique("k", UniqueFor::Time(HOUR));
+    assert!(queue.push(keyed()).unwrap().is_new);
+    server.clock_ms.fetch_sub(24 * 3_600_000, Ordering::Relaxed);
+    // The answer to the first push tells the time.
+    queue.push("b").unwrap();
+    assert!(!queue.push(keyed()).unwrap().is_new, "its time begins anew");
+    server.clock_ms.fetch_add(2 * 3_600_000, Ordering::Relaxed);
+    queue.push("c").unwrap();
+    assert!(queue.push(keyed()).unwrap().is_new);
+}
+
+#[test]
 fn a_key_has_one_holder_however_many_push_it_at_once() {
     let server = Server::start(20, 5);
     let queue = open(&server);
@@ -236,13 +251,13 @@ fn jobs_that_could_only_expire_are_refused_by_the_clock_of_the_leader() {
     let now_ms = server.clock_ms.load(Ordering::Relaxed) as u64;
     let at = |second| UNIX_EPOCH + Duration::from_millis(now_ms) + Duration::from_secs(second);
     let job = || Job::bytes("late");
-    for late in [
-        job().expires(UNIX_EPOCH),
-        job().due(at(9_000)).expires_in(HOUR),
-        job().delay(2 * HOUR).expires(at(3_600)),
+    for (late, why) in [
+        (job().expires(UNIX_EPOCH), "has expired by now"),
+        (job().due(at(9_000)).expires_in(HOUR), "would expire before it is due"),
+        (job().delay(2 * HOUR).expires(at(3_600)), "would expire before it is due"),
     ] {
         let error = queue.push_many([job(), late]).unwrap_err();
-        assert!(error.to_string().contains("before it is due"), "{error}");
+        assert!(error.to_string().starts_with(&format!("job 2 of 2: the job {why}")), "{error}");
     }
     assert_eq!(number(&server, "SELECT count(*) FROM leafpress_job"), 0);
     queue.push(job().expires(at(3_600))).unwrap();

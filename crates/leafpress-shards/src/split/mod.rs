@@ -141,9 +141,9 @@ impl Sharder {
     ///
     /// # Errors
     /// Those of the loader, for the stage and for the parts; [`NotFound`](ErrorKind::NotFound) for a
-    /// column that the input lacks; [`Cancelled`](ErrorKind::Cancelled). The run that was current stays
-    /// it, and nothing of this one is left, except after [`Changed`](ErrorKind::Changed) and
-    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown): see [`Shards::publish`].
+    /// column that the input lacks; [`Cancelled`](ErrorKind::Cancelled); [`Changed`](ErrorKind::Changed) if
+    /// its files were removed meanwhile. The run that was current stays
+    /// it, and nothing of this one is left, except after those of a publication: see [`Shards::publish`].
     pub fn run(self, stage: impl FnOnce(Loader) -> Result<Report>) -> Result<ShardReport> {
         if self.parts == 0 || self.parts > PARTS_MAX {
             return Err(Error::misuse(format!(
@@ -159,7 +159,9 @@ impl Sharder {
         let publication = self.shards.begin()?;
         let made = self.make(&publication, stage);
         if made.is_err() {
+            let lost = self.shards.check_folder(&publication);
             self.shards.abandon(&publication);
+            lost?;
         }
         let (report, manifest) = made?;
         let counts = || manifest.parts.iter().map(|part| part.rows);

@@ -170,6 +170,10 @@ impl Store for Folder {
         made.map(|()| was_there)
     }
 
+    fn has_lost(&self, run: &str) -> bool {
+        !self.parts(run).is_dir()
+    }
+
     /// The folder of the parts, where `gc` finds what a process leaves that dies.
     fn workplace(&self, run: &str) -> Result<Local> {
         Ok(Local::at(self.parts(run)))

@@ -76,6 +76,11 @@ pub trait Store: Debug + Send + Sync {
     /// Prepares the place of a new run; returns true if the home was there before.
     fn begin(&self, run: &str) -> Result<bool>;
 
+    /// Returns true if the place of a run that has begun is not there any more, where this home shows that.
+    fn has_lost(&self, _run: &str) -> bool {
+        false
+    }
+
     /// A local folder for files that are not to be published.
     fn workplace(&self, run: &str) -> Result<Local>;
 

@@ -391,6 +391,14 @@ impl Error {
         self.0.mark == Some(mark)
     }
 
+    /// Names the one of several things that a wrong call is about, in front of the message.
+    pub(crate) fn of_one(mut self, name: &str) -> Self {
+        if let ErrorKind::Misuse(message) = &mut self.0.kind {
+            *message = format!("{name}: {message}");
+        }
+        self
+    }
+
     /// Adds what is on disk now, unless a place nearer to the failure knew it.
     #[must_use]
     pub fn on_disk(mut self, state: impl Into<String>) -> Self {

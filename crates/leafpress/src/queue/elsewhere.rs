@@ -10,7 +10,7 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
-pub use super::job::When;
+pub use super::job::{When, check_each};
 
 use super::admin::ORDER;
 use super::inspect::last_attempt;

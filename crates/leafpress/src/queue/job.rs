@@ -160,13 +160,34 @@ impl When {
     /// If it expires before.
     pub fn check_expiry(self, expires: Option<Self>, now_ms: i64) -> Result<()> {
         let due_at_ms = self.ms(now_ms).max(now_ms);
-        if expires.is_none_or(|expires| expires.ms(now_ms) > due_at_ms) {
+        let Some(expires) = expires.filter(|expires| expires.ms(now_ms) <= due_at_ms) else {
             return Ok(());
-        }
-        Err(Error::misuse("the job would expire before it is due, and never be claimed")
-            .on_disk("nothing was pushed")
+        };
+        let why = if expires.ms(now_ms) <= now_ms {
+            "has expired by now, and would never be claimed"
+        } else {
+            "would expire before it is due, and never be claimed"
+        };
+        Err(Error::misuse(format!("the job {why}"))
+            .on_disk("nothing of this call")
             .to_do("let ⟦expires⟧ be a time to come, and one after ⟦delay⟧ or ⟦due⟧"))
     }
+}
+
+/// Bytes of a job that SQLite surely stores: a row has 1,000,000,000 at most.
+const JOB_BYTES_MAX: usize = 999_999_000;
+
+/// Checks each of several jobs that are pushed together; the error names the job by its place.
+///
+/// # Errors
+/// The first of `check`.
+#[doc(hidden)]
+pub fn check_each<T>(jobs: &[T], check: impl Fn(&T) -> Result<()>) -> Result<()> {
+    let count = jobs.len();
+    jobs.iter().zip(1..).try_for_each(|(job, place)| {
+        let name = format!("job {place} of {count}");
+        check(job).map_err(|error| if count > 1 { error.of_one(&name) } else { error })
+    })
 }
 
 /// A job to be pushed.
@@ -232,6 +253,25 @@ impl Job {
     /// As [`Payload::json`].
     pub fn json(value: &(impl Serialize + ?Sized)) -> Result<Self> {
         Payload::json(value).map(Self::new)
+    }
+
+    /// Refuses a job that could not be stored, or could never be claimed.
+    ///
+    /// # Errors
+    /// It is too large; it expires before it is due.
+    #[doc(hidden)]
+    pub fn check(&self, now_ms: i64) -> Result<()> {
+        let texts = [&self.metadata, &self.group, &self.correlation_id];
+        let texts = texts.into_iter().flatten().chain(self.unique.as_ref().map(|(key, _)| key));
+        let bytes = self.payload.as_bytes().len() + texts.map(String::len).sum::<usize>();
+        if bytes > JOB_BYTES_MAX {
+            let reason =
+                format!("the job has {bytes} bytes, and SQLite stores {JOB_BYTES_MAX} at most");
+            return Err(Error::misuse(reason)
+                .on_disk("nothing of this call")
+                .to_do("keep the data in a file, and push its name"));
+        }
+        self.when.check_expiry(self.expires, now_ms)
     }
 
     /// Jobs of a higher priority (0 if not given) are claimed first.

@@ -14,14 +14,17 @@ use super::session::Work;
 use crate::error::Result;
 
 const HOLDER: &str =
-    "SELECT job, until_ms IS NOT NULL FROM leafpress_key WHERE queue = ?1 AND key = ?2
-     AND (until_ms IS NULL OR until_ms > ?3)";
-const HOLD: &str = "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, until_ms)
-     VALUES (?1, ?2, ?3, ?4, ?5)";
+    "SELECT job, until_ms IS NOT NULL, coalesce(until_ms > ?3 + held_ms, 0) FROM leafpress_key
+     WHERE queue = ?1 AND key = ?2 AND (until_ms IS NULL OR until_ms > ?3)";
+const HOLD_FROM_NOW: &str =
+    "UPDATE leafpress_key SET until_ms = ?3 + held_ms WHERE queue = ?1 AND key = ?2";
+const HOLD: &str = "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, held_ms, until_ms)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 /// A job that holds the key keeps it; a key whose time is over is free.
 const HOLD_AGAIN: &str = "INSERT INTO leafpress_key(queue, key, job, scope)
      VALUES (?1, ?2, ?3, ?4) ON CONFLICT(queue, key) DO UPDATE
-     SET job = excluded.job, scope = excluded.scope, until_ms = NULL WHERE until_ms <= ?5";
+     SET job = excluded.job, scope = excluded.scope, held_ms = NULL, until_ms = NULL
+     WHERE until_ms <= ?5";
 const RELEASE: &str = "DELETE FROM leafpress_key WHERE queue = ?1 AND key = ?2 AND job = ?3";
 const PURGE: &str = "DELETE FROM leafpress_key WHERE (queue, key) IN (
      SELECT queue, key FROM leafpress_key INDEXED BY leafpress_key_until
@@ -75,22 +78,31 @@ pub(super) struct Holder {
     pub(super) is_for_a_time: bool,
 }
 
-/// The job that holds this key now, if one does.
+/// The job that holds this key now, if one does. A time that began in what is now the future, as the
+/// clock was set back, begins anew.
 pub(super) fn holder(work: &Work<'_>, queue: i64, key: &str) -> Result<Option<Holder>> {
-    work.first(HOLDER, params![queue, key, work.now_ms], |row| {
-        Ok(Holder { job: row.get(0)?, is_for_a_time: row.get(1)? })
-    })
+    let held = params![queue, key, work.now_ms];
+    let found = work.first(HOLDER, held, |row| {
+        let holder = Holder { job: row.get(0)?, is_for_a_time: row.get(1)? };
+        Ok((holder, row.get::<_, bool>(2)?))
+    })?;
+    if let Some((_, true)) = found {
+        work.execute(HOLD_FROM_NOW, held)?;
+    }
+    Ok(found.map(|(holder, _)| holder))
 }
 
-/// Gives the key to a new job; no other job holds it.
+/// Gives the key to a new job; no other job holds it. `held_ms`: for this time.
 pub(super) fn hold(
     work: &Work<'_>,
     queue: i64,
     job: i64,
     key: &Key,
-    until_ms: Option<i64>,
+    held_ms: Option<i64>,
 ) -> Result<()> {
-    work.execute(HOLD, params![queue, key.text, job, key.scope.number(), until_ms]).map(drop)
+    let until_ms = held_ms.map(|held_ms| work.now_ms.saturating_add(held_ms));
+    let held = params![queue, key.text, job, key.scope.number(), held_ms, until_ms];
+    work.execute(HOLD, held).map(drop)
 }
 
 /// Notes that a job was claimed.
@@ -122,8 +134,9 @@ pub(super) fn purge(work: &Work<'_>, queue: i64, keys_max: u32) -> Result<()> {
 }
 
 /// The statements of this file.
-pub(super) const STATEMENTS: [(&str, &str); 5] = [
+pub(super) const STATEMENTS: [(&str, &str); 6] = [
     ("who holds a key", HOLDER),
+    ("hold a key from now", HOLD_FROM_NOW),
     ("hold a key", HOLD),
     ("hold a key again", HOLD_AGAIN),
     ("release a key", RELEASE),

@@ -6,7 +6,7 @@
 use rusqlite::params;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-use super::job::{Job, JobState, Payload, Pushed, UniqueFor};
+use super::job::{Job, JobState, Payload, Pushed, UniqueFor, check_each};
 use super::key::{self, Key};
 use super::session::{QueueRow, Work};
 use super::stats::{self, Event};
@@ -48,7 +48,7 @@ impl Payload {
 
 /// Pushes a job, unless its unique key is held.
 pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pushed> {
-    job.when.check_expiry(job.expires, work.now_ms)?;
+    job.check(work.now_ms)?;
     let unique = job.unique.as_ref();
     if let Some((key, _)) = unique
         && let Some(id) = holder(work, queue, key)?
@@ -59,8 +59,8 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
     let due_at_ms = job.when.ms(work.now_ms);
     let state = group::waiting_state(work, queue, job.group.as_deref(), due_at_ms)?;
     let key = unique.map(|(text, scope)| Key { text: text.clone(), scope: (*scope).into() });
-    let until_ms = unique.and_then(|(_, scope)| match scope {
-        UniqueFor::Time(time) => Some(work.now_ms.saturating_add(to_ms(*time))),
+    let held_ms = unique.and_then(|(_, scope)| match scope {
+        UniqueFor::Time(time) => Some(to_ms(*time)),
         UniqueFor::Waiting | UniqueFor::WaitingOrRunning => None,
     });
     work.execute(
@@ -76,7 +76,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
             job.group,
             key.as_ref().map(|key| &key.text),
             key.as_ref().map(|key| key.scope.number()),
-            until_ms,
+            held_ms.map(|held_ms| work.now_ms.saturating_add(held_ms)),
             job.correlation_id,
             job.metadata,
             job.payload,
@@ -85,13 +85,19 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
     )?;
     let id = work.connection.last_insert_rowid();
     if let Some(key) = &key {
-        key::hold(work, queue.id, id, key, until_ms)?;
+        key::hold(work, queue.id, id, key, held_ms)?;
     }
     if state != JobState::Blocked {
         work.wake(queue, 1);
     }
     stats::note(work, queue.id, Event::Pushed)?;
     Ok(Pushed { id, is_new: true })
+}
+
+/// Pushes all jobs, or none of them.
+pub(super) fn insert_all(work: &Work<'_>, queue: &QueueRow, jobs: &[Job]) -> Result<Vec<Pushed>> {
+    check_each(jobs, |job| job.check(work.now_ms))?;
+    jobs.iter().map(|job| insert(work, queue, job)).collect()
 }
 
 /// The job that holds the key. One whose time is over gets its end here, and frees the key: the

@@ -81,6 +81,7 @@ CREATE TABLE leafpress_key(
     key TEXT NOT NULL,
     job INTEGER NOT NULL,
     scope INTEGER NOT NULL,
+    held_ms INTEGER,
     until_ms INTEGER,
     PRIMARY KEY(queue, key)
 ) WITHOUT ROWID;

@@ -343,7 +343,9 @@ fn a_job_that_could_only_expire_is_refused_wherever_it_is_pushed() {
         let error = outcome.expect_err("it would never be claimed");
         assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
         let text = error.to_string();
-        assert!(text.contains("before it is due") && text.contains("Job::expires_in be"), "{text}");
+        let why = ["before it is due", "has expired by now"].iter().any(|why| text.contains(why));
+        assert!(why && text.contains("Job::expires_in be"), "{text}");
+        text
     };
     let job = || Job::bytes("late");
     for late in [
@@ -355,10 +357,13 @@ fn a_job_that_could_only_expire_is_refused_wherever_it_is_pushed() {
         job().due(at(2_000)).expires(at(2_000)).unique("key", UniqueFor::Waiting),
     ] {
         is_refused(queue.push(late.clone()).map(drop));
-        is_refused(queue.push_many([job(), late.clone()]).map(drop));
+        let named = is_refused(queue.push_many([job(), late.clone()]).map(drop));
+        assert!(named.starts_with("job 2 of 2: the job "), "{named}");
         let mut transaction = queue.begin(seconds(9)).expect("it begins");
+        transaction.push(job());
         transaction.push(late.clone());
-        is_refused(transaction.commit().map(drop));
+        let named = is_refused(transaction.commit().map(drop));
+        assert!(named.starts_with("job 2 of 2: the job "), "{named}");
         let in_it = in_it.clone();
         let body = move |tx: &Transaction<'_>| in_it.push_in(tx, late.clone()).map(drop);
         is_refused(bench.writer.transaction(body));
@@ -370,6 +375,16 @@ fn a_job_that_could_only_expire_is_refused_wherever_it_is_pushed() {
     assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 0);
     bench.push(job().due(at(1)).expires_in(Duration::from_millis(1)));
     bench.claim();
+}
+
+#[test]
+fn a_job_that_sqlite_cannot_store_is_refused_by_its_place() {
+    let bench = bench();
+    let jobs = [Job::bytes("small"), Job::bytes(vec![0; 1_000_000_000]), Job::bytes("small")];
+    let error = bench.queue.push_many(jobs).expect_err("it is too large");
+    let text = error.to_string();
+    assert!(text.starts_with("job 2 of 3: the job has 1000000000 bytes, and SQLite"), "{text}");
+    assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 0);
 }
 
 #[test]

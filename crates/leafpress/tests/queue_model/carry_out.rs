@@ -125,7 +125,7 @@ impl Model {
         let unique = wish.unique.map(|(key, scope, time_ms)| Unique {
             key: key.to_owned(),
             scope,
-            until_ms: (scope == super::model::Scope::Time).then_some(now_ms + time_ms),
+            held_ms: (scope == super::model::Scope::Time).then_some(time_ms),
         });
         NewJob {
             payload: payload(number),

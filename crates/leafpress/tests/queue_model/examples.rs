@@ -338,6 +338,19 @@ fn a_clock_set_back_does_not_hold_a_lease_for_hours() {
 }
 
 #[test]
+fn a_clock_set_back_does_not_hold_a_key_for_hours() {
+    let mut both = Both::new(plain());
+    let wish = || Wish { unique: Some(("k0", Scope::Time, 100)), ..Wish::default() };
+    both.push(wish());
+    both.step(&Operation::SetClock(-3_600_000));
+    assert_eq!(both.push(wish()), (1, false), "its time begins anew");
+    both.pass(99);
+    assert_eq!(both.push(wish()), (1, false));
+    both.pass(1);
+    assert_eq!(both.push(wish()), (2, true));
+}
+
+#[test]
 fn a_lease_that_was_extended_while_the_clock_was_ahead_is_no_longer_for_it() {
     let mut both = Both::new(plain());
     both.push(Wish::default());

@@ -90,7 +90,7 @@ pub struct Unique {
     pub key: String,
     pub scope: Scope,
     /// Only where the scope is a time.
-    pub until_ms: Option<Millis>,
+    pub held_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone)]
@@ -129,6 +129,7 @@ pub struct Key {
     pub text: String,
     pub job: i64,
     pub scope: Scope,
+    pub held_ms: Option<i64>,
     pub until_ms: Option<Millis>,
 }
 
@@ -232,6 +233,7 @@ impl Model {
     pub fn push(&mut self, queue: usize, new: NewJob) -> (i64, bool) {
         if let Some(unique) = &new.unique {
             self.end_holder_if_over(queue, &unique.key);
+            self.measure_key_from_now(queue, &unique.key);
             if let Some(holder) = self.holder(queue, &unique.key) {
                 return (holder, false);
             }
@@ -258,6 +260,14 @@ impl Model {
         self.block(id);
         self.let_in(id);
         (id, true)
+    }
+
+    /// A key is held no longer than its time from now, whatever the clock showed before.
+    fn measure_key_from_now(&mut self, queue: usize, key: &str) {
+        let now_ms = self.now_ms;
+        for held in self.keys.iter_mut().filter(|held| held.queue == queue && held.text == key) {
+            held.until_ms = held.until_ms.min(held.held_ms.map(|held_ms| now_ms + held_ms));
+        }
     }
 
     /// Who holds the key now.
@@ -447,9 +457,10 @@ impl Model {
         if self.holder(queue, &unique.key).is_some() {
             return;
         }
-        let Unique { key, scope, until_ms } = unique.clone();
+        let Unique { key, scope, held_ms } = unique.clone();
+        let until_ms = held_ms.map(|held_ms| self.now_ms + held_ms);
         self.keys.retain(|held| held.queue != queue || held.text != key);
-        self.keys.push(Key { queue, text: key, job, scope, until_ms });
+        self.keys.push(Key { queue, text: key, job, scope, held_ms, until_ms });
     }
 
     /// The lease goes on until then.

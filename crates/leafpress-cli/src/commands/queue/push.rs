@@ -72,7 +72,6 @@ impl Template {
             Some(When::At(time)) => job = job.expires(time),
             None => {}
         }
-        job.when.check_expiry(job.expires, UnixTime::from(SystemTime::now()).as_ms())?;
         if let Some(key) = &self.unique {
             job = job.unique(key, self.unique_for);
         }
@@ -88,10 +87,11 @@ impl Template {
         if let Some(id) = &self.correlation_id {
             job = job.correlation_id(id);
         }
-        match &self.metadata {
-            Some(metadata) => job.metadata_json(metadata),
-            None => Ok(job),
+        if let Some(metadata) = &self.metadata {
+            job = job.metadata_json(metadata)?;
         }
+        job.check(UnixTime::from(SystemTime::now()).as_ms())?;
+        Ok(job)
     }
 
     /// These bytes, as JSON where that is asked for.

@@ -97,10 +97,7 @@ impl Queue {
     /// As [`push_many`](Self::push_many), as a future.
     pub fn push_many_async(&self, jobs: impl IntoIterator<Item = Job>) -> PendingCall<Vec<Pushed>> {
         let jobs: Vec<Job> = jobs.into_iter().collect();
-        self.call(move |work, queue| {
-            let row = work.row(queue)?;
-            jobs.iter().map(|job| push::insert(work, &row, job)).collect()
-        })
+        self.call(move |work, queue| push::insert_all(work, &*work.row(queue)?, &jobs))
     }
 
     /// Claims the next job, and waits until there is one, without an end: drop the future to stop

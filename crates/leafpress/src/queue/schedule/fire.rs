@@ -52,14 +52,18 @@ fn fire(
     let Plan { recurrence, missed, template } = plan;
     let next_at_ms = row.next_at_ms.clamp(0, work.now_ms.max(0));
     let due = missed::decide(recurrence, *missed, next_at_ms, work.now_ms, jobs_max);
+    let mut last_at_ms = None;
     for &at_ms in &due.fired_ms {
         let Some(job) = occurrence(work, template, &row.name, at_ms)? else {
             disable(work, queue, row, "the metadata are no JSON object")?;
             return Ok(0);
         };
-        push::insert(work, queue, &job)?;
+        // Without a job if another one holds its unique key.
+        if push::insert(work, queue, &job)?.is_new {
+            last_at_ms = Some(at_ms);
+        }
     }
-    table::move_on(work, row.id, due.next_at_ms, due.fired_ms.last().copied())?;
+    table::move_on(work, row.id, due.next_at_ms, last_at_ms)?;
     Ok(due.fired_ms.len())
 }
 

@@ -165,6 +165,8 @@ fn an_occurrence_is_left_out_while_the_last_one_waits() {
         }
         stage.queue.writer().execute("UPDATE leafpress_queue SET is_paused = 0", ()).unwrap();
         assert_eq!(stage.claim_all().len(), jobs, "{scope:?}");
+        let last_ms = info.next_at.map(|first| first.as_ms() + (jobs as i64 - 1) * 2 * MINUTE_MS);
+        assert_eq!(stage.info().last_at.map(UnixTime::as_ms), last_ms, "that got a job");
         assert_eq!(
             stage.info().next_at.map(UnixTime::as_ms),
             info.next_at.map(UnixTime::as_ms).map(|at_ms| at_ms + 3 * MINUTE_MS)
@@ -323,7 +325,7 @@ fn what_is_edited_into_nonsense_is_disabled_and_no_other_schedule_suffers() {
         ("missed = 'maybe'", "\"maybe\" is not a rule"),
         ("priority = 'high'", "the column priority has high"),
         ("attempts_max = -1", "the column attempts_max has -1"),
-        ("expires_after_ms = 0", "the job would expire before it is due"),
+        ("expires_after_ms = 0", "the job has expired by now"),
         ("metadata = '[1]'", "the metadata are no JSON object"),
         ("metadata = '{'", "the metadata are no JSON object"),
     ] {

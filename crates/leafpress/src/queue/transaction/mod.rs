@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::job::check_each;
 use super::pending::{Caller, now};
 use super::session::Work;
 use super::settle::JobRow;
@@ -195,7 +196,7 @@ impl QueueTransaction {
         Ok(())
     }
 
-    /// Pushes a job to the queue, at commit.
+    /// Pushes a job to the queue, at commit, which refuses one that has expired by then.
     pub fn push(&mut self, job: impl Into<Job>) {
         self.jobs.push((self.queue.id, job.into()));
     }
@@ -418,6 +419,7 @@ impl Settlement {
     }
 
     fn carry_out(&self, work: &Work<'_>) -> Result<Committed> {
+        check_each(&self.jobs, |(_, job)| job.check(work.now_ms))?;
         for job in self.all_held(work)? {
             settle::ack(work, &*work.row(job.queue)?, &job, None)?;
         }

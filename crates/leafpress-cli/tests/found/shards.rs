@@ -1,0 +1,63 @@
+//! Shards: files that are kept or removed, and a damaged `_CURRENT`.
+
+use super::{Found, assert_all};
+
+#[test]
+fn findings() {
+    assert_all(&[
+        Found {
+            finding: "gc says how many files it keeps as too young",
+            files: &[("a.csv", b"id\n1\n")],
+            run: "leafpress shard a.csv -o p --parts 1 -q; : > $(ls -d p/runs/*/parts)/lost.db; \
+                  leafpress shards gc p; leafpress shards gc p --json; \
+                  leafpress shards gc p --older-than 0s",
+            says: &[
+                "removed 0 files, 0 B\nkept 1 file: changed too lately, or of a run that may go on (--older-than)\n",
+                "\"too_young\":1",
+                "removed 1 file, 0 B\n  runs/",
+            ],
+            ..Found::NONE
+        },
+        Found {
+            finding: "gc says how many files of a run that may go on it keeps",
+            files: &[("a.csv", b"id\n1\n")],
+            run: "mkdir -p p/runs/20260101T000000000Z-1f/parts; cd p/runs/*/parts; \
+                  touch -d 2020-01-01 1.db 2.db; touch 3.db; cd ../../../..; leafpress shards gc p",
+            says: &["removed 0 files, 0 B\nkept 3 files: "],
+            ..Found::NONE
+        },
+        Found {
+            finding: "a run whose files gc removes says so",
+            run: "(printf 'id\\n1\\n'; until test -e gone; do sleep 0.02; done) | \
+                  leafpress shard - -o p --parts 1 --table t & \
+                  until ls -d p/runs/*/parts; do sleep 0.02; done >/dev/null 2>&1; \
+                  leafpress shards gc p --older-than 0s; touch gone; wait $!",
+            status: 3,
+            says: &[
+                " in p were removed while it was made\n",
+                "on disk: nothing of this run is left\n",
+                "leafpress shards gc does so with a short --older-than\n",
+            ],
+            ..Found::NONE
+        },
+        Found {
+            finding: "a damaged _CURRENT hides no run",
+            files: &[("a.csv", b"id\n1\n")],
+            run: "leafpress shard a.csv -o p --parts 1 -q; echo '{' > p/_CURRENT; \
+                  leafpress shards list p; echo $?; leafpress shards list p --json; \
+                  leafpress shards rollback p; leafpress shard a.csv -o p --parts 1; \
+                  leafpress shards rollback p --to $(ls p/runs) && leafpress shards list p",
+            says: &[
+                "  1 part  1 row, ",
+                "no run is current: p/_CURRENT: it names no run: ",
+                "; name the run that is to be current to leafpress shards rollback; ",
+                "\n1\n",
+                "\"problem\":\"p/_CURRENT: ",
+                "to do: name the run that is to be current",
+                "now current: ",
+                "\n* ",
+            ],
+            ..Found::NONE
+        },
+    ]);
+}
