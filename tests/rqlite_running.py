@@ -161,7 +161,8 @@ def tables_that_are_there(cluster, tables, folder):
     assert done["rows_loaded"] == 3, done
     same()
     # What fails leaves all as it was.
-    wrong(cluster, tables, write((60, "g", 1, "G"), (1, "h", 1, "H")), "--table", "people", "--append", says="UNIQUE constraint failed: people.id")
+    taken = "UNIQUE constraint failed: people.id: the table has a row already with id = 1"
+    wrong(cluster, tables, write((60, "g", 1, "G"), (1, "h", 1, "H")), "--table", "people", "--append", says=taken)
     wrong(cluster, tables, write((60, "g", 5000, "G")), "--table", "people", "--append", says="CHECK constraint failed")
     wrong(cluster, tables, write((60, "g", "late", "G")), "--table", "people", "--append", says="late")
     wrong(cluster, tables, write((1, 2), header=("id", "upper")), "--table", "people", "--append", says="upper")
@@ -179,6 +180,13 @@ def tables_that_are_there(cluster, tables, folder):
     ]  # fmt: skip
     for given, says in contradictions:
         wrong(cluster, tables, write((60, "g", 1, "G")), "--table", "people", *given, says=says)
+    for given, says in ((("--page-size", "8192"), "its pages have 4096"), (("--layout", "remote"), "another order of its pages")):
+        wrong(cluster, tables, write((1,), header=("a",)), "--table", "other", *given, says=says)
+    # An index of a new table takes a name that is free.
+    tables.execute("CREATE INDEX free_a ON people(name)")
+    loaded(cluster, write((1,), header=("a",)), "--table", "free", "--index", "a")
+    assert tables.rows("SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'free'") == [["free_a_2"]]
+    tables.execute("DROP TABLE free", "DROP INDEX free_a")
     # Those that the table has are no other rules for the rows.
     loaded(cluster, write((70, "h", 1, "H"), (71, "i", 1, "H")), "--table", "people", "--ignore", "--pk", "id", "--index", "name", "--unique", "code")
     model.execute("INSERT INTO people(id,name,born,code) VALUES (70,'h',1,'H')")
@@ -208,6 +216,7 @@ def tables_that_are_there(cluster, tables, folder):
     model.executemany("INSERT INTO people(id,name,born,code) VALUES (?,?,?,?)", rows)
     assert done["rows_loaded"] == 2, done
     assert any("rows that were there went" in it for it in done["notes"]), done
+    assert "the triggers of people ran: people_in" in done["notes"], done
     same()
     assert sorted(tables.rows("SELECT id FROM seen")) == [[5], [7]]
     tables.execute("DROP TABLE people", "DROP TABLE seen")
@@ -287,6 +296,38 @@ def killed_leaders(cluster, tables, folder, kills):
     print(f"{kills} leaders were killed under loads: each row is there once")
 
 
+def without_most_nodes(cluster, tables, folder):
+    """A load whose cluster stops tells of its wait, and afterwards of what may be left."""
+    words = [os.environ["LEAFPRESS"], "load", cluster.url(), folder / "large.csv", "--table", "stopped"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (stages := tables.stages()):
+        time.sleep(0.05)
+    stopped = [cluster.processes[node] for node in range(3) if node != cluster.leader()]
+    for node in stopped:
+        node.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    try:
+        says = process.communicate()[1]
+    finally:
+        for node in stopped:
+            node.send_signal(signal.SIGCONT)
+    waited = time.monotonic() - began
+    assert process.returncode == 3 and waited < 45, (process.returncode, waited, says)
+    assert says.count("trying again") == 1 and stages[0] in says, says
+    print(f"a load without most nodes ends after {waited:.0f} s, and says what may be left")
+
+
+def a_watch(cluster):
+    """The statistics of queues, again and again until ctrl-C."""
+    words = [os.environ["LEAFPRESS"], "queue", "push", cluster.url(), "mail", "x"]
+    assert subprocess.run(words, stdout=subprocess.DEVNULL).returncode == 0
+    words = [os.environ["LEAFPRESS"], "queue", "stats", cluster.url(), "--watch", "1"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    lines = [process.stdout.readline() for _ in range(2)]
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 0 and all("mail: ready 1" in line for line in lines), lines
+
+
 def the_doctor(cluster, tables):
     """The doctor of a cluster, before and after the death of a follower."""
     def examine():
@@ -299,12 +340,21 @@ def the_doctor(cluster, tables):
     assert report["healthy"] and len(report["cluster"]["nodes"]) == 3, report
     assert "leads in term" in checks[41]["evidence"] and "8" in checks[42]["evidence"], checks
     assert all(abs(node["status"]["clock_ahead_s"]) < 5 for node in report["cluster"]["nodes"]), report
+    # A leader that is frozen answers nothing, and another one leads soon.
+    frozen = cluster.leader()
+    cluster.processes[frozen].send_signal(signal.SIGSTOP)
+    try:
+        _, checks = examine()
+    finally:
+        cluster.processes[frozen].send_signal(signal.SIGCONT)
+    assert f"n{frozen}" in checks[40]["evidence"], checks
+    assert checks[41]["verdict"] == "ok" and f"n{frozen} leads" not in checks[41]["evidence"], checks
     follower = next(node for node in range(3) if node != cluster.leader())
     cluster.processes[follower].kill()
     cluster.processes[follower].wait()
     report, checks = examine()
     assert not report["healthy"] and checks[40]["verdict"] == "care" and f"n{follower}" in checks[40]["evidence"], checks
-    assert "1 of 3 voters are gone" in checks[40]["risk"] and checks[41]["verdict"] == "ok", checks
+    assert "1 of 3 voters does not answer: if one more fails" in checks[40]["risk"] and checks[41]["verdict"] == "ok", checks
     other = next(node for node in range(3) if node not in (follower, cluster.leader()))
     cluster.processes[other].kill()
     cluster.processes[other].wait()
@@ -347,7 +397,9 @@ def main():
             print("rows go into a running cluster as into a file, or not at all")
             killed_loads(cluster, tables, folder, flags.kills)
             killed_leaders(cluster, tables, folder, max(1, flags.kills // 2))
+            a_watch(cluster)
             the_doctor(cluster, tables)
+            without_most_nodes(cluster, tables, folder)
         finally:
             cluster.close()
 

@@ -32,6 +32,9 @@ pub struct LoadBar {
     started: Instant,
     last_update_ms: AtomicU64,
     is_reading: AtomicBool,
+    /// A message has told that a cluster does not answer.
+    #[cfg(feature = "rqlite")]
+    waits: AtomicBool,
     bar: OnceLock<ProgressBar>,
 }
 
@@ -42,6 +45,8 @@ impl LoadBar {
             started: Instant::now(),
             last_update_ms: AtomicU64::new(0),
             is_reading: AtomicBool::new(true),
+            #[cfg(feature = "rqlite")]
+            waits: AtomicBool::new(false),
             bar: OnceLock::new(),
         }
     }
@@ -80,14 +85,44 @@ impl LoadBar {
     }
 
     /// Takes in how many rows of a pressed file were sent.
+    #[cfg(feature = "rqlite")]
     pub fn send(&self, rows: u64, all: u64, is_silent: bool) {
+        self.waits.store(false, Ordering::Relaxed);
+        self.say(format!("sending: {rows} of {}", human::counted(all, "row", "rows")), is_silent);
+    }
+
+    /// Takes in that a cluster does not answer. Where there is no bar, one message tells of it, unless the load
+    /// `is_quiet`.
+    #[cfg(feature = "rqlite")]
+    pub fn wait(&self, wait: &leafpress_rqlite::load::Wait<'_>, is_silent: bool, is_quiet: bool) {
+        // 2 s of 30 s. An index, or the last transaction, has 30 minutes, and may take some of them.
+        if wait.elapsed < (wait.elapsed + wait.left) / 15 {
+            return;
+        }
+        let (elapsed, left) = (human::duration(wait.elapsed), human::duration(wait.left));
+        let reason = human::printable(wait.reason);
+        let told = format!(
+            "the cluster has not answered for {elapsed} ({reason}): trying again for {left}"
+        );
+        if is_wanted(is_silent) {
+            self.say(told, is_silent);
+            if let Some(bar) = self.bar.get() {
+                bar.enable_steady_tick(BETWEEN_TICKS);
+            }
+        } else if !is_quiet && !self.waits.swap(true, Ordering::Relaxed) {
+            output::print_warning(&told);
+        }
+    }
+
+    #[cfg(feature = "rqlite")]
+    fn say(&self, doing: String, is_silent: bool) {
         let now = self.started.elapsed();
         if now < QUIET_FOR || !is_wanted(is_silent) {
             return;
         }
         let bar = self.bar.get_or_init(|| new_bar(None, now));
         bar.set_style(style(WAITING));
-        bar.set_prefix(format!("sending: {rows} of {}", human::counted(all, "row", "rows")));
+        bar.set_prefix(doing);
         bar.tick();
     }
 

@@ -192,6 +192,15 @@ fn contradictions_are_usage_errors_that_say_what_to_do() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
 }
 
+#[test]
+fn help_shows_clusters_where_the_build_reaches_them() {
+    let folder = TempDir::new().unwrap();
+    for command in ["load", "doctor", "queue"] {
+        let help = run(folder.path(), &[command, "--help"]).expect_status(0).stdout;
+        assert_eq!(help.contains("rqlite://"), cfg!(feature = "rqlite"), "{help}");
+    }
+}
+
 /// A cluster is behind a feature, and its URL is no path.
 #[test]
 #[cfg(not(feature = "rqlite"))]

@@ -138,7 +138,7 @@ pub fn not_taken(reason: &str) -> Error {
     let source = std::io::Error::other(reason.to_owned());
     Error::io("reach", std::path::Path::new("the cluster of rqlite"), source)
         .on_disk("nothing of this call")
-        .to_do("see that the nodes run and that the URL names them and the credentials")
+        .to_do("see that most nodes run, and that the URL names them and the credentials: leafpress doctor asks each")
 }
 
 #[cfg(test)]

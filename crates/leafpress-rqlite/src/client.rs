@@ -191,9 +191,17 @@ fn rows(status: u16, body: &str) -> Result<Vec<Vec<Value>>, Unread> {
     })
 }
 
+/// The words for a request that was not answered.
+pub fn words_of(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+        error => error.to_string(),
+    }
+}
+
 /// The fate of a request that was not answered.
 fn of_error(error: &ureq::Error) -> Fate {
-    let says = error.to_string();
+    let says = words_of(error);
     match error {
         ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Fate::NotTaken(says),
         ureq::Error::Io(source) if source.kind() == io::ErrorKind::ConnectionRefused => {

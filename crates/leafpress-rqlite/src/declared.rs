@@ -50,15 +50,17 @@ pub struct Declared {
     pub without_rowid: bool,
     /// Columns of the primary key.
     primary_key: Vec<String>,
-    /// Unique keys that hold for all rows: their columns; `None` if one is an expression.
-    unique: Vec<Option<Vec<String>>>,
-    /// Terms of the order of the table's key: columns, and collations that may differ from those of the
-    /// staging table.
-    key_order: Vec<(String, String)>,
+    /// Unique keys that hold for all rows; `None` if a term is an expression.
+    unique: Vec<Option<Terms>>,
+    /// The order of the table's key.
+    key_order: Terms,
     /// Number of unique indexes that hold for some of the rows.
     partial: usize,
-    has_triggers: bool,
+    pub triggers: Vec<String>,
 }
+
+/// Columns of a key, and their collations, which may differ from those of the staging table.
+type Terms = Vec<(String, String)>;
 
 #[derive(Debug)]
 struct Column {
@@ -97,8 +99,8 @@ impl Declared {
             return Err(refused(table, "it is a virtual table").to_do(BY_SQL));
         }
         let indexes: Vec<String> = texts("index").into_iter().map(|(_, sql)| sql).collect();
-        let triggers = texts("trigger");
-        let read = Self::of_sql(name, &create, &indexes, !triggers.is_empty());
+        let triggers = texts("trigger").into_iter().map(|(name, _)| name).collect();
+        let read = Self::of_sql(name, &create, &indexes, triggers);
         let declared = read.map_err(|error| {
             refused(table, &format!("its declaration cannot be read: {error}")).to_do(BY_SQL)
         })?;
@@ -123,7 +125,7 @@ impl Declared {
         name: String,
         create: &str,
         indexes: &[String],
-        has_triggers: bool,
+        triggers: Vec<String>,
     ) -> rusqlite::Result<Self> {
         let memory = Connection::open_in_memory()?;
         memory.execute_batch(create)?;
@@ -165,15 +167,15 @@ impl Declared {
             unique: Vec::new(),
             key_order: Vec::new(),
             partial: 0,
-            has_triggers,
+            triggers,
         };
         let has_key_index = declared.read_indexes(&memory)?;
         if !has_key_index && !without_rowid {
             declared.rowid_alias = declared.primary_key.first().cloned();
         }
         if let Some(alias) = &declared.rowid_alias {
-            declared.unique.push(Some(vec![alias.clone()]));
             declared.key_order = vec![(alias.clone(), "BINARY".to_owned())];
+            declared.unique.push(Some(declared.key_order.clone()));
         }
         Ok(declared)
     }
@@ -215,8 +217,7 @@ impl Declared {
             };
             let terms = statement.query_map([&index], term)?;
             let terms = terms.collect::<rusqlite::Result<Option<Vec<_>>>>()?;
-            let names = |terms: &Vec<(String, _)>| terms.iter().map(|it| it.0.clone()).collect();
-            self.unique.push(terms.as_ref().map(names));
+            self.unique.push(terms.clone());
             let is_first = self.primary_key.is_empty() && self.key_order.is_empty();
             if let Some(terms) = terms.filter(|_| origin == "pk" || is_first) {
                 self.key_order = terms;
@@ -232,7 +233,7 @@ impl Declared {
             _ => None,
         });
         let declares_conflicts = words.any(|word| word == "CONFLICT");
-        if declares_conflicts && self.has_triggers {
+        if declares_conflicts && !self.triggers.is_empty() {
             return Err(refused(
                 &self.name,
                 "its declaration has ON CONFLICT, and triggers, which would obey another rule",
@@ -243,12 +244,12 @@ impl Declared {
     }
 
     /// The columns that say which rows are the same.
-    fn upsert_key(&self) -> Result<&[String]> {
+    fn upsert_key(&self) -> Result<Vec<&String>> {
         if !self.primary_key.is_empty() {
-            return Ok(&self.primary_key);
+            return Ok(self.primary_key.iter().collect());
         }
         match self.unique.as_slice() {
-            [Some(columns)] => Ok(columns),
+            [Some(terms)] => Ok(terms.iter().map(|it| &it.0).collect()),
             _ => Err(refused(
                 &self.name,
                 "it has no primary key, and not just one unique index of columns, so it is open which rows are the same",
@@ -270,7 +271,7 @@ impl Declared {
         if mode != Mode::Upsert {
             return Ok(());
         }
-        match self.upsert_key()?.iter().find(|it| !is_given(it)) {
+        match self.upsert_key()?.into_iter().find(|it| !is_given(it)) {
             Some(missing) => Err(refused(
                 &self.name,
                 &format!("the input has no column {missing}, which is part of its key"),
@@ -290,7 +291,7 @@ impl Declared {
         let list: Vec<String> = columns.iter().map(|it| quote_identifier(it)).collect();
         let list = list.join(",");
         // Triggers would inherit the ABORT, so with them it is left to be the default.
-        let verb = if self.has_triggers { "INSERT" } else { "INSERT OR ABORT" };
+        let verb = if self.triggers.is_empty() { "INSERT OR ABORT" } else { "INSERT" };
         let (order, on_conflict) = (self.order(mode, columns), self.on_conflict(mode, columns));
         let insert = |filter: &str| {
             format!(
@@ -312,6 +313,42 @@ impl Declared {
         statements
     }
 
+    /// Queries for a key that SQLite refused with these words, each with the beginning of what it tells: of a row
+    /// of the staging table whose key is in the table, or of two with one key. None if the words name no key.
+    pub fn searches(&self, words: &str, mode: Mode, stage: &str) -> Vec<(&'static str, String)> {
+        let says = |terms: &&Terms| {
+            let columns: Vec<String> =
+                terms.iter().map(|(column, _)| format!("{}.{column}", self.name)).collect();
+            words.ends_with(&format!("UNIQUE constraint failed: {}", columns.join(", ")))
+        };
+        let Some(terms) = self.unique.iter().flatten().find(says) else { return Vec::new() };
+        let of_each = |sql: fn(&str, &str) -> String, between: &str| {
+            let each = |(column, collation): &(String, String)| {
+                sql(&quote_identifier(column), &quote_identifier(collation))
+            };
+            terms.iter().map(each).collect::<Vec<_>>().join(between)
+        };
+        let table = quote_identifier(&self.name);
+        let values =
+            of_each(|column, _| format!("substr(quote(s.{column}), 1, 60)"), " || ', ' || ");
+        let same = of_each(|it, collation| format!("t.{it} = s.{it} COLLATE {collation}"), " AND ");
+        let given = of_each(|column, _| format!("s.{column} IS NOT NULL"), " AND ");
+        let key = of_each(|column, collation| format!("s.{column} COLLATE {collation}"), ", ");
+        let names: Vec<&str> = terms.iter().map(|it| &*it.0).collect();
+        let names = format!("'{} = ' || ", names.join(", ").replace('\'', "''"));
+        let in_table = format!(
+            "SELECT {names}{values} FROM {stage} AS s CROSS JOIN {table} AS t ON {same} LIMIT 1"
+        );
+        let twice = format!(
+            "SELECT {names}{values} FROM {stage} AS s WHERE {given} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
+        );
+        let mut searches = vec![("two rows of the input have", twice)];
+        if mode == Mode::Append {
+            searches.insert(0, ("the table has a row already with", in_table));
+        }
+        searches
+    }
+
     /// The order of the table's key, in which its pages are filled one after the other, by the collations of
     /// the key: of rows that share one the order is that of the input.
     fn order(&self, mode: Mode, columns: &[String]) -> String {
@@ -321,7 +358,7 @@ impl Declared {
         let several = merges && self.unique.len() + self.partial > 1;
         let mut terms: Vec<String> = Vec::new();
         // Triggers see the order.
-        if self.key_order.iter().all(|it| is_given(&it.0)) && !several && !self.has_triggers {
+        if self.key_order.iter().all(|it| is_given(&it.0)) && !several && self.triggers.is_empty() {
             let term = |(name, collation): &(String, String)| {
                 format!("{} COLLATE {}", quote_identifier(name), quote_identifier(collation))
             };
@@ -341,7 +378,7 @@ impl Declared {
             // Not OR IGNORE, which leaves out rows for a NULL or a CHECK, too.
             Mode::Ignore => " ON CONFLICT DO NOTHING".to_owned(),
             Mode::Upsert => {
-                let key = self.upsert_key().unwrap_or(&[]);
+                let key = self.upsert_key().unwrap_or_default();
                 let is_key = |name: &str| key.iter().any(|it| it.eq_ignore_ascii_case(name));
                 let set: Vec<String> = columns
                     .iter()
@@ -388,7 +425,8 @@ mod tests {
         memory.execute_batch("INSERT INTO t(k, u, v) VALUES ('B', 'seed', 0)")?;
         let indexes: Vec<String> = create[1..].iter().map(|it| (*it).to_owned()).collect();
         let has_triggers = create.iter().any(|it| it.contains("TRIGGER"));
-        let declared = Declared::of_sql("t".to_owned(), create[0], &indexes, has_triggers)?;
+        let triggers = if has_triggers { vec!["i".to_owned()] } else { Vec::new() };
+        let declared = Declared::of_sql("t".to_owned(), create[0], &indexes, triggers)?;
         let columns = ["k", "u", "v"].map(str::to_owned);
         let rows = "('a', 'x', 1), ('b', 'y', 2), ('A ', 'z', 3), ('A', 'y2', 4), ('B', 'x', 5), ('B ', 'y', 6)";
         let stage = declared.staging_sql.replacen("\"t\"", "stage", 1);
@@ -414,6 +452,50 @@ mod tests {
             Ok([text(0)?, text(1)?, text(2)?])
         };
         statement.query_map([], row)?.collect()
+    }
+
+    #[test]
+    fn a_key_that_two_rows_have_is_found() {
+        let create = "CREATE TABLE t(k INTEGER PRIMARY KEY, \"a, b\" TEXT, c)";
+        let index = "CREATE UNIQUE INDEX i ON t(\"a, b\" COLLATE NOCASE, c)";
+        let memory = Connection::open_in_memory().unwrap();
+        let rows = "INSERT INTO t VALUES (1, 'It''s', 7), (2, 'x', NULL)";
+        memory.execute_batch(&[create, index, rows].join(";")).unwrap();
+        let of_sql = Declared::of_sql("t".to_owned(), create, &[index.to_owned()], Vec::new());
+        let declared = of_sql.unwrap();
+        memory.execute_batch(&declared.staging_sql.replacen("\"t\"", "stage", 1)).unwrap();
+        let append = "the table has a row already with";
+        let twice = "two rows of the input have";
+        for (rows, key, mode, told) in [
+            ("(2, 'y', 1)", "t.k", Mode::Append, Some((append, "k = 2"))),
+            (
+                "(3, 'IT''S', 7)",
+                "t.a, b, t.c",
+                Mode::Append,
+                Some((append, "a, b, c = 'IT''S', 7")),
+            ),
+            ("(1, 'a', 7), (1, 'b', 7)", "t.k", Mode::Replace, Some((twice, "k = 1"))),
+            (
+                "(4, 'a', 7), (5, 'A', 7)",
+                "t.a, b, t.c",
+                Mode::Append,
+                Some((twice, "a, b, c = 'a', 7")),
+            ),
+            ("(4, 'x', NULL)", "t.a, b, t.c", Mode::Append, None),
+            ("(1, 'a', 7)", "t.other", Mode::Append, None),
+        ] {
+            memory
+                .execute_batch(&format!("DELETE FROM stage; INSERT INTO stage VALUES {rows}"))
+                .unwrap();
+            let words = format!("UNIQUE constraint failed: {key}");
+            let found =
+                declared.searches(&words, mode, "stage").into_iter().find_map(|(begins, sql)| {
+                    let value = memory.query_row(&sql, [], |row| row.get::<_, String>(0));
+                    value.ok().map(|value| (begins, value))
+                });
+            let found = found.as_ref().map(|(begins, value)| (*begins, value.as_str()));
+            assert_eq!(found, told, "{rows}");
+        }
     }
 
     /// The table is that of INSERTs in the order of the input, whatever rows its keys call the same.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 use crate::address::Address;
+use crate::client::words_of;
 
 /// The longest time for a connection, and for a request without a file.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -108,7 +109,7 @@ impl<'a> Node<'a> {
     }
 
     pub fn failed(&self, error: &ureq::Error) -> Error {
-        Error::destination(&self.url, format!("it does not answer: {error}"))
+        Error::destination(&self.url, format!("it does not answer: {}", words_of(error)))
             .to_do("check the host, the port and that rqlited runs there")
     }
 }

@@ -38,6 +38,11 @@ impl Patience {
         self.answer
     }
 
+    /// As [`answer_max`](Self::answer_max), where all attempts have this time.
+    pub fn answer_max_within(&self, limit: Duration) -> Duration {
+        self.answer.min(limit.saturating_sub(self.elapsed()).max(ANSWER_MIN))
+    }
+
     /// Asks until there is an answer, or asking again is of no use, or until this time is over. `ask` gets the
     /// longest time for its answer.
     ///

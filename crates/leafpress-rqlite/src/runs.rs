@@ -208,7 +208,7 @@ fn facts(rows: &[Json]) -> Option<Facts> {
     if sql_words(&create).iter().any(is_special) {
         return None;
     }
-    let declared = Declared::of_sql(name, &create, &indexes, false).ok()?;
+    let declared = Declared::of_sql(name, &create, &indexes, Vec::new()).ok()?;
     Some(Facts {
         sql: all.join("\n"),
         columns: declared.column_names(),

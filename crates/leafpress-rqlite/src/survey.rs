@@ -2,10 +2,12 @@
 //!
 //! Must never: change something, or send credentials to a host that the address does not name.
 
+use std::io;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use leafpress::Result;
 use leafpress::rusqlite::Connection;
+use leafpress::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -76,12 +78,33 @@ pub struct NodeStatus {
 /// # Errors
 /// No node answers.
 pub fn survey(address: &Address) -> Result<Survey> {
+    let mut nodes = states(address)?;
+    let mut target = RqliteTarget::new(address.clone());
+    let sql = "SELECT name FROM sqlite_schema WHERE substr(name, 1, 16) = '_leafpress_load_'";
+    let (staging_tables, unanswered) = match target.read(sql, &[]) {
+        Ok(rows) => {
+            (rows.iter().filter_map(|row| Some(row.get(0)?.as_str()?.to_owned())).collect(), None)
+        }
+        Err(error) => (Vec::new(), Some(error.kind().to_string())),
+    };
+    let leads = |it: &NodeState| it.status.as_ref().is_some_and(|it| it.state == "Leader");
+    if unanswered.is_none() && !nodes.iter().any(leads) {
+        // The nodes have elected a leader meanwhile.
+        nodes = states(address)?;
+    }
+    Ok(Survey { nodes, staging_tables, unanswered })
+}
+
+/// The states of all nodes that the address or the first node that answers names.
+///
+/// # Errors
+/// No node answers.
+fn states(address: &Address) -> Result<Vec<NodeState>> {
     let mut nodes = Vec::new();
     let mut peers: Option<Vec<Peer>> = None;
     let mut last_error = None;
-    for url in &address.nodes {
-        let node = Node::new(address, url);
-        let (status, error) = match status(&node) {
+    for (url, status) in address.nodes.iter().zip(statuses(address)) {
+        let (status, error) = match status {
             Ok(status) => (Some(status), None),
             Err(error) => {
                 let words = error.kind().to_string();
@@ -90,7 +113,7 @@ pub fn survey(address: &Address) -> Result<Survey> {
             }
         };
         if status.is_some() && peers.is_none() {
-            match node.nodes() {
+            match Node::new(address, url).nodes() {
                 Ok(found) => peers = Some(found),
                 Err(error) => last_error = Some(error),
             }
@@ -101,15 +124,7 @@ pub fn survey(address: &Address) -> Result<Survey> {
         return Err(error);
     }
     join(&mut nodes, peers.unwrap_or_default());
-    let mut target = RqliteTarget::new(address.clone());
-    let sql = "SELECT name FROM sqlite_schema WHERE substr(name, 1, 16) = '_leafpress_load_'";
-    let (staging_tables, unanswered) = match target.read(sql, &[]) {
-        Ok(rows) => {
-            (rows.iter().filter_map(|row| Some(row.get(0)?.as_str()?.to_owned())).collect(), None)
-        }
-        Err(error) => (Vec::new(), Some(error.kind().to_string())),
-    };
-    Ok(Survey { nodes, staging_tables, unanswered })
+    Ok(nodes)
 }
 
 /// Brings the nodes of the URL together with those that a node tells of.
@@ -150,6 +165,22 @@ fn join(nodes: &mut Vec<NodeState>, peers: Vec<Peer>) {
             status: None,
         });
     }
+}
+
+/// The reports of all nodes of the address, which are asked at the same time: some may be frozen.
+fn statuses(address: &Address) -> Vec<Result<NodeStatus>> {
+    thread::scope(|scope| {
+        let ask = |url: &String| {
+            let node = Node::new(address, url);
+            thread::Builder::new().spawn_scoped(scope, move || status(&node))
+        };
+        let asked: Vec<_> = address.nodes.iter().map(ask).collect();
+        let answer = |asked: io::Result<ScopedJoinHandle<'_, _>>| match asked {
+            Ok(asked) => asked.join().unwrap_or_else(|_| Err(Error::bug("asking a node panicked"))),
+            Err(source) => Err(Error::no_thread("that asks a node", source)),
+        };
+        asked.into_iter().map(answer).collect()
+    })
 }
 
 fn status(node: &Node<'_>) -> Result<NodeStatus> {

@@ -27,13 +27,15 @@ use crate::client::{Client, Unread};
 use crate::clock::LeaderClock;
 use crate::limits::{CALL_BYTES_MAX, GROUP_BYTES_MAX, PARAMETERS_MAX, ROWS_MAX, TIME_LIMIT_MAX};
 use crate::once::{self, FLOOR_TABLE, OF_WRITERS, RowRefused, Session, TOO_LATE};
-use crate::patience::{ELECTION_MAX, Patience};
+use crate::patience::{ANSWER_MIN, Patience};
 use crate::records::{Owner, Records};
 use crate::runs::{Plan, Tables};
 use crate::statement::{Prepared, prepare};
 
-/// Time for the answer to a query, which may read all of a table.
-const QUERY_MAX: Duration = Duration::from_secs(20);
+/// Time for a query about the schema: one node may be frozen, and time passes until another one leads.
+const READ_MAX: Duration = Duration::from_secs(20);
+/// Time for the answer to a query that may read all of a table.
+const SEARCH_MAX: Duration = Duration::from_secs(20);
 
 /// The error of a group whose tables are declared in another way than they were known.
 const GUARD_FAILED: &str = "NOT NULL constraint failed: _leafpress_applied.attempt";
@@ -59,6 +61,21 @@ pub struct RqliteTarget {
     has_dedupe: bool,
     tables: Tables,
 }
+
+/// A group that was not answered, and is sent again.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Wait<'a> {
+    /// Time since it was sent first.
+    pub elapsed: Duration,
+    /// Time for which it is sent again.
+    pub left: Duration,
+    /// The reason for the last attempt's failure.
+    pub reason: &'a str,
+}
+
+/// Told of a wait before each further attempt; false ends it.
+pub type OnWait<'a> = &'a mut dyn FnMut(Wait<'_>) -> bool;
 
 /// A call on its way: its place in the group and its statements.
 struct Member {
@@ -253,10 +270,14 @@ impl RqliteTarget {
     /// # Errors
     /// SQLite refuses a statement, or no node was reached: then nothing of it is or will be applied;
     /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown).
-    pub(crate) fn apply_once(&mut self, statements: Vec<Prepared>) -> Result<Vec<u64>> {
+    pub(crate) fn apply_once(
+        &mut self,
+        statements: Vec<Prepared>,
+        on_wait: OnWait<'_>,
+    ) -> Result<Vec<u64>> {
         let members = [Member::new(0, Kind::InsertMany, statements)];
         let mut slot = Slot::new(&members, CallsPerRequest::default());
-        let end = self.run(&members, &mut slot);
+        let end = self.run(&members, &mut slot, on_wait);
         match (end, slot.refused.pop()) {
             (End::Unknown(reason), _) => Err(Error::unknown_outcome(reason)),
             // Also if a request after it was refused.
@@ -284,17 +305,26 @@ impl RqliteTarget {
         self.session.name_here().map_err(|reason| not_taken(&reason))
     }
 
-    /// Asks the cluster, and asks again for some seconds while no node answers.
+    /// Asks the cluster about its schema, and asks again for some seconds while no node answers.
     ///
     /// # Errors
     /// SQLite refuses the query, or no node answers.
     pub(crate) fn read(&mut self, sql: &str, parameters: &[&str]) -> Result<Vec<Value>> {
-        let read =
-            Patience::new().ask(ELECTION_MAX, |_| self.client.rows(sql, parameters, QUERY_MAX));
+        let begun = Instant::now();
+        let read = Patience::new().ask(READ_MAX, |limit| {
+            let left = READ_MAX.saturating_sub(begun.elapsed()).max(ANSWER_MIN);
+            self.client.rows(sql, parameters, limit.min(left))
+        });
         read.map_err(|unread| match unread {
             Unread::Refused(reason) => of_sqlite(&reason),
-            unread => not_taken(&unread.reason()),
+            unread => not_taken(&unread.reason()).on_disk_instead("nothing was changed"),
         })
+    }
+
+    /// Asks once for the value of a query that may read all of a table; `None` if it has no row, or no answer.
+    pub(crate) fn search(&mut self, sql: &str) -> Option<String> {
+        let rows = self.client.rows(sql, &[], SEARCH_MAX).ok()?;
+        Some(rows.first()?.get(0)?.as_str()?.to_owned())
     }
 
     /// Commits these calls under one number, or those of them that fit, and answers them. Returns
@@ -306,7 +336,7 @@ impl RqliteTarget {
         calls_max: &mut CallsPerRequest,
     ) -> Vec<Member> {
         let mut slot = Slot::new(&members, *calls_max);
-        let end = self.run(&members, &mut slot);
+        let end = self.run(&members, &mut slot, &mut |_| true);
         *calls_max = slot.next_calls_max();
         if let End::Applied(..) = end {
             self.learn(&members);
@@ -346,7 +376,7 @@ impl RqliteTarget {
 
     /// Sends the calls of the slot under the next number until their fate is known or the time is over. A call
     /// that is refused is taken out, and others are sent again under the same number.
-    fn run(&mut self, members: &[Member], slot: &mut Slot) -> End {
+    fn run(&mut self, members: &[Member], slot: &mut Slot, on_wait: OnWait<'_>) -> End {
         let begun = Instant::now();
         let mut now_s = match self.session.advance().and_then(|()| self.now_s()) {
             Ok(now_s) => now_s,
@@ -355,7 +385,7 @@ impl RqliteTarget {
         loop {
             slot.attempts.push(slot.list.clone());
             let (statements, owners) = self.request(members, slot, now_s);
-            let (refused, reason) = match self.send(&statements, begun, slot) {
+            let (refused, reason) = match self.send(&statements, begun, slot, on_wait) {
                 Ok(Fate::Applied(counts)) => {
                     let own = counts.into_iter().zip(&owners).filter(|(_, it)| it.is_counted());
                     let own: Vec<Counts> = own.map(|(it, _)| it).collect();
@@ -448,14 +478,16 @@ impl RqliteTarget {
         statements: &[String],
         begun: Instant,
         slot: &mut Slot,
+        on_wait: OnWait<'_>,
     ) -> Result<Fate, String> {
         let mut patience = Patience::new();
         loop {
+            let answer_max = patience.answer_max_within(self.limit(slot));
             let fate = if self.has_table {
-                self.client.execute_texts(statements, patience.answer_max())
+                self.client.execute_texts(statements, answer_max)
             } else {
                 let make = [TABLE, INDEX, FLOOR_TABLE].map(|sql| json!(sql));
-                match self.client.execute(&make, patience.answer_max()) {
+                match self.client.execute(&make, answer_max) {
                     Fate::Applied(_) => {
                         self.has_table = true;
                         continue;
@@ -466,13 +498,19 @@ impl RqliteTarget {
                 }
             };
             slot.may_be_applied |= matches!(fate, Fate::Unknown(_));
-            let is_open = matches!(fate, Fate::Unknown(_) | Fate::NotTaken(_));
-            if !is_open || begun.elapsed() >= once::time_limit(slot.may_be_applied, self.time_limit)
-            {
+            let (Fate::Unknown(reason) | Fate::NotTaken(reason)) = &fate else { return Ok(fate) };
+            let (elapsed, limit) = (begun.elapsed(), self.limit(slot));
+            let wait = Wait { elapsed, left: limit.saturating_sub(elapsed), reason };
+            if elapsed >= limit || !on_wait(wait) {
                 return Ok(fate);
             }
             patience.pause();
         }
+    }
+
+    /// The time for which the group is sent again.
+    fn limit(&self, slot: &Slot) -> Duration {
+        once::time_limit(slot.may_be_applied, self.time_limit)
     }
 
     /// The statements of the last attempt, and the owner of each.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::parse_milliseconds;
 use super::values::database_path;
+use super::{of_this_build, parse_milliseconds};
 
 /// Say who is at a database, and whether that is safe
 ///
@@ -15,14 +15,15 @@ use super::values::database_path;
 /// and the disk promise, and what a crash left behind. Nothing is changed, and no lock is taken
 /// for longer than a moment.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = of_this_build("\
 Examples:
   leafpress doctor app.db
   leafpress doctor app.db --json
   sudo leafpress doctor /var/lib/shop/shop.db --busy-timeout 1000
+  leafpress doctor rqlite://db1:4001,db2:4001,db3:4001
 
 Exit status: 0 nothing needs care, 1 something does, 2 the command line makes
-no sense, 3 it could not be looked at.")]
+no sense, 3 it could not be looked at."))]
 pub struct DoctorFlags {
     /// The database
     #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]

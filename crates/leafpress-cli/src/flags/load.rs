@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum, ValueHint};
 use leafpress::load::{IntoTable, Layout, OnConflict, Preset, Uuid7Form};
 
+use super::of_this_build;
 use super::values::{
     ByteOrNone, NamedType, Names, database_path, parse_byte, parse_column_type, parse_delimiter,
     parse_memory, parse_milliseconds, parse_names, parse_page_size, parse_quote, parse_rename,
@@ -53,6 +54,9 @@ Examples:
     psql shop -c 'COPY people TO STDOUT CSV HEADER' |
         leafpress load copy.db - --table people --replace --json
 
+  Into a cluster of rqlite, as a new table:
+    leafpress load rqlite://db1:4001,db2:4001,db3:4001 people.csv --pk id
+
 Exit status: 0 all done, 1 done but rows were rejected, 2 the command line
 makes no sense, 3 failed and nothing changed.";
 
@@ -65,7 +69,7 @@ makes no sense, 3 failed and nothing changed.";
 /// INTEGER or REAL only if every number is kept.
 #[derive(Debug, Args)]
 #[command(after_help = "Try --help for the whole story and examples.")]
-#[command(after_long_help = LOAD_EXAMPLES)]
+#[command(after_long_help = of_this_build(LOAD_EXAMPLES))]
 pub struct LoadFlags {
     /// The database; it is made if it does not exist
     #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]

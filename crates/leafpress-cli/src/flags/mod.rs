@@ -89,6 +89,20 @@ impl Flags {
     }
 }
 
+/// Examples without those of clusters of rqlite, if this build reaches none.
+fn of_this_build(examples: &str) -> String {
+    if cfg!(feature = "rqlite") {
+        return examples.to_owned();
+    }
+    let without = |paragraph: &str| {
+        let lines: Vec<&str> = paragraph.lines().filter(|line| !line.contains("rqlite")).collect();
+        lines.join("\n")
+    };
+    let paragraphs: Vec<String> =
+        examples.split("\n\n").map(without).filter(|it| !it.is_empty()).collect();
+    paragraphs.join("\n\n")
+}
+
 /// A usage error that clap cannot see for itself, in its form. `command_name`:
 /// such as `load` or `queue push`.
 pub fn usage_error(command_name: &str, message: &str) -> clap::Error {
@@ -287,6 +301,14 @@ mod tests {
         let arguments = ["leafpress", "help", "queue", "push"].map(OsString::from);
         let help = Flags::read(&arguments).expect_err("it is help").to_string();
         assert!(help.contains("leafpress queue push"), "{help}");
+    }
+
+    #[test]
+    fn examples_of_clusters_are_those_of_a_build_that_reaches_them() {
+        let of_file = "Examples:\n  load a.db\n\nExit status: 0.";
+        let of_both = "Examples:\n  load a.db\n  load rqlite://h\n\n  To rqlite:\n    load rqlite://h\n\nExit status: 0.";
+        let expected = if cfg!(feature = "rqlite") { of_both } else { of_file };
+        assert_eq!(of_this_build(of_both), expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The doctor's report as text: the verdict, what needs care, and the rest in lines.
+//! The doctor's report as text: the verdict, what needs care, and the rest.
 //!
 //! Must never: judge; the checks do.
 
@@ -7,7 +7,7 @@ use crate::commands::doctor::{Finding, Verdict};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled, verdict};
 
-/// Columns before the text of a check, behind its number.
+/// Columns before the text of a check, with its number.
 const TEXT_INDENT: usize = 5;
 const LABEL_WIDTH: usize = 6;
 
@@ -28,7 +28,7 @@ pub fn of_doctor(database: &str, checks: &[Finding], said: &[String]) -> String 
             text += &format!("\n{INDENT}{}\n", styled(FAINT, heading));
         }
         for finding in with(wanted) {
-            text += &in_a_line(finding);
+            text += &in_short(finding);
         }
     }
     // Behind "note: ".
@@ -55,8 +55,8 @@ fn needs_care(finding: &Finding) -> String {
     text
 }
 
-fn in_a_line(finding: &Finding) -> String {
+fn in_short(finding: &Finding) -> String {
     let number = human::right(&finding.number.to_string(), 2);
-    let line = format!("{number} {}: {}", finding.name, finding.evidence);
-    format!("{INDENT}{}\n", human::cut(&line, WIDTH - INDENT.len()))
+    let says = human::printable(&format!("{}: {}", finding.name, finding.evidence));
+    format!("{INDENT}{number} {}\n", human::wrapped(&says, WIDTH - TEXT_INDENT, TEXT_INDENT))
 }

@@ -18,8 +18,6 @@ pub use self::advise::of_advise;
 pub use self::bench::of_bench;
 pub use self::doctor::of_doctor;
 pub use self::io::of_io;
-#[cfg(feature = "rqlite")]
-pub use self::queue::of_contents as of_queue_contents;
 pub use self::queue::{
     of_job, of_jobs, of_queue_in_a_line, of_queue_settings, of_queues, of_queues_within,
     of_schedules, of_work,

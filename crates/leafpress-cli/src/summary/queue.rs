@@ -224,12 +224,13 @@ fn either_way(at: UnixTime) -> String {
     if at.as_ms() > now_ms() { in_time(at) } else { format!("{} ago", since(at)) }
 }
 
-/// Statistics of queues.
-pub fn of_queues(all: &[QueueStats]) -> String {
+/// Statistics of queues. Those of a cluster have no rates.
+pub fn of_queues(all: &[QueueStats], has_rates: bool) -> String {
     if all.is_empty() {
         return "no queues\n".to_owned();
     }
-    let texts: Vec<String> = all.iter().map(of_queue).collect();
+    let text = if has_rates { of_queue } else { of_contents };
+    let texts: Vec<String> = all.iter().map(text).collect();
     texts.join("\n")
 }
 
@@ -264,7 +265,7 @@ fn of_queue(stats: &QueueStats) -> String {
 }
 
 /// The contents of a queue: jobs by state, and their ages.
-pub fn of_contents(stats: &QueueStats) -> String {
+fn of_contents(stats: &QueueStats) -> String {
     let paused = if stats.is_paused { ", paused" } else { "" };
     let name = styled(STRONG, &human::printable(&stats.queue));
     let mut text = format!("{name}{paused}\n");
@@ -295,23 +296,24 @@ fn rate(per_second: f64) -> String {
 }
 
 /// One queue, for a log.
-pub fn of_queue_in_a_line(stats: &QueueStats) -> String {
+pub fn of_queue_in_a_line(stats: &QueueStats, has_rates: bool) -> String {
     let jobs: Vec<String> =
         stats.jobs.named().iter().map(|(name, jobs)| format!("{name} {jobs}")).collect();
-    let rates = &stats.per_second_last_minute;
-    format!(
-        "{} {}: {}; {} pushed/s, {} acked/s\n",
-        iso(stats.now),
-        human::printable(&stats.queue),
-        jobs.join(", "),
-        rate(rates.pushed),
-        rate(rates.acked)
-    )
+    let per_second = &stats.per_second_last_minute;
+    let (pushed, acked) = (rate(per_second.pushed), rate(per_second.acked));
+    let rates =
+        if has_rates { format!("; {pushed} pushed/s, {acked} acked/s") } else { String::new() };
+    let name = human::printable(&stats.queue);
+    format!("{} {name}: {}{rates}\n", iso(stats.now), jobs.join(", "))
 }
 
 /// Statistics as [`of_queues`] shows them, each with a curve of the jobs that were open.
-pub fn of_queues_over_time(all: &[QueueStats], past: &mut BTreeMap<String, Vec<u64>>) -> String {
-    let mut text = of_queues(all);
+pub fn of_queues_over_time(
+    all: &[QueueStats],
+    has_rates: bool,
+    past: &mut BTreeMap<String, Vec<u64>>,
+) -> String {
+    let mut text = of_queues(all, has_rates);
     for stats in all {
         let Some(open) = past.get_mut(&stats.queue) else { continue };
         let too_many = open.len().saturating_sub(CURVE_WIDTH);
@@ -327,10 +329,11 @@ pub fn of_queues_over_time(all: &[QueueStats], past: &mut BTreeMap<String, Vec<u
 /// can draw anew: a line for each queue, and as many of them as fit, where all is too much.
 pub fn of_queues_within(
     all: &[QueueStats],
+    has_rates: bool,
     past: &mut BTreeMap<String, Vec<u64>>,
     size: Option<(u16, u16)>,
 ) -> String {
-    let whole = of_queues_over_time(all, past);
+    let whole = of_queues_over_time(all, has_rates, past);
     let Some((rows, columns)) = size else { return whole };
     // The cursor stands in the line behind the last one.
     let lines_max = usize::from(rows).saturating_sub(1).max(1);
@@ -480,14 +483,14 @@ mod tests {
             let mut past: BTreeMap<_, _> =
                 all.iter().map(|it| (it.queue.clone(), vec![1; 50])).collect();
             for (rows, columns) in [(24, 80), (24, 30), (10, 80), (2, 80), (1, 10)] {
-                let text = of_queues_within(&all, &mut past, Some((rows, columns)));
+                let text = of_queues_within(&all, true, &mut past, Some((rows, columns)));
                 let lines = text.lines().count();
                 assert!(lines < usize::from(rows).max(2), "{queues}, {rows} rows: {text}");
                 let widest = text.lines().map(console::measure_text_width).max().unwrap_or(0);
                 assert!(widest <= columns.into(), "{queues}, {columns} columns: {text}");
             }
-            let all_lines = of_queues_within(&all, &mut past, None);
-            assert_eq!(all_lines, of_queues_over_time(&all, &mut past));
+            let all_lines = of_queues_within(&all, true, &mut past, None);
+            assert_eq!(all_lines, of_queues_over_time(&all, true, &mut past));
         }
     }
 

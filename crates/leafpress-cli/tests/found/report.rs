@@ -29,6 +29,14 @@ const WORDS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "lines of the doctor are broken, not cut",
+        databases: &[("t.db", "CREATE TABLE t(a)")],
+        run: "leafpress doctor t.db",
+        says: &["a plain connection has no\n     limit, which is its own setting"],
+        never_says: &["…"],
+        ..Found::NONE
+    },
+    Found {
         finding: "one JSON object with the rows in an array is told of, and no file beside others",
         files: &[("t.json", b"{\"n\": 2,\n \"rows\": [{\"a\": 1}, {\"a\": 2}]}\n")],
         run: "leafpress load t.db t.json; cp t.json u.json; \

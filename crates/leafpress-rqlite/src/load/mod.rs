@@ -33,6 +33,7 @@ use crate::limits::KEPT;
 use crate::node::{Node, Peer};
 use crate::statement::{Prepared, check_declaration};
 use crate::target::RqliteTarget;
+pub use crate::target::Wait;
 
 /// The beginning of the name of a staging table; the session of the load follows.
 const STAGE: &str = "_leafpress_load_";
@@ -40,8 +41,21 @@ const STAGE: &str = "_leafpress_load_";
 /// such groups stay longer too.
 const LAST_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// Progress of a load: rows sent, and all rows.
-pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<()>;
+/// Time for which a load that failed tries to drop its staging table: a later load does so too.
+const DROP_MAX: Duration = Duration::from_secs(5);
+
+/// Progress of a load.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// Rows that were sent, and all rows.
+    Sent(u64, u64),
+    /// The cluster does not answer.
+    Waiting(Wait<'a>),
+}
+
+/// Told of the progress of a load; an error ends it, unless its last transaction was sent.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Progress<'_>) -> Result<()>;
 
 /// A table of a cluster, to be loaded.
 #[derive(Debug)]
@@ -49,6 +63,8 @@ pub struct Destination {
     address: Address,
     mode: Option<Mode>,
     declared: Option<Declared>,
+    /// Size of the cluster's pages, and names of its tables, indexes and views.
+    database: (u32, Vec<String>),
     way: Way,
 }
 
@@ -98,6 +114,7 @@ impl Destination {
         let nodes = nodes_of(address)?;
         let mut target = RqliteTarget::new(address.clone());
         let tables = target.read(TABLES, &[])?;
+        let database = (page_bytes(&mut target)?, names(&mut target)?);
         let declared = match (table, mode) {
             (Some(table), Some(mode)) => {
                 let schema = target.read(SCHEMA, &[table])?;
@@ -130,6 +147,7 @@ impl Destination {
             address: address.clone(),
             mode: mode.filter(|_| declared.is_some()),
             declared,
+            database,
             way,
         })
     }
@@ -143,6 +161,18 @@ impl Destination {
     /// pressed with it, so that values are checked, and keys meet the rows that are there.
     pub fn declaration(&self) -> Option<&str> {
         self.declared.as_ref().map(|it| it.staging_sql.as_str())
+    }
+
+    /// For a new table of a cluster that keeps its database, the size of its pages, and the names that no index
+    /// of the table can have.
+    pub fn database(&self) -> Option<(u32, Vec<String>)> {
+        let makes_table = self.way != Way::Boot && self.declared.is_none();
+        makes_table.then(|| self.database.clone())
+    }
+
+    /// The triggers of a table that is there.
+    pub fn triggers(&self) -> &[String] {
+        self.declared.as_ref().map_or(&[], |it| &it.triggers)
     }
 
     /// Makes the table that is there in a new file, without rows; false if it is not there. A load into it tells
@@ -178,8 +208,9 @@ impl Destination {
             None => refuse_existing(&mut target, &self.address, table)?,
         }
         let left_over = drop_left_over(&mut target)?;
-        let mut load = Load { target, stage, source: &source, table };
-        let sent = match load.send(pressed, on_progress) {
+        let into = self.declared.as_ref().zip(self.mode);
+        let mut load = Load { target, stage, source: &source, table, into, on_progress };
+        let sent = match load.send(pressed) {
             Ok(sent) => sent,
             Err(error) => {
                 // A group that may arrive later finds no table.
@@ -190,11 +221,22 @@ impl Destination {
                 return Err(load.give_up(error));
             }
         };
-        let into = self.declared.as_ref().zip(self.mode);
-        let (last, counts) =
-            load.last(into, analyze, &source).map_err(|error| load.give_up(error))?;
+        let (last, counts) = load.last(analyze).map_err(|error| load.give_up(error))?;
         Ok(Sent { left_over, ..counts.into_sent(&sent, last) })
     }
+}
+
+/// Size of the pages of the cluster's database.
+fn page_bytes(target: &mut RqliteTarget) -> Result<u32> {
+    let rows = target.read("SELECT page_size FROM pragma_page_size", &[])?;
+    let bytes = rows.first().and_then(|row| u32::try_from(row.get(0)?.as_u64()?).ok());
+    bytes.ok_or_else(|| not_taken("the size of its pages cannot be read"))
+}
+
+/// Names of the cluster's tables, indexes and views, which no other can have.
+fn names(target: &mut RqliteTarget) -> Result<Vec<String>> {
+    let rows = target.read("SELECT name FROM sqlite_schema WHERE type <> 'trigger'", &[])?;
+    Ok(rows.iter().filter_map(|row| Some(row.get(0)?.as_str()?.to_owned())).collect())
 }
 
 /// Refuses to make a table whose name is taken.
@@ -247,7 +289,7 @@ fn drop_left_over(target: &mut RqliteTarget) -> Result<u64> {
     let names: Vec<&str> = names.iter().filter_map(|row| row.get(0)?.as_str()).collect();
     for name in &names {
         let drop = format!("DROP TABLE IF EXISTS {}", quote_identifier(name));
-        target.apply_once(vec![own(&drop)])?;
+        target.apply_once(vec![own(&drop)], &mut |_| true)?;
     }
     Ok(names.len() as u64)
 }
@@ -339,6 +381,9 @@ struct Load<'a> {
     stage: String,
     source: &'a Source,
     table: &'a str,
+    /// The table that is there, if the rows go into one.
+    into: Option<(&'a Declared, Mode)>,
+    on_progress: OnProgress<'a>,
 }
 
 /// Counts of rows in the last transaction.
@@ -357,8 +402,8 @@ impl Last {
 
 impl Load<'_> {
     /// Makes the staging table, fills it and makes its indexes.
-    fn send(&mut self, pressed: &Path, on_progress: OnProgress<'_>) -> Result<Sent> {
-        self.target.apply_once(vec![own(&self.source.create)])?;
+    fn send(&mut self, pressed: &Path) -> Result<Sent> {
+        self.apply(vec![own(&self.source.create)])?;
         let mut sent = Sent {
             rows: 0,
             rows_changed: 0,
@@ -368,23 +413,23 @@ impl Load<'_> {
             last: Duration::ZERO,
             left_over: 0,
         };
-        on_progress(0, self.source.rows)?;
-        let target = &mut self.target;
-        rows::each_group(pressed, &self.stage, &self.source.columns, |group| {
+        self.show(&sent)?;
+        let (stage, source) = (self.stage.clone(), self.source);
+        rows::each_group(pressed, &stage, &source.columns, |group| {
             sent.rows += group.rows;
             sent.groups += 1;
             sent.bytes += group.bytes() as u64;
-            target.apply_once(group.statements)?;
-            on_progress(sent.rows, self.source.rows)
+            self.apply(group.statements)?;
+            self.show(&sent)
         })?;
         if sent.rows != self.source.rows {
             return Err(Error::bug("the number of rows of the pressed table changed"));
         }
         self.target.set_time_limit(LAST_MAX);
-        for sql in &self.source.indexes {
+        for sql in &source.indexes {
             self.show_life()?;
-            self.target.apply_once(vec![own(sql)])?;
-            on_progress(sent.rows, self.source.rows)?;
+            self.apply(vec![own(sql)])?;
+            self.show(&sent)?;
         }
         self.show_life()?;
         Ok(sent)
@@ -392,17 +437,29 @@ impl Load<'_> {
 
     /// Applies a group without calls, whose row tells other loads for [`LAST_MAX`] and more that this one goes on.
     fn show_life(&mut self) -> Result<()> {
-        self.target.apply_once(Vec::new()).map(drop)
+        self.apply(Vec::new())
+    }
+
+    fn show(&mut self, sent: &Sent) -> Result<()> {
+        (self.on_progress)(Progress::Sent(sent.rows, self.source.rows))
+    }
+
+    /// Applies a group before the last one. Its wait for the cluster can be ended: only the staging table would
+    /// change yet.
+    fn apply(&mut self, statements: Vec<Prepared>) -> Result<()> {
+        let mut ended = None;
+        let mut on_wait = |wait: Wait<'_>| {
+            ended = (self.on_progress)(Progress::Waiting(wait)).err();
+            ended.is_none()
+        };
+        let applied = self.target.apply_once(statements, &mut on_wait).map(drop);
+        ended.map_or(applied, Err)
     }
 
     /// The last transaction: the staging table becomes the table, or its rows go into it.
-    fn last(
-        &mut self,
-        into: Option<(&Declared, Mode)>,
-        analyze: bool,
-        source: &Source,
-    ) -> Result<(Duration, Last)> {
+    fn last(&mut self, analyze: bool) -> Result<(Duration, Last)> {
         let began = Instant::now();
+        let (into, source) = (self.into, self.source);
         let (stage, table) = (quote_identifier(&self.stage), quote_identifier(self.table));
         let mut statements = Vec::new();
         if let Some((declared, mode)) = into {
@@ -419,7 +476,12 @@ impl Load<'_> {
         let own = statements
             .iter()
             .map(|sql| Prepared { is_counted: into.is_some() && own(sql).is_counted, ..own(sql) });
-        let mut counts = self.target.apply_once(own.collect())?.into_iter();
+        // Nothing ends the wait for it: its outcome would be unknown.
+        let on_wait = &mut |wait: Wait<'_>| {
+            let _ = (self.on_progress)(Progress::Waiting(wait));
+            true
+        };
+        let mut counts = self.target.apply_once(own.collect(), on_wait)?.into_iter();
         let mut last = Last::default();
         if let Some((_, mode)) = into {
             last.removed = if mode == Mode::Replace { counts.next().unwrap_or(0) } else { 0 };
@@ -446,9 +508,15 @@ impl Load<'_> {
 
     /// Drops the staging table after an error, and says in the error how the cluster is.
     fn give_up(&mut self, error: Error) -> Error {
+        let error = match error.kind() {
+            ErrorKind::Constraint { reason, .. } => self.told_of_key(reason),
+            _ => error,
+        };
         let drop = format!("DROP TABLE IF EXISTS {}", quote_identifier(&self.stage));
-        self.target.set_time_limit(Duration::from_secs(10));
-        let is_dropped = self.target.apply_once(vec![own(&drop)]).is_ok();
+        self.target.set_time_limit(DROP_MAX);
+        let dropped = self.target.apply_once(vec![own(&drop)], &mut |wait| {
+            (self.on_progress)(Progress::Waiting(wait)).is_ok()
+        });
         if let ErrorKind::OutcomeUnknown { reason, .. } = error.kind() {
             let table = self.table;
             return Error::uncertain(reason)
@@ -457,20 +525,27 @@ impl Load<'_> {
                     "look whether the rows are in {table}, and load again if they are not"
                 ));
         }
-        let breaks_rule = matches!(error.kind(), ErrorKind::Constraint { .. });
-        let error = if breaks_rule {
-            error.to_do_instead(
-                "look for the rows that break this rule, in the input and in the table; where rows may be there \
-                 already, load with ⟦ignore⟧ or ⟦upsert⟧",
+        let tables = "the tables of the cluster are as they were";
+        error.on_disk_instead(if dropped.is_ok() {
+            tables.to_owned()
+        } else {
+            format!(
+                "{tables}; beside them there may be {}, with rows of this load: a load 35 minutes later drops it",
+                self.stage
             )
-        } else {
-            error
-        };
-        error.on_disk(if is_dropped {
-            "the tables of the cluster are as they were"
-        } else {
-            "the tables of the cluster are as they were; a table beside them, whose name begins with \
-             _leafpress_load_, could not be dropped: a load 35 minutes later does that"
         })
+    }
+
+    /// The error for rows that break a rule, which tells of a key that two rows have.
+    fn told_of_key(&mut self, reason: &str) -> Error {
+        let stage = quote_identifier(&self.stage);
+        let searches = self.into.map(|(table, mode)| table.searches(reason, mode, &stage));
+        let found = searches.into_iter().flatten().find_map(|(begins, sql)| {
+            self.target.search(&sql).map(|values| format!("{reason}: {begins} {values}"))
+        });
+        Error::constraint(found.as_deref().unwrap_or(reason)).to_do_instead(
+            "look for the rows that break this rule, in the input and in the table; where rows may be there \
+             already, load with ⟦ignore⟧ or ⟦upsert⟧",
+        )
     }
 }

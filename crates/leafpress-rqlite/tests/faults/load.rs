@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use leafpress::Result;
-use leafpress_rqlite::load::{Destination, Sent};
+use leafpress::{ErrorKind, Result};
+use leafpress_rqlite::load::{Destination, Mode, OnProgress, Progress, Sent};
 use rusqlite::Connection;
 
 use super::floor::{MINUTE_MS, count, write_groups};
@@ -32,10 +32,20 @@ fn pressed(folder: &Path, table: &str) -> std::path::PathBuf {
 }
 
 fn load(server: &Server, folder: &Path, table: &str) -> Result<Sent> {
+    load_with(server, folder, table, None, &mut |_| Ok(()))
+}
+
+fn load_with(
+    server: &Server,
+    folder: &Path,
+    table: &str,
+    mode: Option<Mode>,
+    on_progress: OnProgress<'_>,
+) -> Result<Sent> {
     let address = server.url.parse().unwrap();
-    let destination = Destination::look(&address, Some(table), None, true)?;
+    let destination = Destination::look(&address, Some(table), mode, true)?;
     let columns = ["id", "name"].map(str::to_owned);
-    destination.load(&pressed(folder, table), table, &columns, false, &mut |_, _| Ok(()))
+    destination.load(&pressed(folder, table), table, &columns, false, on_progress)
 }
 
 /// Loads a table, and carries out `meanwhile` while the request that holds `text` is not answered.
@@ -130,6 +140,47 @@ fn a_first_load_leaves_the_table_of_another_first_load() {
     assert_eq!(load(&server, folder.path(), "people").unwrap().left_over, 0);
     assert!(server.is_past_plans());
     assert_eq!(count(&server, STAGES), 1);
+}
+
+/// The cluster answers no group: the load tells of its wait, which can be ended. What may be left is named.
+#[test]
+fn a_wait_is_told_and_can_be_ended() {
+    for (drops, left) in [(true, 0), (false, 1)] {
+        let server = Server::start(0, 1);
+        server.plan("name 7", Fault::Held);
+        if !drops {
+            server.plan("DROP TABLE IF EXISTS", Fault::Held);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut told = Vec::new();
+        let error = load_with(&server, folder.path(), "people", None, &mut |progress| {
+            let Progress::Waiting(wait) = progress else { return Ok(()) };
+            told.push((wait.reason.to_owned(), wait.left > Duration::from_secs(2)));
+            Err(ErrorKind::Cancelled.into())
+        });
+        let error = error.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+        assert_eq!(told[0], ("no answer in time".to_owned(), true));
+        let state = error.state_on_disk().unwrap_or_default();
+        assert!(state.starts_with("the tables of the cluster are as they were"), "{state}");
+        assert_eq!(state.contains("_leafpress_load_"), !drops, "{state}");
+        assert_eq!(count(&server, STAGES), left);
+    }
+}
+
+#[test]
+fn a_key_that_is_taken_is_named() {
+    let server = Server::start(0, 1);
+    let there = "CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT);
+                 INSERT INTO people VALUES (9, 'nine'), (99, 'other')";
+    server.database.lock().unwrap().execute_batch(there).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let append = Some(Mode::Append);
+    let error = load_with(&server, folder.path(), "people", append, &mut |_| Ok(()));
+    let says = error.unwrap_err().to_string();
+    assert!(says.contains("people.id: the table has a row already with id = 9"), "{says}");
+    assert!(says.contains("the tables of the cluster are as they were"), "{says}");
+    assert_eq!((count(&server, PEOPLE), count(&server, STAGES)), (2, 0));
 }
 
 #[test]

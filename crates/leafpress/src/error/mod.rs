@@ -406,6 +406,14 @@ impl Error {
         self
     }
 
+    /// Replaces what is known to be on disk.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn on_disk_instead(mut self, state: impl Into<String>) -> Self {
+        self.0.on_disk = Some(state.into());
+        self
+    }
+
     /// Adds who holds a database now, where the system tells. For errors that say that it is
     /// locked: the holder is looked up after the failure, and may be another one by then.
     #[doc(hidden)]

@@ -62,6 +62,8 @@ use std::path::{Path, PathBuf};
 
 #[doc(hidden)]
 pub use self::bound::Bound;
+#[doc(hidden)]
+pub use self::existing::notes_of_triggers;
 pub use self::existing::{IndexReport, Indexer};
 #[doc(hidden)]
 pub use self::memory::default_bytes as memory_default_bytes;

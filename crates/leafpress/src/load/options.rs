@@ -78,6 +78,8 @@ pub struct LoadOptions {
     pub bound_for: Option<String>,
     /// True if the rows change those of a table that they go into later.
     pub later_upsert: bool,
+    /// Page size and names of the database that the table goes into later.
+    pub later_database: Option<(u32, Vec<String>)>,
     /// Listener to the writes of a new database.
     pub listener: Option<Arc<dyn Listener>>,
 }
@@ -124,6 +126,7 @@ impl LoadOptions {
             cancel: CancelToken::new(),
             bound_for: None,
             later_upsert: false,
+            later_database: None,
             listener: None,
         }
     }

@@ -282,6 +282,14 @@ impl Loader {
         self
     }
 
+    /// Says that the table goes into a database later, such as that of a cluster, which has pages of this size
+    /// and these names of tables, indexes and views.
+    #[doc(hidden)]
+    pub fn later_database(mut self, page_bytes: u32, names: Vec<String>) -> Self {
+        self.options.later_database = Some((page_bytes, names));
+        self
+    }
+
     /// Tells a listener of the writes to the file of a new database, but not of those that SQLite makes.
     #[doc(hidden)]
     pub fn tell_of_writes(mut self, listener: Option<Arc<dyn Listener>>) -> Self {

@@ -119,6 +119,7 @@ impl Target {
                     Err(Error::no_such_table(&table).to_do(advice))
                 }
                 _ => {
+                    check_for_later(options, declared.as_ref())?;
                     let path = followed(&options.database);
                     refuse_if_made(&path)?;
                     refuse_without_folder(&path)?;
@@ -127,23 +128,9 @@ impl Target {
                 }
             };
         }
-        if options.layout() != Layout::Local || options.preset.is_some() {
-            return Err(Error::misuse(
-                "only a new database can have a preset or another order of its pages, and this one \
-                 exists",
-            )
-            .to_do("leave out ⟦preset⟧ and ⟦layout⟧, or load into a new file"));
-        }
+        refuse_other_order(options)?;
         let existing = inspect(&options.database, options.busy_timeout)?;
-        if let Some(bytes) = options.given_page_bytes.filter(|&it| it != existing.page_bytes) {
-            return Err(Error::misuse(format!(
-                "{} exists, and its pages have {} bytes, not {bytes}: only a new database can have \
-                 another page size",
-                options.destination(),
-                existing.page_bytes
-            ))
-            .to_do("leave out ⟦page_size⟧, or load into a new file"));
-        }
+        refuse_other_page_size(options, existing.page_bytes)?;
         let place = match (existing.has_table(&table), insert_mode(options)) {
             (true, Some(mode)) => {
                 return Self::of_table(options, existing, &table, mode, declared.is_some());
@@ -258,9 +245,10 @@ impl Target {
 
     /// The table that the rows go into, as far as it is known.
     pub fn ahead(&self, options: &LoadOptions) -> Result<TableAhead<'_>> {
-        let names_taken = match &self.place {
-            Place::NewTable(existing) => existing.names(),
-            Place::New | Place::Table(..) => Vec::new(),
+        let names_taken = match (&self.place, &options.later_database) {
+            (Place::NewTable(existing), _) => existing.names(),
+            (Place::New, Some((_, names))) => names.clone(),
+            (Place::New | Place::Table(..), _) => Vec::new(),
         };
         let page_bytes = self.layout(options)?.page_bytes();
         let declared = self.declared.as_ref();
@@ -457,6 +445,47 @@ pub struct BuiltRows<'b> {
     pub columns: &'b [String],
 }
 
+/// Refuses what the database that the table goes into later cannot have.
+fn check_for_later(options: &LoadOptions, declared: Option<&TableShape>) -> Result<()> {
+    let Some((page_bytes, names)) = &options.later_database else { return Ok(()) };
+    refuse_other_order(options)?;
+    refuse_other_page_size(options, *page_bytes)?;
+    let is_taken = |name: &str| names.iter().any(|it| it.eq_ignore_ascii_case(name));
+    let mut indexes = declared.into_iter().flat_map(|it| &it.indexes);
+    match indexes.find(|it| it.sql.is_some() && is_taken(&it.name)) {
+        None => Ok(()),
+        Some(index) => Err(Error::destination(
+            options.destination(),
+            format!("its name {} for an index is taken already", index.name),
+        )
+        .to_do("give the index another name")),
+    }
+}
+
+/// Refuses another order of pages for a database that exists.
+fn refuse_other_order(options: &LoadOptions) -> Result<()> {
+    if options.layout() == Layout::Local && options.preset.is_none() {
+        return Ok(());
+    }
+    Err(Error::misuse(
+        "only a new database can have a preset or another order of its pages, and this one exists",
+    )
+    .to_do("leave out ⟦preset⟧ and ⟦layout⟧, or load into a new file"))
+}
+
+/// Refuses another page size for a database that exists, with pages of this size.
+fn refuse_other_page_size(options: &LoadOptions, page_bytes: u32) -> Result<()> {
+    match options.given_page_bytes.filter(|&it| it != page_bytes) {
+        None => Ok(()),
+        Some(given) => Err(Error::misuse(format!(
+            "{} exists, and its pages have {page_bytes} bytes, not {given}: only a new database can have \
+             another page size",
+            options.destination()
+        ))
+        .to_do("leave out ⟦page_size⟧, or load into a new file")),
+    }
+}
+
 /// The way in which a missing table is made, for rows that are added, ignored or changed in one.
 fn way_to_make(options: &LoadOptions) -> &'static str {
     match options.into {
@@ -619,7 +648,7 @@ mod tests {
     use rusqlite::Connection;
     use tempfile::TempDir;
 
-    use crate::load::{IntoTable, Loader, OnConflict, OnError, Uuid7Form};
+    use crate::load::{IntoTable, Layout, Loader, OnConflict, OnError, Uuid7Form};
 
     /// A database with the table `t` of this declaration.
     fn database(sql: &str) -> (TempDir, PathBuf) {
@@ -655,6 +684,22 @@ mod tests {
             let count = connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
             assert_eq!(count, Ok(1));
         }
+    }
+
+    #[test]
+    fn a_table_for_another_database_has_names_and_pages_that_fit_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.db");
+        let loader = || Loader::new(&path).later_database(8192, vec!["T_A".to_owned()]);
+        refused(loader().page_size(4096), "a\n1\n", &["its pages have 8192 bytes, not 4096"]);
+        refused(loader().layout(Layout::Remote), "a\n1\n", &["another order of its pages"]);
+        let declaration = "CREATE TABLE t(a); CREATE INDEX t_a ON t(a)";
+        refused(loader().declaration(declaration), "a\n1\n", &["name t_a for an index is taken"]);
+        load(loader().page_size(8192).index("a"), "a\n1\n").expect("a load");
+        let connection = Connection::open(&path).expect("a database");
+        let name = "SELECT name FROM sqlite_schema WHERE type = 'index'";
+        let name = connection.query_row(name, [], |row| row.get::<_, String>(0));
+        assert_eq!(name.as_deref(), Ok("t_a_2"));
     }
 
     #[test]

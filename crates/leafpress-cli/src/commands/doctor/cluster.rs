@@ -113,22 +113,23 @@ mod with_rqlite {
             return check.ok(format!("all of {all}"));
         }
         let reason = |node: &&NodeState| {
-            format!(
-                "{}: {}",
-                name(node),
-                human::cut(node.error.as_deref().unwrap_or_default(), 160)
-            )
+            let error = node.error.as_deref().unwrap_or_default();
+            // The error may begin with the URL, too.
+            if error.starts_with(name(node)) {
+                error.to_owned()
+            } else {
+                format!("{}: {error}", name(node))
+            }
         };
         let reasons: Vec<String> = silent.iter().map(reason).collect();
         let voters = cluster.nodes.iter().filter(|it| it.votes).count();
         let lost = silent.iter().filter(|it| it.votes).count();
-        let risk = if (voters - lost) * 2 <= voters {
-            format!("{lost} of {voters} voters are gone: nothing can be written")
-        } else {
-            let more = (voters - 1) / 2 - lost.min((voters - 1) / 2);
-            format!(
-                "{lost} of {voters} voters are gone; the cluster outlives the loss of {more} more"
-            )
+        let do_not = if lost == 1 { "does not" } else { "do not" };
+        let gone = format!("{lost} of {voters} voters {do_not} answer");
+        let risk = match (voters - lost).checked_sub(needed(voters)) {
+            None => format!("{gone}: nothing can be written"),
+            Some(0) => format!("{gone}: if one more fails, nothing can be written"),
+            Some(spare) => format!("{gone}: if {} more fail, nothing can be written", spare + 1),
         };
         check.care(
             reasons.join("; "),
@@ -136,6 +137,11 @@ mod with_rqlite {
             "start rqlited there again with its folder, or remove the node: \
              DELETE /remove with its id",
         )
+    }
+
+    /// Number of voters without which nothing can be written.
+    fn needed(voters: usize) -> usize {
+        voters / 2 + 1
     }
 
     /// Check 41.
@@ -146,7 +152,7 @@ mod with_rqlite {
         let term = known(cluster).map(|(_, it)| it.term).max().unwrap_or_default();
         if let Some(reason) = &cluster.unanswered {
             return check.care(
-                format!("no query at level strong is answered: {}", human::cut(reason, 160)),
+                format!("no query at level strong is answered: {reason}"),
                 "the cluster has no leader that most nodes follow: nothing can be written",
                 "see that most nodes run and reach one another at their addresses of Raft",
             );
@@ -155,10 +161,10 @@ mod with_rqlite {
             [(node, status)] if status.term == term => {
                 let voters = cluster.nodes.iter().filter(|it| it.votes).count();
                 check.ok(format!(
-                    "{} leads in term {term}; {} vote, and {} may fail",
+                    "{} leads in term {term}, and needs {} of {}",
                     name(node),
-                    human::counted(voters as u64, "node", "nodes"),
-                    voters.saturating_sub(1) / 2
+                    needed(voters),
+                    human::counted(voters as u64, "voter", "voters")
                 ))
             }
             [] => check.unknown("it is a node that was not asked"),

@@ -9,6 +9,7 @@ use leafpress::load::CancelToken;
 
 use super::Outcome;
 use crate::flags::LoadFlags;
+use crate::progress::LoadBar;
 
 /// A load into a cluster.
 #[cfg_attr(not(feature = "rqlite"), expect(dead_code, reason = "this build reaches no cluster"))]
@@ -17,8 +18,16 @@ pub struct Load<'a> {
     pub flags: &'a LoadFlags,
     pub inputs: &'a [PathBuf],
     pub token: &'a CancelToken,
-    /// Shows rows sent, and all rows.
-    pub show: &'a dyn Fn(u64, u64),
+    pub bar: &'a LoadBar,
+}
+
+/// What the loader of a pressed file has to know of the place that its rows go to later.
+#[derive(Default)]
+pub struct Later {
+    /// A table that is there, without its keys.
+    pub declaration: Option<String>,
+    /// For a new table of a database that is there: the size of its pages, and names that are taken.
+    pub database: Option<(u32, Vec<String>)>,
 }
 
 #[cfg(feature = "rqlite")]
@@ -26,14 +35,14 @@ mod with_rqlite {
     use std::time::Instant;
 
     use leafpress::ErrorKind;
-    use leafpress::load::{IntoTable, Report, log_of_rejects};
-    use leafpress_rqlite::load::{Destination, Mode, Way};
+    use leafpress::load::{IntoTable, Report, log_of_rejects, notes_of_triggers};
+    use leafpress_rqlite::load::{Destination, Mode, Progress, Way};
     use leafpress_rqlite::{Address, boot};
 
-    use super::{CancelToken, Error, Load, Outcome, Path};
+    use super::{CancelToken, Error, Later, Load, Outcome, Path};
     use crate::cluster::shown;
     use crate::commands::load::check::is_table;
-    use crate::commands::load::makes_missing;
+    use crate::commands::load::{is_silent, makes_missing};
     use crate::human;
     use crate::loading::is_stdin;
 
@@ -47,7 +56,7 @@ mod with_rqlite {
         pub fn run(
             &self,
             check: impl FnOnce(&Path, &str) -> Result<(), Error>,
-            work: impl FnOnce(&Path, Option<&str>) -> Result<Outcome, Error>,
+            work: impl FnOnce(&Path, Later) -> Result<Outcome, Error>,
         ) -> Result<Outcome, Error> {
             let address: Address = self.url.parse()?;
             let way = self.flags.existing.way().map(|(into, _)| into);
@@ -66,17 +75,24 @@ mod with_rqlite {
             if let (true, Some(table)) = (to.write_table(&copy)?, &table) {
                 check(&copy, table)?;
             }
-            let mut outcome = work(&file, to.declaration())?;
-            if let Outcome::Loaded(report) = &mut outcome {
-                let began = Instant::now();
-                let sent = match to.way() {
-                    Way::Boot => send_file(&address, &file, report),
-                    Way::Groups(why) => self.send(&to, &file, report, why),
-                    _ => Err(Error::bug("an unknown way into a cluster")),
-                };
-                sent.inspect_err(|error| self.remove_rejects(error))?;
-                report.elapsed += began.elapsed();
-                report.database = shown(self.url).into();
+            let declaration = to.declaration().map(str::to_owned);
+            let mut outcome = work(&file, Later { declaration, database: to.database() })?;
+            match &mut outcome {
+                Outcome::Loaded(report) => {
+                    let began = Instant::now();
+                    let sent = match to.way() {
+                        Way::Boot => send_file(&address, &file, report),
+                        Way::Groups(why) => self.send(&to, &file, report, why),
+                        _ => Err(Error::bug("an unknown way into a cluster")),
+                    };
+                    sent.inspect_err(|error| self.remove_rejects(error))?;
+                    report.elapsed += began.elapsed();
+                    report.database = shown(self.url).into();
+                }
+                Outcome::Dry(dry) => {
+                    let notes = notes_of_triggers(&dry.table, to.triggers(), 0, true);
+                    dry.notes.extend(notes);
+                }
             }
             Ok(outcome)
         }
@@ -113,8 +129,14 @@ mod with_rqlite {
             why: &str,
         ) -> Result<(), Error> {
             let token: &CancelToken = self.token;
-            let mut on_progress = |rows, all| {
-                (self.show)(rows, all);
+            let mut on_progress = |progress: Progress<'_>| {
+                match progress {
+                    Progress::Sent(rows, all) => self.bar.send(rows, all, is_silent(self.flags)),
+                    Progress::Waiting(wait) => {
+                        self.bar.wait(&wait, is_silent(self.flags), self.flags.run.quiet);
+                    }
+                    _ => {}
+                }
                 if token.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
             };
             let analyze = self.flags.keys.analyze;
@@ -132,6 +154,10 @@ mod with_rqlite {
                 report.rows_loaded = sent.rows_changed;
                 report.path = String::from("SQL: INSERT … SELECT of pressed rows, one transaction");
             }
+            let adds = self.flags.existing.append || self.flags.existing.replace;
+            let passed_over = if adds { sent.rows - sent.rows_changed } else { 0 };
+            let triggers = notes_of_triggers(&report.table, to.triggers(), passed_over, false);
+            report.notes.extend(triggers);
             if sent.rows_removed > 0 {
                 let rows = human::counted(sent.rows_removed, "row that was", "rows that were");
                 report.notes.push(format!("the {rows} there went"));
@@ -175,7 +201,7 @@ impl Load<'_> {
     pub fn run(
         &self,
         _: impl FnOnce(&Path, &str) -> Result<(), Error>,
-        _: impl FnOnce(&Path, Option<&str>) -> Result<Outcome, Error>,
+        _: impl FnOnce(&Path, Later) -> Result<Outcome, Error>,
     ) -> Result<Outcome, Error> {
         Err(crate::cluster::unreachable(self.url))
     }

@@ -10,6 +10,7 @@ use leafpress::load::{CancelToken, DryRun, InputFormat, IntoTable, Loader, Pipe,
 use leafpress::{Error, path_text};
 
 use self::check::check;
+use self::cluster::Later;
 use crate::exit::Status;
 use crate::flags::{LoadFlags, usage_error};
 use crate::loading::{
@@ -38,9 +39,12 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     interrupt::on_interrupt(move || stop.cancel());
 
     let bar = Arc::new(LoadBar::new());
-    let work = |database: &Path, declaration: Option<&str>| {
+    let work = |database: &Path, later: Later| {
         let mut loader = loader(flags, database, &inputs, &token, &bar)?;
-        if let Some(sql) = declaration {
+        if let Some((page_bytes, names)) = later.database {
+            loader = loader.later_database(page_bytes, names);
+        }
+        if let Some(sql) = later.declaration {
             // Keys meet the rows that are there.
             loader = loader.declaration(sql);
             if flags.existing.upsert {
@@ -57,8 +61,7 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     };
     let outcome = match url_of(&flags.database) {
         Some(url) => {
-            let show = |rows, all| bar.send(rows, all, is_silent(flags));
-            let cluster = cluster::Load { url, flags, inputs: &inputs, token: &token, show: &show };
+            let cluster = cluster::Load { url, flags, inputs: &inputs, token: &token, bar: &bar };
             let check = |copy: &Path, table: &str| {
                 let loader = with_keys(loader(flags, copy, &inputs, &token, &bar)?, flags);
                 let loader = into_table(loader, flags);
@@ -67,7 +70,7 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
             };
             cluster.run(check, work)
         }
-        None => work(&flags.database, None),
+        None => work(&flags.database, Later::default()),
     };
     bar.clear();
     Ok(match outcome {

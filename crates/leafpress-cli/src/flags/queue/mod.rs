@@ -23,8 +23,8 @@ pub use self::settings::{
 pub use self::values::{OrNone, When};
 pub use self::values::{parse_duration, parse_time, parse_unique_for, parse_when};
 pub use self::work::QueueWorkFlags;
-use super::parse_milliseconds;
 use super::values::database_path;
+use super::{of_this_build, parse_milliseconds};
 
 /// The queue where none is named.
 const DEFAULT_QUEUE: &str = "default";
@@ -36,16 +36,17 @@ const DEFAULT_QUEUE: &str = "default";
 /// once; one whose consumer vanished comes again after its lease.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
-#[command(after_help = "\
+#[command(after_help = of_this_build("\
 Examples:
   leafpress queue push jobs.db emails '{\"to\": \"ann\"}'
   leafpress queue work jobs.db emails --concurrency 4 --exec ./send-email
   leafpress queue stats jobs.db
   leafpress queue list jobs.db emails --state dead
   leafpress queue retry jobs.db emails --all-dead
+  leafpress queue stats rqlite://db1:4001,db2:4001,db3:4001
 
 Exit status: 0 all done, 1 done in part or nothing was there (each action says
-which), 2 the command line makes no sense, 3 failed and nothing changed.")]
+which), 2 the command line makes no sense, 3 failed and nothing changed."))]
 pub struct QueueFlags {
     /// The action.
     #[command(subcommand)]

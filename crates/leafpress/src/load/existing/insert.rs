@@ -559,25 +559,35 @@ impl<'i> Insert<'i> {
                 format!("{table} is empty now: the {rows} there went, and none came")
             });
         }
-        if !self.declared.triggers.is_empty() {
-            notes.push(format!(
-                "the triggers of {table} {}: {}",
-                if is_dry { "would run" } else { "ran" },
-                self.declared.triggers.join(", ")
-            ));
-            let has_ignored = outcome.rows_ignored > 0;
-            if has_ignored && matches!(self.mode, InsertMode::Append | InsertMode::Replace) {
-                notes.push(format!(
-                    "the triggers of {table} {} {}, as by RAISE(IGNORE)",
-                    if is_dry { "would pass over" } else { "passed over" },
-                    counted(outcome.rows_ignored, "row", "rows")
-                ));
-            }
-        }
+        let adds = matches!(self.mode, InsertMode::Append | InsertMode::Replace);
+        let passed_over = if adds { outcome.rows_ignored } else { 0 };
+        notes.extend(notes_of_triggers(table, &self.declared.triggers, passed_over, is_dry));
         if self.declared.is_child || !self.declared.referring.is_empty() {
             let were = if is_dry { "would be" } else { "were" };
             notes.push(format!("the foreign keys of {table} {were} enforced"));
         }
         notes
     }
+}
+
+/// Notes on the triggers of a table, which passed over so many rows.
+pub fn notes_of_triggers(
+    table: &str,
+    triggers: &[String],
+    rows_passed_over: u64,
+    is_dry: bool,
+) -> Vec<String> {
+    if triggers.is_empty() {
+        return Vec::new();
+    }
+    let ran = if is_dry { "would run" } else { "ran" };
+    let mut notes = vec![format!("the triggers of {table} {ran}: {}", triggers.join(", "))];
+    if rows_passed_over > 0 {
+        notes.push(format!(
+            "the triggers of {table} {} {}, as by RAISE(IGNORE)",
+            if is_dry { "would pass over" } else { "passed over" },
+            counted(rows_passed_over, "row", "rows")
+        ));
+    }
+    notes
 }

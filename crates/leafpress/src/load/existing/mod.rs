@@ -57,6 +57,7 @@ mod write_out;
 pub(in crate::load) use self::carry::{PageSource, damaged};
 pub(in crate::load) use self::connect::UNCHANGED;
 pub use self::index::{IndexReport, Indexer};
+pub use self::insert::notes_of_triggers;
 pub(in crate::load) use self::insert::{InsertHalt, InsertInto, insert};
 pub(in crate::load) use self::inspect::{Existing, describe_table, inspect, look_at};
 pub(in crate::load) use self::move_in::{find_orphan, move_in};

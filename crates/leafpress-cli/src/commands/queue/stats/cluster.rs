@@ -1,49 +1,30 @@
-//! `leafpress queue stats` of a cluster: what its queues hold, once.
+//! `leafpress queue stats` of a cluster: what its queues hold.
 
+use leafpress::Result;
 use leafpress::queue::QueueStats;
-use leafpress::{Error, Result};
-use leafpress_rqlite::RqliteQueueStats;
+use leafpress_rqlite::{RqliteQueueStats, RqliteQueues};
 use serde_json::json;
 
-use crate::commands::queue::place::connect;
-use crate::exit::Status;
-use crate::flags::QueueStatsFlags;
-use crate::{output, summary};
+use super::Seen;
 
-/// Shows what the queues hold.
-pub fn run(url: &str, flags: &QueueStatsFlags) -> Status {
-    match stats(url, flags) {
-        Ok(all) if flags.common.json => {
-            output::print_json(&json!({ "queues": all }));
-            Status::Done
-        }
-        Ok(all) => {
-            let texts: Vec<String> = all.iter().map(text).collect();
-            output::print_report(&texts.join("\n"));
-            Status::Done
-        }
-        Err(error) => output::print_failure(error, flags.common.json),
-    }
-}
-
-fn stats(url: &str, flags: &QueueStatsFlags) -> Result<Vec<RqliteQueueStats>> {
-    if flags.watch.is_some() {
-        return Err(Error::unsupported("--watch is for a queue in a file"));
-    }
-    let queues = connect(url, &flags.common)?;
-    let names = match &flags.queue {
-        Some(name) => vec![name.clone()],
+/// Looks at the queue of this name, or at all queues.
+pub fn look(queues: &RqliteQueues, queue: Option<&str>) -> Result<Seen> {
+    let names = match queue {
+        Some(name) => vec![name.to_owned()],
         None => queues.names()?,
     };
-    names.iter().map(|name| queues.existing(name)?.stats()).collect()
+    let found = names.iter().map(|name| queues.existing(name)?.stats());
+    let found = found.collect::<Result<Vec<_>>>()?;
+    Ok(Seen { all: found.iter().map(as_of_a_file).collect(), json: json!({ "queues": found }) })
 }
 
-fn text(there: &RqliteQueueStats) -> String {
+fn as_of_a_file(there: &RqliteQueueStats) -> QueueStats {
     let mut stats = QueueStats::default();
     stats.queue.clone_from(&there.queue);
+    stats.now = there.now;
     stats.is_paused = there.is_paused;
     stats.jobs = there.jobs;
     stats.oldest_lease = there.oldest_lease;
     stats.next_due = there.next_due;
-    summary::of_queue_contents(&stats)
+    stats
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use console::Term;
 use leafpress::Result;
 use leafpress::queue::QueueStats;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::view::Looked;
 use crate::exit::Status;
@@ -25,10 +25,6 @@ const UP_AND_CLEAR: &str = "\x1b[0J";
 
 /// Shows the statistics of queues.
 pub fn run(flags: &QueueStatsFlags) -> Status {
-    #[cfg(feature = "rqlite")]
-    if let Some(url) = crate::cluster::url_of(&flags.database) {
-        return cluster::run(url, flags);
-    }
     let outcome = match flags.watch {
         Some(interval) => watch(flags, interval),
         None => once(flags),
@@ -39,22 +35,65 @@ pub fn run(flags: &QueueStatsFlags) -> Status {
     }
 }
 
-fn once(flags: &QueueStatsFlags) -> Result<()> {
-    let all = stats(&Looked::at(&flags.database, &flags.common)?, flags)?;
-    if flags.common.json {
-        output::print_json(&json!({ "queues": all }));
-    } else {
-        output::print_report(&summary::of_queues(&all));
-    }
-    Ok(())
+/// The place of the queues.
+enum Place {
+    File(Box<Looked>),
+    #[cfg(feature = "rqlite")]
+    Cluster(leafpress_rqlite::RqliteQueues),
 }
 
 /// Statistics of the queue that the flags name, or of all queues.
-fn stats(looked: &Looked, flags: &QueueStatsFlags) -> Result<Vec<QueueStats>> {
-    match &flags.queue {
-        Some(name) => Ok(vec![looked.stats(name)?]),
-        None => looked.names()?.iter().map(|name| looked.stats(name)).collect(),
+struct Seen {
+    all: Vec<QueueStats>,
+    json: Value,
+}
+
+impl Place {
+    fn of(flags: &QueueStatsFlags) -> Result<Self> {
+        #[cfg(feature = "rqlite")]
+        if let Some(url) = crate::cluster::url_of(&flags.database) {
+            return super::place::connect(url, &flags.common).map(Self::Cluster);
+        }
+        Looked::at(&flags.database, &flags.common).map(|looked| Self::File(Box::new(looked)))
     }
+
+    /// Looks at the queues as they are now.
+    fn look(&mut self, flags: &QueueStatsFlags) -> Result<Seen> {
+        match self {
+            Self::File(looked) => {
+                if looked.is_of_one_moment() {
+                    **looked = Looked::at(&flags.database, &flags.common)?;
+                }
+                let all: Vec<QueueStats> = match &flags.queue {
+                    Some(name) => vec![looked.stats(name)?],
+                    None => looked
+                        .names()?
+                        .iter()
+                        .map(|name| looked.stats(name))
+                        .collect::<Result<_>>()?,
+                };
+                Ok(Seen { json: json!({ "queues": all }), all })
+            }
+            #[cfg(feature = "rqlite")]
+            Self::Cluster(queues) => cluster::look(queues, flags.queue.as_deref()),
+        }
+    }
+
+    /// A cluster counts what its queues hold, and not what has happened.
+    fn has_rates(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+}
+
+fn once(flags: &QueueStatsFlags) -> Result<()> {
+    let mut place = Place::of(flags)?;
+    let seen = place.look(flags)?;
+    if flags.common.json {
+        output::print_json(&seen.json);
+    } else {
+        output::print_report(&summary::of_queues(&seen.all, place.has_rates()));
+    }
+    Ok(())
 }
 
 fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
@@ -63,22 +102,23 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
         // The receiver is dropped only when the command is about to end.
         let _ = stop.send(());
     });
-    let mut looked = Looked::at(&flags.database, &flags.common)?;
+    let mut place = Place::of(flags)?;
+    let has_rates = place.has_rates();
     let draws = !flags.common.json && io::stdout().is_terminal() && output::stderr_is_terminal();
     // Number of open jobs at each look, for the small curve.
     let mut past: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut lines_drawn = 0;
     loop {
-        let all = stats(&looked, flags)?;
+        let Seen { all, json } = place.look(flags)?;
         let text = if flags.common.json {
-            format!("{}\n", json!({ "queues": all }))
+            format!("{json}\n")
         } else if draws {
             for stats in &all {
                 past.entry(stats.queue.clone()).or_default().push(stats.jobs.open());
             }
-            summary::of_queues_within(&all, &mut past, Term::stdout().size_checked())
+            summary::of_queues_within(&all, has_rates, &mut past, Term::stdout().size_checked())
         } else {
-            all.iter().map(summary::of_queue_in_a_line).collect()
+            all.iter().map(|it| summary::of_queue_in_a_line(it, has_rates)).collect()
         };
         let up = if lines_drawn > 0 {
             format!("\x1b[{lines_drawn}A\r{UP_AND_CLEAR}")
@@ -93,9 +133,6 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
         lines_drawn = if draws { text.lines().count() } else { 0 };
         if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
             return Ok(());
-        }
-        if looked.is_of_one_moment() {
-            looked = Looked::at(&flags.database, &flags.common)?;
         }
     }
 }
