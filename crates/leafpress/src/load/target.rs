@@ -759,7 +759,7 @@ mod tests {
     fn limits_beyond_those_of_the_machine_are_taken_as_these() {
         let (_folder, path) = database("CREATE TABLE u(a)");
         let month = std::time::Duration::from_secs(30 * 86_400);
-        let loader = Loader::new(&path).memory(1 << 50).busy_timeout(month);
+        let loader = Loader::new(&path).memory(usize::MAX).busy_timeout(month);
         let report = load(loader.primary_key("id"), "id\n3\n1\n2\n").expect("a load");
         assert_eq!(report.rows_loaded, 3);
     }
