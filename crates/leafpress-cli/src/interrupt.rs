@@ -79,10 +79,30 @@ pub fn survive_file_size_limit() {
 
     if !is_ignored(SIGXFSZ) {
         // Without it the signal ends the process, as it always does.
-        let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+        handle_without_an_act(SIGXFSZ);
     }
 }
 
 /// Does nothing: the system has no such signal.
 #[cfg(not(unix))]
 pub fn survive_file_size_limit() {}
+
+/// Lets the process learn how programs end that it starts: where what started the process ignores
+/// SIGCHLD, the system would not keep that.
+#[cfg(unix)]
+pub fn learn_how_programs_end() {
+    use signal_hook::consts::SIGCHLD;
+
+    if is_ignored(SIGCHLD) {
+        handle_without_an_act(SIGCHLD);
+    }
+}
+
+/// Does nothing: the system has no such signal.
+#[cfg(not(unix))]
+pub fn learn_how_programs_end() {}
+
+#[cfg(unix)]
+fn handle_without_an_act(signal: i32) {
+    let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+}
