@@ -337,7 +337,8 @@ impl Error {
         | ErrorKind::NotADatabase { path: named, .. }
         | ErrorKind::NoSpace { path: named, .. }
         | ErrorKind::Io { path: named, .. } = &mut self.0.kind
-            && named == hidden
+            // SQLite names it by its absolute path.
+            && named.file_name() == hidden.file_name()
         {
             path.clone_into(named);
         }
@@ -395,6 +396,14 @@ impl Error {
     #[must_use]
     pub fn on_disk(mut self, state: impl Into<String>) -> Self {
         self.0.on_disk.get_or_insert_with(|| state.into());
+        self
+    }
+
+    /// Replaces what is known of the state on disk.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn on_disk_instead(mut self, state: impl Into<String>) -> Self {
+        self.0.on_disk = Some(state.into());
         self
     }
 
