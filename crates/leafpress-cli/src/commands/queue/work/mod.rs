@@ -14,6 +14,7 @@ mod runs;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leafpress::path_text;
@@ -245,7 +246,7 @@ impl JobHandler<'_> {
         self.runs().begin(job.id);
         let outcome = match self.program.run(job, &self.control) {
             Ok(ended) => self.judge(job, ended),
-            Err(error) => self.not_run(&error),
+            Err(error) => self.not_run(job, error),
         };
         self.runs().end(job, &outcome);
         outcome
@@ -255,24 +256,25 @@ impl JobHandler<'_> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A program that is missing is no job's fault: without this every job would
-    /// use up its attempts on it.
-    fn not_run(&self, error: &io::Error) -> Outcome {
+    /// Ends the worker: a program that cannot be run is no job's fault, and without this every job
+    /// would use up its attempts on it.
+    fn not_run(&self, job: &JobContext, error: io::Error) -> Outcome {
         let name = &self.program.words[0];
-        let says = format!("cannot run {}: {error}", path_text(name));
-        match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
-                let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-                failure.get_or_insert_with(|| {
-                    Error::io("run", std::path::Path::new(name), error.kind().into())
-                });
-                self.stop.now();
-                Outcome::Release
-            }
+        if error.kind() == io::ErrorKind::ArgumentListTooLong {
             // The job's texts do not fit into an environment.
-            io::ErrorKind::ArgumentListTooLong => Outcome::Dead { reason: says },
-            _ => Outcome::Retry { error: says, delay: None },
+            let reason = format!("cannot run {}: {error}", path_text(name));
+            self.warn_of_failure(job, "is dead", &reason);
+            return Outcome::Dead { reason };
         }
+        let advice = platform::advice(&error);
+        let mut error = Error::io("run", Path::new(name), error);
+        if let Some(advice) = advice {
+            error = error.to_do(advice);
+        }
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+        self.stop.now();
+        Outcome::Release
     }
 
     fn judge(&self, job: &JobContext, ended: Ended) -> Outcome {
@@ -282,15 +284,16 @@ impl JobHandler<'_> {
             Outcome::Dead { reason } => ("is dead", reason),
             _ => return outcome,
         };
+        self.warn_of_failure(job, what, says);
+        outcome
+    }
+
+    fn warn_of_failure(&self, job: &JobContext, what: &str, says: &str) {
         if !self.flags.quiet {
             let first_line = human::cut(says.lines().next().unwrap_or_default(), 120);
-            let attempt = job.attempt;
-            messages::print_warning(&format!(
-                "job {} {what}, attempt {attempt}: {first_line}",
-                job.id
-            ));
+            let (id, attempt) = (job.id, job.attempt);
+            messages::print_warning(&format!("job {id} {what}, attempt {attempt}: {first_line}"));
         }
-        outcome
     }
 }
 
