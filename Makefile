@@ -140,13 +140,13 @@ test-tools: ## Install what some tests are skipped without (root, with apt)
 
 # zig is the C compiler for each of them; cargo-zigbuild tells cargo so.
 CROSS := $(TARGET_DIR)/cross
-CROSS_TARGETS ?= x86_64-pc-windows-gnu aarch64-apple-darwin i686-unknown-linux-gnu x86_64-unknown-linux-musl
+CROSS_TARGETS ?= x86_64-pc-windows-gnu aarch64-apple-darwin i686-unknown-linux-musl
 $(CROSS)/.venv/installed:
 	$(PYTHON) -m venv $(CROSS)/.venv
 	$(CROSS)/.venv/bin/pip install -q cargo-zigbuild==0.24.1
 	touch $@
 
-cross: $(CROSS)/.venv/installed ## Compile for Windows, macOS, 32 bits and musl (needs rustup; runs nothing)
+cross: $(CROSS)/.venv/installed ## Compile for Windows, macOS and 32-bit musl (needs rustup; runs nothing)
 	rustup target add $(CROSS_TARGETS)
 	for target in $(CROSS_TARGETS); do \
 		PATH="$(abspath $(CROSS))/.venv/bin:$$PATH" RUSTFLAGS="-D warnings" cargo-zigbuild check --locked -p leafpress-cli \

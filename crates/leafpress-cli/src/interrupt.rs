@@ -9,13 +9,18 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 #[cfg(unix)]
 use leafpress::vfs::signals::is_ignored;
 
 use crate::exit::Status;
 use crate::output;
+
+/// A signal that comes again this soon is the same request: `timeout` sends it to the process, and at
+/// once to the process's group.
+const SAME_REQUEST_WITHIN: Duration = Duration::from_millis(100);
 
 /// A flag that is set at the first signal; the second ends the process.
 pub fn flag() -> Arc<AtomicBool> {
@@ -38,13 +43,18 @@ pub fn on_interrupt(stop: impl Fn() + Send + 'static) {
 /// Calls `act` with 1 at the first signal, with 2 at the second, up to
 /// `times_max`, and ends the process at the next.
 pub fn on_each_interrupt(times_max: u32, act: impl Fn(u32) + Send + 'static) {
-    let times = AtomicU32::new(0);
-    let handler = move || {
-        let time = times.fetch_add(1, Ordering::Relaxed) + 1;
-        if time > times_max {
+    let mut times = 0;
+    let mut last: Option<(i32, Instant)> = None;
+    let handler = move |signal| {
+        if last.is_some_and(|(it, at)| it == signal && at.elapsed() < SAME_REQUEST_WITHIN) {
+            return;
+        }
+        last = Some((signal, Instant::now()));
+        times += 1;
+        if times > times_max {
             std::process::exit(Status::Failed as i32);
         }
-        act(time);
+        act(times);
     };
     // Where no handler can be set, a signal ends the process as it always
     // does, and the next load removes the temporary file.
@@ -54,19 +64,20 @@ pub fn on_each_interrupt(times_max: u32, act: impl Fn(u32) + Send + 'static) {
 }
 
 #[cfg(unix)]
-fn listen(handler: impl Fn() + Send + 'static) -> io::Result<()> {
+fn listen(handler: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
     let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
     let mut signals = signal_hook::iterator::Signals::new(ending)?;
-    let listen = move || signals.forever().for_each(|_| handler());
+    let listen = move || signals.forever().for_each(handler);
     std::thread::Builder::new().name("leafpress-signals".to_owned()).spawn(listen)?;
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn listen(handler: impl Fn() + Send + 'static) -> io::Result<()> {
-    ctrlc::set_handler(handler).map_err(io::Error::other)
+fn listen(mut handler: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
+    // It does not tell which signal came.
+    ctrlc::set_handler(move || handler(0)).map_err(io::Error::other)
 }
 
 /// Lets a write beyond the limit on the size of files (`ulimit -f`) fail with an error, which says so
@@ -79,10 +90,30 @@ pub fn survive_file_size_limit() {
 
     if !is_ignored(SIGXFSZ) {
         // Without it the signal ends the process, as it always does.
-        let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+        handle_without_an_act(SIGXFSZ);
     }
 }
 
 /// Does nothing: the system has no such signal.
 #[cfg(not(unix))]
 pub fn survive_file_size_limit() {}
+
+/// Lets the process learn how programs end that it starts: where what started the process ignores
+/// SIGCHLD, the system would not keep that.
+#[cfg(unix)]
+pub fn learn_how_programs_end() {
+    use signal_hook::consts::SIGCHLD;
+
+    if is_ignored(SIGCHLD) {
+        handle_without_an_act(SIGCHLD);
+    }
+}
+
+/// Does nothing: the system has no such signal.
+#[cfg(not(unix))]
+pub fn learn_how_programs_end() {}
+
+#[cfg(unix)]
+fn handle_without_an_act(signal: i32) {
+    let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+}

@@ -48,6 +48,7 @@ pub fn run(arguments: &[OsString], spelling: leafpress::Spelling) -> u8 {
     let _ = leafpress::vfs::locks::install();
     leafpress::spell_options(spelling);
     interrupt::survive_file_size_limit();
+    interrupt::learn_how_programs_end();
     let status = match Flags::read(arguments) {
         Ok(flags) => run_command(&flags.command, arguments),
         Err(error) => Err(error),

@@ -304,6 +304,30 @@ fn a_push_is_pushed_if_the_disk_is_full_only_for_the_last_checkpoint() {
 }
 
 #[test]
+fn a_first_push_that_fails_leaves_nothing_and_says_so() {
+    for size_kib in (200..1_400).step_by(200) {
+        let folder = TempDir::new().unwrap();
+        let Some(mount) = Mount::new(folder.path(), &format!("size={size_kib}k")) else {
+            say_skipped("no file system can be mounted here");
+            return;
+        };
+        let push = ["queue", "push", "mount/q.db", "x", "a"];
+        let output = command(folder.path(), &push).output().unwrap();
+        if output.status.success() {
+            assert!(size_kib > 200);
+            continue;
+        }
+        assert_failed(&output, "to do: ");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !stderr.contains("-wal") && !stderr.contains(".leafpress-"),
+            "{size_kib}: {stderr}"
+        );
+        assert!(names_in(&mount.0).is_empty(), "{size_kib}: {stderr}");
+    }
+}
+
+#[test]
 fn a_limit_on_the_size_of_files_leaves_nothing() {
     let folder = folder_with_input();
     for before in ["", "trap '' XFSZ; "] {

@@ -343,6 +343,56 @@ fn jobs_that_the_rate_of_their_group_holds_off_are_not_done() {
     assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
 }
 
+/// After the first job the program is an empty file, which the system does not run.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_that_cannot_be_started_ends_the_worker_and_costs_no_attempt() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let scene = Scene::new(&["a", "b"]);
+    let program = scene.path("job");
+    fs::write(&program, "#!/bin/sh\n: >job\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let outcome = scene.work(&["--json", "--exec", "./job"]).expect_status(1);
+    let report = outcome.json();
+    assert_eq!((&report["done"], &report["released"]), (&json!(1), &json!(1)));
+    assert_eq!(report["error"]["on_disk"], "each job that was run is settled");
+    let outcome = scene.work(&["--exec", "./job"]).expect_status(3);
+    assert!(outcome.stderr.contains("cannot run ./job: Exec format error"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("--shell"), "{}", outcome.stderr);
+    let job = &scene.jobs()[1];
+    assert_eq!((&job["state"], &job["attempts"]), (&json!("ready"), &json!(0)));
+}
+
+#[test]
+fn jobs_that_are_done_count_where_the_database_fails_later() {
+    let scene = Scene::new(&["a", "b"]);
+    let connection = Connection::open(scene.path("jobs.db")).unwrap();
+    let full = "CREATE TRIGGER full BEFORE UPDATE ON leafpress_job \
+                WHEN old.id = 2 AND new.state = 4 BEGIN SELECT RAISE(ABORT, 'it is full'); END";
+    connection.execute_batch(full).unwrap();
+    let outcome = scene.work(&["--json", "--until-empty", "--exec", "true"]).expect_status(1);
+    let report = outcome.json();
+    assert_eq!((&report["claimed"], &report["done"]), (&json!(2), &json!(1)));
+    let state = report["error"]["on_disk"].as_str().unwrap();
+    assert!(state.contains("1 job will come again"), "{state}");
+    assert!(outcome.stderr.contains("it is full"), "{}", outcome.stderr);
+}
+
+/// `timeout` signals the program, and then the program's group.
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one_request() {
+    let scene = Scene::new(&["x"]);
+    let worker = scene.start(&["--shell", HELD_UP]);
+    scene.wait_for("pid");
+    let id = worker.id();
+    let twice = format!("kill -s TERM {id}; sleep 0.01; kill -s TERM {id}");
+    assert!(Command::new("sh").args(["-c", &twice]).status().unwrap().success());
+    scene.let_go_on();
+    assert_eq!(worker.wait_with_output().unwrap().status.code(), Some(0));
+    assert_eq!(scene.states(), ["done"]);
+}
+
 #[test]
 fn an_idle_worker_ends_at_sigterm() {
     let scene = Scene::new(&["x"]);

@@ -2,12 +2,13 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 
 use leafpress::vfs::sync::lock;
 use leafpress::{ErrorKind, Result};
 
-/// Carries out `work` for each part, on at most so many threads; the results are in the order of the parts. After an
-/// error no other part is begun.
+/// Carries out `work` for each part, on at most so many threads, or fewer where the system gives no more; the
+/// results are in the order of the parts. After an error no other part is begun.
 ///
 /// # Errors
 /// Those of `work`; of several the one of the first part.
@@ -29,7 +30,9 @@ pub fn on_parts<T: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(parts) {
-            scope.spawn(take_parts);
+            if Builder::new().spawn_scoped(scope, take_parts).is_err() {
+                break;
+            }
         }
         take_parts();
     });

@@ -72,6 +72,8 @@ mod process_vfs;
 pub mod rights;
 mod slow_disk;
 mod slow_sync;
+#[cfg(unix)]
+mod streams;
 #[doc(hidden)]
 pub mod sync;
 #[doc(hidden)]

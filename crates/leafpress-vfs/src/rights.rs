@@ -145,6 +145,8 @@ pub fn make_private_folder(folder: &Path, database: &Path) -> io::Result<()> {
 /// # Errors
 /// The system's.
 pub fn unnamed_file(folder: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    crate::streams::occupy()?;
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{Mode, OFlags};

@@ -47,6 +47,13 @@ const WORK: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "programs that end well are seen to where SIGCHLD is ignored",
+        run: "leafpress queue push j.db m a >ids; (trap '' CHLD; \
+              exec leafpress queue work j.db m --max-jobs 1 --exec true); echo work $?",
+        says: &["1 done", "work 0"],
+        ..Found::NONE
+    },
+    Found {
         finding: "flags behind --exec are the program's",
         run: "leafpress queue push j.db m a >ids; leafpress queue push j.db m b --attempts 1 >ids; \
               leafpress queue settings j.db m --backoff 0s; \

@@ -112,6 +112,26 @@ const DRY_RUNS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a new database whose name a power cut may take away",
+        files: &[("in.csv", b"a\n1\n")],
+        as_other_user: true,
+        run: "mkdir hidden; chmod 333 hidden; leafpress load hidden/x.db in.csv --json; \
+              echo =$?; chmod 700 hidden; ls hidden",
+        says: &["outcome_unknown", "is complete, but a power cut may take its name", "=3\nx.db\n"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "no thread for the parts of a run",
+        files: &[("in.csv", b"a\n1\n2\n")],
+        as_other_user: true,
+        run: "ulimit -u 1 2>errors || ulimit -p 1; \
+              exec leafpress shard in.csv --out parts --by 'hash(a)' --parts 2",
+        status: 3,
+        says: &["the system has no thread"],
+        never_says: &["panicked"],
+        ..Found::NONE
+    },
+    Found {
         finding: "a dry run in a folder that cannot be written",
         files: &[("in.csv", b"a\n1\n")],
         as_other_user: true,

@@ -54,3 +54,11 @@ pub fn lock_byte_as_process(file: &File, start: i64) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+/// Closes the standard streams of this process.
+pub fn close_standard_streams() {
+    for number in 0..3 {
+        // SAFETY: a number is passed. The standard library opens none of them by itself.
+        unsafe { libc::close(number) };
+    }
+}

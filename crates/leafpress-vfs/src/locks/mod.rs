@@ -34,6 +34,7 @@
 //! 3. The descriptor that holds a file's locks is open as long as any other one is used.
 //! 4. In a child of `fork` no descriptor of the parent can be reached: each number stands
 //!    for a dead file there.
+//! 5. No file has the number of a standard stream, even if the program has closed that.
 //!
 //! # What was open before
 //! A connection of this copy of SQLite that had locks before [`install`] holds POSIX locks,

@@ -48,6 +48,7 @@ use super::numbers::{self, Answer};
 use crate::FileIdentity;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked, lock_whole_file};
 use crate::c_api::system_calls::{put_in_place_of, with_descriptor};
+use crate::streams::{self, dead_file};
 
 /// One open file of ours.
 struct Descriptor {
@@ -176,7 +177,7 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode, user: User) -> io::Re
         return Ok(Opened::Known(file));
     }
     // Such a file has no locks that matter, and opening a pipe may take for ever.
-    Ok(Opened::Plain(File::from(rustix::fs::open(path, flags, mode)?)))
+    Ok(Opened::Plain(open_anew(path, flags, mode)?))
 }
 
 /// Opens a regular file; `None` if it is another kind of file.
@@ -206,12 +207,11 @@ fn open_regular(
         }
     }
     // Should a pipe have taken the file's name, this must not wait.
-    let open = || rustix::fs::open(path, flags | OFlags::NONBLOCK, mode);
+    let open = || open_anew(path, flags | OFlags::NONBLOCK, mode);
     let file = match open() {
         Err(Errno::MFILE | Errno::NFILE) if table.make_room() => open()?,
         opened => opened?,
     };
-    let file = File::from(file);
     let facts = rustix::fs::fstat(&file)?;
     if !is_regular(&facts) {
         return Ok(None);
@@ -220,6 +220,11 @@ fn open_regular(
     table.add(FileIdentity::from(&facts), &file, (flags, user), database_of(path));
     table.close_some_parked();
     Ok(Some(file))
+}
+
+fn open_anew(path: &CStr, flags: OFlags, mode: Mode) -> rustix::io::Result<File> {
+    streams::occupy()?;
+    rustix::fs::open(path, flags, mode).map(File::from)
 }
 
 /// The database of a `-shm` file, by their names.
@@ -328,7 +333,8 @@ impl Table {
         user: User,
     ) -> Option<Arc<File>> {
         let known = self.files.get_mut(&identity)?;
-        // SQLite does not take the numbers of the standard streams, and would ask for ever.
+        // A thread may have closed a standard stream while the file was opened. SQLite does not take
+        // such a number, and would ask for ever.
         let fits = |it: &&mut Descriptor| {
             it.user.is_none() && it.flags == lasting(flags) && it.file.as_raw_fd() > 2
         };
@@ -571,6 +577,7 @@ fn reopened_for_writing(file: &File) -> rustix::io::Result<File> {
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
     // The table is held: a lease of another process must not be waited for.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    streams::occupy()?;
     rustix::fs::open(name, flags, Mode::empty()).map(File::from)
 }
 
@@ -659,13 +666,4 @@ pub(super) fn start_anew_in_child() {
             mem::forget(descriptor.file);
         }
     }
-}
-
-/// A file that can be neither read nor written nor locked.
-fn dead_file() -> rustix::io::Result<OwnedFd> {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let flags = OFlags::PATH;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    rustix::fs::open("/", flags | OFlags::CLOEXEC, Mode::empty())
 }

@@ -16,7 +16,9 @@ use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock};
 use super::file_locks::Owner;
 use super::table::{count_of, owner_of, reopen_parked};
 use super::{FileHandle, Open, ensure};
-use crate::c_api::for_tests::{give_lease_back, lock_byte_as_process, take_lease};
+use crate::c_api::for_tests::{
+    close_standard_streams, give_lease_back, lock_byte_as_process, take_lease,
+};
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked};
 use crate::rights::Rights;
 
@@ -469,4 +471,35 @@ fn child_with_few_descriptors() {
     assert!(descriptors < 96, "{descriptors}");
     drop(other);
     println!("all are written");
+}
+
+/// What is written to the standard error would go into the file that has its number.
+#[test]
+fn no_file_gets_the_number_of_a_closed_stream() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        let folder = tempfile::tempdir().unwrap();
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "locks::tests::no_file_gets_the_number_of_a_closed_stream"])
+            .env(FOLDER, folder.path())
+            .status()
+            .unwrap();
+        assert!(status.success() && folder.path().join("app.db").exists(), "{status}");
+        return;
+    };
+    ensure();
+    close_standard_streams();
+    let unnamed = crate::rights::unnamed_file(&folder).unwrap();
+    assert!(unnamed.as_raw_fd() > 2);
+    rustix::io::write(std::io::stderr(), b"as closed as before").unwrap_err();
+    for _ in 0..2 {
+        close_standard_streams();
+        let pages = FileHandle::open(&folder).unwrap();
+        assert!(pages.as_raw_fd() > 2);
+        close_standard_streams();
+        Connection::open(folder.join("app.db")).unwrap().execute_batch("VACUUM").unwrap();
+        close_standard_streams();
+        let made = FileHandle::create(folder.join("made"), Rights::new_database()).unwrap();
+        assert!(made.as_raw_fd() > 2);
+        fs::remove_file(folder.join("made")).unwrap();
+    }
 }

@@ -244,7 +244,7 @@ pub enum ErrorKind {
     #[error("it is not known whether {what} was committed: {reason}")]
     #[non_exhaustive]
     OutcomeUnknown {
-        /// Subject of the message: "the call", "the load" or "the index".
+        /// Subject of the message: "the call", "the load", "the index" or "the new database".
         what: &'static str,
         /// The failure that led to this.
         reason: String,

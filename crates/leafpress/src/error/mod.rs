@@ -337,7 +337,8 @@ impl Error {
         | ErrorKind::NotADatabase { path: named, .. }
         | ErrorKind::NoSpace { path: named, .. }
         | ErrorKind::Io { path: named, .. } = &mut self.0.kind
-            && named == hidden
+            // SQLite names it by its absolute path.
+            && named.file_name() == hidden.file_name()
         {
             path.clone_into(named);
         }

@@ -1,7 +1,8 @@
 //! Memory of the machine, and how much of it a load takes by default.
 //!
 //! A container may have less than its machine: its processes are in a cgroup with a limit, and the
-//! system kills a process that takes more.
+//! system kills a process that takes more. A process may have a limit of its own (`ulimit -v`), and
+//! ends where it is given no more.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ pub fn at_most_all(bytes: usize) -> usize {
     bytes.min(total_bytes().unwrap_or_else(unknown))
 }
 
-/// Memory of the machine, or of the container if it has a lower limit.
+/// Memory of the machine; or of the container, or what is left to the process, if that is less.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn total_bytes() -> Option<usize> {
     let info = rustix::system::sysinfo();
@@ -30,13 +31,24 @@ pub fn total_bytes() -> Option<usize> {
     #[expect(clippy::disallowed_methods, reason = "files of /proc and of cgroups are no databases")]
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let limit = read(Path::new("/proc/self/cgroup")).and_then(|groups| limit_bytes(&groups, read));
-    Some(limit.and_then(|limit| usize::try_from(limit).ok()).map_or(machine, |it| it.min(machine)))
+    let statistics = read(Path::new("/proc/self/statm")).unwrap_or_default();
+    let space = rustix::process::getrlimit(rustix::process::Resource::As).current;
+    let left = space.map(|space| space.saturating_sub(taken_bytes(&statistics)));
+    let limits = [limit, left].into_iter().flatten();
+    Some(limits.filter_map(|limit| usize::try_from(limit).ok()).fold(machine, usize::min))
 }
 
 /// Unknown on other systems.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn total_bytes() -> Option<usize> {
     None
+}
+
+/// Address space of a process, by its `/proc/self/statm`, which begins with the number of pages.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn taken_bytes(statistics: &str) -> u64 {
+    let pages = statistics.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or_default().saturating_mul(rustix::param::page_size() as u64)
 }
 
 /// The lowest limit of the groups of a process and of those around them; `None` if there is none.

@@ -126,10 +126,11 @@ impl Destination {
         })?;
         self.published = true;
         disk::sync_folder(folder_of(&self.path)).map_err(|source| {
-            Error::io("sync the folder of", &self.path, source).on_disk(format!(
-                "{} is complete, but a power cut may take its name away",
-                path_text(&self.path)
-            ))
+            let name = path_text(&self.path);
+            let reason = format!("cannot sync the folder of {name}: {source}");
+            Error::uncertain_of("the new database", reason)
+                .on_disk(format!("{name} is complete, but a power cut may take its name away"))
+                .to_do("use it, and after a power cut look whether it is still there")
         })
     }
 }

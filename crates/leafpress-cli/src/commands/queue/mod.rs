@@ -199,7 +199,13 @@ fn with_made_queue<T>(
     if path.symlink_metadata().is_err() {
         let made = make_new(path, |hidden| {
             let (done, closed) = act_at(hidden)?;
-            closed.map(|()| done)
+            // The hidden file goes, and its log with it.
+            let missing = |error: Error| {
+                error
+                    .on_disk_instead("no database was made")
+                    .to_do_instead("see that the disk has room and is sound, and try again")
+            };
+            closed.map(|()| done).map_err(missing)
         });
         match made {
             // Another process has made it in the meantime.

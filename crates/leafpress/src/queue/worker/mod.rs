@@ -181,6 +181,20 @@ impl Worker {
     where
         H: Fn(&JobContext) -> Outcome + Send + Sync,
     {
+        let (report, failure) = self.run_and_count(stop, handler)?;
+        failure.map_or(Ok(report), Err)
+    }
+
+    /// Works as [`run`](Self::run), and gives the report also where the database failed meanwhile,
+    /// with its first error.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), before any job was claimed.
+    #[doc(hidden)]
+    pub fn run_and_count<H>(&self, stop: &Stop, handler: H) -> Result<(WorkReport, Option<Error>)>
+    where
+        H: Fn(&JobContext) -> Outcome + Send + Sync,
+    {
         let started = Instant::now();
         if !(1..=Self::CONCURRENCY_MAX).contains(&self.concurrency) {
             let (most, asked) = (Self::CONCURRENCY_MAX, self.concurrency);
@@ -191,9 +205,9 @@ impl Worker {
             Some(lease) => lease,
             None => self.queue.lease()?,
         };
-        let mut report = Pool::new(self, lease.min(LEASE_MAX), stop).run(&handler)?;
+        let (mut report, failure) = Pool::new(self, lease.min(LEASE_MAX), stop).run(&handler)?;
         report.elapsed = started.elapsed();
-        Ok(report)
+        Ok((report, failure))
     }
 
     /// As [`run`](Self::run), for handlers that are `async`. Each is polled on its handler's

@@ -96,7 +96,7 @@ impl Pool {
     }
 
     /// Works until there is a reason to end, and then until all handlers have.
-    pub(super) fn run<H>(self: &Arc<Self>, handler: &H) -> Result<WorkReport>
+    pub(super) fn run<H>(self: &Arc<Self>, handler: &H) -> Result<(WorkReport, Option<Error>)>
     where
         H: Fn(&JobContext) -> Outcome + Send + Sync,
     {
@@ -112,10 +112,7 @@ impl Pool {
             drop(end);
         });
         let mut state = self.lock();
-        match state.failure.take() {
-            Some(error) => Err(error),
-            None => Ok(state.report),
-        }
+        Ok((state.report, state.failure.take()))
     }
 
     fn spawn<'scope, H>(

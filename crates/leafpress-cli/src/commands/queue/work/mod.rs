@@ -14,6 +14,7 @@ mod runs;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leafpress::path_text;
@@ -46,18 +47,22 @@ struct Worked {
 
 /// Works until a signal, or until the flags say that it is done.
 pub fn run(flags: &QueueWorkFlags) -> Status {
-    let outcome = work(flags);
-    if let Ok(done) = &outcome
-        && !flags.quiet
-        && !flags.common.json
-    {
-        // Programs write to stdout; a report between their lines would be noise.
-        let begin = if may_stand_in_a_line(flags, &done.by_runs) { "\n" } else { "" };
-        messages::print_message(&format!("{begin}{}", text_of(done)));
+    let (done, failure) = match work(flags) {
+        Ok(outcome) => outcome,
+        Err(error) => return messages::print_failure(error, flags.common.json),
+    };
+    let runs = &done.by_runs;
+    if let Some(error) = failure {
+        return if runs.claimed > runs.released {
+            print_failure_after_jobs(flags, &done, error)
+        } else {
+            messages::print_failure(error, flags.common.json)
+        };
     }
+    print_summary(flags, &done);
     let is_bounded = flags.until_empty || flags.max_jobs.is_some();
     messages::report(
-        outcome,
+        Ok(done),
         flags.common.json,
         |_| String::new(),
         |done| {
@@ -67,6 +72,31 @@ pub fn run(flags: &QueueWorkFlags) -> Status {
             if is_bounded && is_undone { Status::DoneWithProblems } else { Status::Done }
         },
     )
+}
+
+/// Prints the summary to stderr: programs write to stdout, and it would be noise between their lines.
+fn print_summary(flags: &QueueWorkFlags, done: &Worked) {
+    if !flags.quiet && !flags.common.json {
+        let begin = if may_stand_in_a_line(flags, &done.by_runs) { "\n" } else { "" };
+        messages::print_message(&format!("{begin}{}", text_of(done)));
+    }
+}
+
+/// Reports a failure that came after jobs were run, with the counts of those that are settled.
+fn print_failure_after_jobs(flags: &QueueWorkFlags, done: &Worked, error: Error) -> Status {
+    print_summary(flags, done);
+    let runs = &done.by_runs;
+    let settled = runs.done + runs.retried + runs.dead + runs.released + runs.lease_lost;
+    let state = match runs.claimed.saturating_sub(settled) {
+        0 => "each job that was run is settled".to_owned(),
+        unsettled => format!(
+            "the jobs that are counted are settled; {} will come again at the end of the lease",
+            human::counted(unsettled, "job", "jobs")
+        ),
+    };
+    let object = flags.common.json.then(|| serde_json::json!(done));
+    messages::print_failure_beside(error.on_disk_instead(state), object);
+    Status::DoneWithProblems
 }
 
 fn text_of(done: &Worked) -> String {
@@ -85,7 +115,8 @@ fn may_stand_in_a_line(flags: &QueueWorkFlags, done: &WorkReport) -> bool {
     done.claimed > 0 && !flags.keep_output && both_are_terminals
 }
 
-fn work(flags: &QueueWorkFlags) -> Result<Worked> {
+/// Works; the failure is one after which no job was claimed any more.
+fn work(flags: &QueueWorkFlags) -> Result<(Worked, Option<Error>)> {
     let program = program(flags);
     program.check()?;
     let place = &flags.place;
@@ -116,15 +147,15 @@ fn work(flags: &QueueWorkFlags) -> Result<Worked> {
         failure: Mutex::default(),
         runs: Mutex::default(),
     };
-    let report = worker.run(&stop, |job| handler.handle(job))?;
-    if let Some(failure) = handler.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(failure);
-    }
+    let (report, failure) = worker.run_and_count(&stop, |job| handler.handle(job))?;
+    let not_run = handler.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failure = not_run.or(failure);
     let runs = handler.runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     let by_jobs = runs.by_jobs(&report);
     let is_at_max = flags.max_jobs.is_some_and(|jobs_max| report.claimed >= jobs_max);
-    let waiting = if flags.until_empty && !is_at_max { left_in(&queue, &stop) } else { None };
-    Ok(Worked { by_runs: report, jobs: by_jobs.claimed, waiting, by_jobs })
+    let is_to_be_empty = flags.until_empty && !is_at_max && failure.is_none();
+    let waiting = if is_to_be_empty { left_in(&queue, &stop) } else { None };
+    Ok((Worked { by_runs: report, jobs: by_jobs.claimed, waiting, by_jobs }, failure))
 }
 
 /// The jobs that a worker left in a queue which it was to empty. They are settled, so a count that
@@ -215,7 +246,7 @@ impl JobHandler<'_> {
         self.runs().begin(job.id);
         let outcome = match self.program.run(job, &self.control) {
             Ok(ended) => self.judge(job, ended),
-            Err(error) => self.not_run(&error),
+            Err(error) => self.not_run(job, error),
         };
         self.runs().end(job, &outcome);
         outcome
@@ -225,24 +256,25 @@ impl JobHandler<'_> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A program that is missing is no job's fault: without this every job would
-    /// use up its attempts on it.
-    fn not_run(&self, error: &io::Error) -> Outcome {
+    /// Ends the worker: a program that cannot be run is no job's fault, and without this every job
+    /// would use up its attempts on it.
+    fn not_run(&self, job: &JobContext, error: io::Error) -> Outcome {
         let name = &self.program.words[0];
-        let says = format!("cannot run {}: {error}", path_text(name));
-        match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
-                let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-                failure.get_or_insert_with(|| {
-                    Error::io("run", std::path::Path::new(name), error.kind().into())
-                });
-                self.stop.now();
-                Outcome::Release
-            }
+        if error.kind() == io::ErrorKind::ArgumentListTooLong {
             // The job's texts do not fit into an environment.
-            io::ErrorKind::ArgumentListTooLong => Outcome::Dead { reason: says },
-            _ => Outcome::Retry { error: says, delay: None },
+            let reason = format!("cannot run {}: {error}", path_text(name));
+            self.warn_of_failure(job, "is dead", &reason);
+            return Outcome::Dead { reason };
         }
+        let advice = platform::advice(&error);
+        let mut error = Error::io("run", Path::new(name), error);
+        if let Some(advice) = advice {
+            error = error.to_do(advice);
+        }
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+        self.stop.now();
+        Outcome::Release
     }
 
     fn judge(&self, job: &JobContext, ended: Ended) -> Outcome {
@@ -252,15 +284,16 @@ impl JobHandler<'_> {
             Outcome::Dead { reason } => ("is dead", reason),
             _ => return outcome,
         };
+        self.warn_of_failure(job, what, says);
+        outcome
+    }
+
+    fn warn_of_failure(&self, job: &JobContext, what: &str, says: &str) {
         if !self.flags.quiet {
             let first_line = human::cut(says.lines().next().unwrap_or_default(), 120);
-            let attempt = job.attempt;
-            messages::print_warning(&format!(
-                "job {} {what}, attempt {attempt}: {first_line}",
-                job.id
-            ));
+            let (id, attempt) = (job.id, job.attempt);
+            messages::print_warning(&format!("job {id} {what}, attempt {attempt}: {first_line}"));
         }
-        outcome
     }
 }
 

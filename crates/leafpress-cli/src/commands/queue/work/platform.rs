@@ -57,6 +57,23 @@ mod system {
     pub fn signal_of(status: ExitStatus) -> Option<i32> {
         status.signal()
     }
+
+    pub fn advice(error: &io::Error) -> Option<&'static str> {
+        use rustix::io::Errno;
+
+        match Errno::from_io_error(error)? {
+            Errno::NOEXEC => Some(
+                "let the file begin with a line such as #!/bin/sh, or give its line to --shell",
+            ),
+            Errno::AGAIN => Some(
+                "end other processes of this user, or allow it more (ulimit -u, the container)",
+            ),
+            Errno::NOMEM => {
+                Some("end programs that need much memory, or allow this one more (ulimit -v)")
+            }
+            _ => None,
+        }
+    }
 }
 
 #[cfg(not(unix))]
@@ -84,6 +101,10 @@ mod system {
     }
 
     pub fn signal_of(_status: ExitStatus) -> Option<i32> {
+        None
+    }
+
+    pub fn advice(_error: &io::Error) -> Option<&'static str> {
         None
     }
 }
@@ -164,4 +185,9 @@ impl Process {
 /// The signal that ended the program, on systems with signals.
 pub fn signal_of(status: ExitStatus) -> Option<i32> {
     system::signal_of(status)
+}
+
+/// Advice for an error of the system that kept a program from running.
+pub fn advice(error: &io::Error) -> Option<&'static str> {
+    system::advice(error)
 }
