@@ -101,7 +101,7 @@ pub fn of_collected(collected: &Collected) -> String {
     if collected.too_young > 0 {
         let files = human::counted(collected.too_young as u64, "file", "files");
         text += &format!(
-            "kept {files}: changed too lately, or of a run that may go on (--older-than)\n"
+            "kept {files}: changed too recently, or of a run that may go on (--older-than)\n"
         );
     }
     if !collected.problems.is_empty() {

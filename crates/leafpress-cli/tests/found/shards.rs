@@ -12,7 +12,7 @@ fn findings() {
                   leafpress shards gc p; leafpress shards gc p --json; \
                   leafpress shards gc p --older-than 0s",
             says: &[
-                "removed 0 files, 0 B\nkept 1 file: changed too lately, or of a run that may go on (--older-than)\n",
+                "removed 0 files, 0 B\nkept 1 file: changed too recently, or of a run that may go on (--older-than)\n",
                 "\"too_young\":1",
                 "removed 1 file, 0 B\n  runs/",
             ],
