@@ -555,3 +555,38 @@ fn help_texts_have_examples_and_fit_the_terminal() {
         assert!(wide.is_empty(), "{action}: {wide:?}");
     }
 }
+
+#[test]
+#[cfg(unix)]
+fn a_push_that_is_stopped_prints_the_jobs_that_are_in_the_queue() {
+    let arguments = ["queue", "push", "jobs.db", "q", "--lines", "--batch", "2"];
+    for signal in common::ending_signals() {
+        for (lines, expected) in [("a\nb\nc\n", "1\n2\n"), ("a\n", "")] {
+            let folder = TempDir::new().unwrap();
+            queue(&folder, &["settings", "jobs.db", "q", "--keep-done", "1h"]).expect_status(0);
+            let mut child = command(folder.path(), &arguments)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            stdin.write_all(lines.as_bytes()).unwrap();
+            // The handler is set before the first line is read, long before this.
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            let id = child.id().to_string();
+            let kill = std::process::Command::new("kill").args(["-s", signal, &id]).status();
+            assert!(kill.unwrap().success());
+            let output = child.wait_with_output().unwrap();
+            drop(stdin);
+            let (ids, message) = (output.stdout, String::from_utf8(output.stderr).unwrap());
+            let pushed = ids.iter().filter(|byte| **byte == b'\n').count();
+            assert_eq!(pushed, expected.lines().count(), "{message}");
+            assert_eq!(output.status.code(), Some(if pushed > 0 { 1 } else { 3 }), "{message}");
+            assert!(message.starts_with("stopped; "), "{message}");
+            let there: String =
+                jobs(&folder, &[]).iter().map(|job| format!("{}\n", job["id"])).collect();
+            assert_eq!(there.into_bytes(), ids);
+        }
+    }
+}

@@ -71,7 +71,9 @@ fn a_sound_database_is_sound_and_described() {
 #[test]
 fn a_path_with_the_signs_of_a_uri_is_a_path() {
     let folder = TempDir::new().unwrap();
-    let path = folder.path().join("100% ä?mode=rw#x.db");
+    // Windows takes no question marks.
+    let name = if cfg!(windows) { "100% ä#x.db" } else { "100% ä?mode=rw#x.db" };
+    let path = folder.path().join(name);
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE t(a)").unwrap();
     assert!(verify(&path, &VerifyOptions::default()).unwrap().sound);
 }

@@ -139,7 +139,8 @@ impl PlatformHandle {
             let code = open(vfs, c_name, file.as_ptr(), flags.0, &raw mut flags_out);
             let handle = Self { file, _name: name, dropped: Dropped::default() };
             checked(code)?;
-            Ok((handle, OpenFlags(flags_out)))
+            // On Windows the answer names no kind of file.
+            Ok((handle, OpenFlags(flags_out | flags.0 & OpenFlags::KINDS.0)))
         }
     }
 

@@ -4,16 +4,20 @@
 //!    pushed, and then pushed as one transaction.
 //! 2. A payload is bytes: it is never trimmed, decoded or interpreted, but for
 //!    the line ends of --lines, and a byte order mark in front of JSON.
+//! 3. After a signal the transaction that has begun ends, and the answers are printed.
 //!
 //! Must never: wait for a terminal without saying so.
 
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::SystemTime;
 
 use leafpress::path_text;
 use leafpress::queue::{Job, Payload, Pushed, UniqueFor, UnixTime};
 use leafpress::vfs::locks::FileHandle;
+use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -22,7 +26,7 @@ use super::{ndjson, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{QueueNewJobFlags, QueuePushFlags, When, usage_error};
 use crate::stdin::STDIN_NAME;
-use crate::{human, output};
+use crate::{human, interrupt, output};
 
 /// Read before anything is pushed: more would fill the memory.
 const WHOLE_BYTES_MAX: u64 = 1 << 30;
@@ -124,29 +128,29 @@ fn bad_value(name: &str, reason: &str) -> Error {
 /// The flags contradict one another.
 pub fn run(flags: &QueuePushFlags) -> Result<Status, clap::Error> {
     check(flags).map_err(|message| usage_error("queue push", &message))?;
-    let mut so_far = PushedSoFar::default();
-    let outcome = push(flags, &mut so_far);
-    Ok(match outcome {
-        Ok(()) => {
-            if flags.common.json {
-                output::print_json(&so_far.object());
-            } else {
-                so_far.print();
+    let so_far = Arc::new(Mutex::new(PushedSoFar::default()));
+    stop_at_signal(&so_far, flags.common.json);
+    let outcome = push(flags, &so_far);
+    Ok(lock(&so_far).report(outcome, flags.common.json))
+}
+
+/// At a signal, waits for the transaction that has begun, reports, and ends the process: it may wait
+/// for input that never comes.
+fn stop_at_signal(so_far: &Arc<Mutex<PushedSoFar>>, as_json: bool) {
+    let so_far = Arc::clone(so_far);
+    interrupt::on_interrupt(move || {
+        let so_far = Arc::clone(&so_far);
+        let stop = move || {
+            let mut so_far = lock(&so_far);
+            if !so_far.is_reported {
+                let stopped = Err(ErrorKind::Cancelled.into());
+                std::process::exit(so_far.report(stopped, as_json) as i32);
             }
-            Status::Done
+        };
+        if thread::Builder::new().spawn(stop).is_err() {
+            std::process::exit(Status::Failed as i32);
         }
-        Err(error) if so_far.new_jobs() > 0 => {
-            // What was committed before it stays.
-            let object = flags.common.json.then(|| so_far.object());
-            if object.is_none() {
-                so_far.print();
-            }
-            let state = "the jobs that were pushed before it are in the queue";
-            output::print_failure_beside(error.on_disk(state), object);
-            Status::DoneWithProblems
-        }
-        Err(error) => output::print_failure(error, flags.common.json),
-    })
+    });
 }
 
 fn check(flags: &QueuePushFlags) -> Result<(), String> {
@@ -177,6 +181,7 @@ fn check(flags: &QueuePushFlags) -> Result<(), String> {
 #[derive(Default)]
 struct PushedSoFar {
     answers: Vec<Pushed>,
+    is_reported: bool,
 }
 
 impl PushedSoFar {
@@ -188,6 +193,30 @@ impl PushedSoFar {
         let job = |it: &Pushed| json!({"id": it.id, "is_new": it.is_new});
         let jobs: Vec<_> = self.answers.iter().map(job).collect();
         json!({"pushed": self.new_jobs(), "jobs": jobs})
+    }
+
+    /// Prints all that there is to say at the end.
+    fn report(&mut self, outcome: Result<()>, as_json: bool) -> Status {
+        self.is_reported = true;
+        let object = as_json.then(|| self.object());
+        match outcome {
+            Err(error) if self.new_jobs() == 0 => return output::print_failure(error, as_json),
+            Err(error) => {
+                if !as_json {
+                    self.print();
+                }
+                // What was committed before it stays.
+                let state = "the jobs that were pushed before it are in the queue";
+                output::print_failure_beside(error.on_disk(state), object);
+                return Status::DoneWithProblems;
+            }
+            Ok(()) => {}
+        }
+        match object {
+            Some(object) => output::print_json(&object),
+            None => self.print(),
+        }
+        Status::Done
     }
 
     /// Prints the jobs' numbers, each in a line, and tells which jobs were there already.
@@ -205,7 +234,7 @@ impl PushedSoFar {
     }
 }
 
-fn push(flags: &QueuePushFlags, so_far: &mut PushedSoFar) -> Result<()> {
+fn push(flags: &QueuePushFlags, so_far: &Mutex<PushedSoFar>) -> Result<()> {
     let mut template = Template::new(&flags.job);
     template.due = flags.delay.map(When::After).or(flags.due.map(When::At));
     template.expires = flags.expires;
@@ -237,6 +266,7 @@ fn push(flags: &QueuePushFlags, so_far: &mut PushedSoFar) -> Result<()> {
         }
         jobs.push(template.job(template.payload(bytes, &human::cut(name, 60))?)?);
     }
+    let mut so_far = lock(so_far);
     so_far.answers = push_all(flags, &jobs)?;
     Ok(())
 }
@@ -299,15 +329,16 @@ fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
 /// Makes jobs of lines and pushes them, all at once or batch by batch.
 fn push_lines(
     flags: &QueuePushFlags,
-    so_far: &mut PushedSoFar,
+    so_far: &Mutex<PushedSoFar>,
     name: &str,
     mut input: impl BufRead,
     mut job_of: impl FnMut(u64, &[u8]) -> Result<Job>,
 ) -> Result<()> {
     let batch_jobs_max = flags.batch.map_or(usize::MAX, |jobs| jobs as usize);
     let mut queue: Option<JobQueue> = None;
-    let mut send = |jobs: &mut Vec<Job>, so_far: &mut PushedSoFar| -> Result<()> {
+    let mut send = |jobs: &mut Vec<Job>| -> Result<()> {
         let jobs = std::mem::take(jobs);
+        let mut so_far = lock(so_far);
         if let Some(queue) = &queue {
             if !jobs.is_empty() {
                 so_far.answers.extend(queue.push_many(jobs)?);
@@ -326,7 +357,7 @@ fn push_lines(
         line.clear();
         let read = input.read_until(b'\n', &mut line).map_err(|source| not_read(name, source))?;
         if read == 0 {
-            return send(&mut jobs, so_far);
+            return send(&mut jobs);
         }
         (number, bytes) = (number + 1, bytes + read as u64);
         let content = line.strip_suffix(b"\n").unwrap_or(&line);
@@ -337,9 +368,9 @@ fn push_lines(
             continue;
         }
         let made = job_of(number, content);
-        jobs.push(made.map_err(|error| error.on_disk(in_front(so_far)))?);
+        jobs.push(made.map_err(|error| error.on_disk(in_front(&lock(so_far))))?);
         if jobs.len() >= batch_jobs_max {
-            send(&mut jobs, so_far)?;
+            send(&mut jobs)?;
             bytes = 0;
         }
         if bytes > WHOLE_BYTES_MAX {
