@@ -120,7 +120,7 @@ impl OpenFlags {
     /// A table that lives as long as a statement.
     pub const TRANSIENT_DB: Self = Self(ffi::SQLITE_OPEN_TRANSIENT_DB);
 
-    const KINDS: Self = Self(0x000f_ff00);
+    pub(super) const KINDS: Self = Self(0x000f_ff00);
 
     /// Returns true if all of these flags are set.
     pub const fn contains(self, flags: Self) -> bool {
