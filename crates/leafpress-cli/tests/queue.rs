@@ -579,14 +579,15 @@ fn a_push_that_is_stopped_prints_the_jobs_that_are_in_the_queue() {
             assert!(kill.unwrap().success());
             let output = child.wait_with_output().unwrap();
             drop(stdin);
-            let (ids, message) = (output.stdout, String::from_utf8(output.stderr).unwrap());
-            let pushed = ids.iter().filter(|byte| **byte == b'\n').count();
-            assert_eq!(pushed, expected.lines().count(), "{message}");
-            assert_eq!(output.status.code(), Some(if pushed > 0 { 1 } else { 3 }), "{message}");
+            let ids = String::from_utf8(output.stdout).unwrap();
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(ids, expected, "{message}");
+            let status = if ids.is_empty() { 3 } else { 1 };
+            assert_eq!(output.status.code(), Some(status), "{message}");
             assert!(message.starts_with("stopped; "), "{message}");
-            let there: String =
-                jobs(&folder, &[]).iter().map(|job| format!("{}\n", job["id"])).collect();
-            assert_eq!(there.into_bytes(), ids);
+            let there: Vec<_> =
+                jobs(&folder, &[]).iter().map(|job| job["id"].to_string()).collect();
+            assert_eq!(there, ids.lines().collect::<Vec<_>>());
         }
     }
 }
