@@ -364,8 +364,7 @@ fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
         let (first, rest) = rows.split_at(rows.len() / 2);
         // More than a pipe holds: once it is written the load reads, and its handlers are set.
         stdin.write_all(first.as_bytes()).unwrap();
-        let id = child.id().to_string();
-        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        common::send(signal, child.id());
         stdin.write_all(rest.as_bytes()).unwrap();
         drop(stdin);
         assert_eq!(child.wait().unwrap().code(), Some(0), "{signal}");

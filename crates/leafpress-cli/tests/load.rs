@@ -227,9 +227,7 @@ fn a_signal_ends_a_load_that_waits_for_its_input() {
         stdin.write_all(PEOPLE.as_bytes()).unwrap();
         // The handler is set before the first byte is read, long before this.
         std::thread::sleep(std::time::Duration::from_millis(500));
-        let id = child.id().to_string();
-        let sent = std::process::Command::new("kill").args(["-s", signal, &id]).status().unwrap();
-        assert!(sent.success());
+        common::send(signal, child.id());
         let output = child.wait_with_output().unwrap();
         drop(stdin);
         let message = String::from_utf8_lossy(&output.stderr);

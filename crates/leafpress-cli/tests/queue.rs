@@ -574,9 +574,7 @@ fn a_push_that_is_stopped_prints_the_jobs_that_are_in_the_queue() {
             stdin.write_all(lines.as_bytes()).unwrap();
             // The handler is set before the first line is read, long before this.
             std::thread::sleep(std::time::Duration::from_millis(500));
-            let id = child.id().to_string();
-            let kill = std::process::Command::new("kill").args(["-s", signal, &id]).status();
-            assert!(kill.unwrap().success());
+            common::send(signal, child.id());
             let output = child.wait_with_output().unwrap();
             drop(stdin);
             let ids = String::from_utf8(output.stdout).unwrap();

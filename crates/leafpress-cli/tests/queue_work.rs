@@ -16,7 +16,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{Outcome, command, names_in, run};
+use common::{Outcome, command, names_in, run, send};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -89,11 +89,6 @@ fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     panic!("{what} never came");
-}
-
-fn send(signal: &str, id: u32) {
-    let sent = Command::new("kill").args(["-s", signal, &id.to_string()]).status().unwrap();
-    assert!(sent.success());
 }
 
 fn is_running(id: &str) -> bool {

@@ -146,9 +146,7 @@ fn a_signal_removes_the_file() {
         assert!(began.elapsed() < Duration::from_secs(60), "it never began");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let process = child.id().to_string();
-    let sent = std::process::Command::new("kill").args(["-s", "TERM", &process]).status();
-    assert!(sent.unwrap().success());
+    common::send("TERM", child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let message = String::from_utf8_lossy(&output.stderr);

@@ -61,6 +61,13 @@ pub fn ending_signals() -> Vec<&'static str> {
     if is_ignored { vec!["TERM"] } else { vec!["INT", "TERM"] }
 }
 
+/// Sends a signal to a process that is there.
+#[cfg(unix)]
+pub fn send(signal: &str, id: u32) {
+    let sent = Command::new("kill").args(["-s", signal, &id.to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
 /// Returns true, and says that the test is skipped, where this process ignores ctrl-C.
 #[cfg(unix)]
 pub fn is_skipped_without_ctrl_c() -> bool {

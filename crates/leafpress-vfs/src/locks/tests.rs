@@ -473,7 +473,7 @@ fn child_with_few_descriptors() {
     println!("all are written");
 }
 
-/// What is written to the standard error would go into the file that has its number.
+/// Text for the standard error would go into the file that has its number.
 #[test]
 fn no_file_gets_the_number_of_a_closed_stream() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {

@@ -31,9 +31,11 @@ pub fn total_bytes() -> Option<usize> {
     #[expect(clippy::disallowed_methods, reason = "files of /proc and of cgroups are no databases")]
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let limit = read(Path::new("/proc/self/cgroup")).and_then(|groups| limit_bytes(&groups, read));
-    let statistics = read(Path::new("/proc/self/statm")).unwrap_or_default();
     let space = rustix::process::getrlimit(rustix::process::Resource::As).current;
-    let left = space.map(|space| space.saturating_sub(taken_bytes(&statistics)));
+    let left = space.map(|space| {
+        let statistics = read(Path::new("/proc/self/statm")).unwrap_or_default();
+        space.saturating_sub(taken_bytes(&statistics))
+    });
     let limits = [limit, left].into_iter().flatten();
     Some(limits.filter_map(|limit| usize::try_from(limit).ok()).fold(machine, usize::min))
 }

@@ -185,8 +185,10 @@ const JOB_BYTES_MAX: usize = 999_999_000;
 pub fn check_each<T>(jobs: &[T], check: impl Fn(&T) -> Result<()>) -> Result<()> {
     let count = jobs.len();
     jobs.iter().zip(1..).try_for_each(|(job, place)| {
-        let name = format!("job {place} of {count}");
-        check(job).map_err(|error| if count > 1 { error.of_one(&name) } else { error })
+        check(job).map_err(|error| match count {
+            1 => error,
+            _ => error.of_one(&format!("job {place} of {count}")),
+        })
     })
 }
 

@@ -49,6 +49,11 @@ impl Payload {
 /// Pushes a job, unless its unique key is held.
 pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pushed> {
     job.check(work.now_ms)?;
+    insert_checked(work, queue, job)
+}
+
+/// As [`insert`], of a job that [`Job::check`] has passed.
+pub(super) fn insert_checked(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pushed> {
     let unique = job.unique.as_ref();
     if let Some((key, _)) = unique
         && let Some(id) = holder(work, queue, key)?
@@ -97,7 +102,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
 /// Pushes all jobs, or none of them.
 pub(super) fn insert_all(work: &Work<'_>, queue: &QueueRow, jobs: &[Job]) -> Result<Vec<Pushed>> {
     check_each(jobs, |job| job.check(work.now_ms))?;
-    jobs.iter().map(|job| insert(work, queue, job)).collect()
+    jobs.iter().map(|job| insert_checked(work, queue, job)).collect()
 }
 
 /// The job that holds the key. One whose time is over gets its end here, and frees the key: the

@@ -21,7 +21,7 @@ pub struct Load<'a> {
     pub bar: &'a LoadBar,
 }
 
-/// What the loader of a pressed file has to know of the place that its rows go to later.
+/// Facts about the place that the rows of a pressed file go to later, for its loader.
 #[derive(Default)]
 pub struct Later {
     /// A table that is there, without its keys.

@@ -200,23 +200,24 @@ impl PushedSoFar {
         self.is_reported = true;
         let object = as_json.then(|| self.object());
         match outcome {
-            Err(error) if self.new_jobs() == 0 => return output::print_failure(error, as_json),
-            Err(error) => {
+            Ok(()) => {
+                match object {
+                    Some(object) => output::print_json(&object),
+                    None => self.print(),
+                }
+                Status::Done
+            }
+            Err(error) if self.new_jobs() > 0 => {
                 if !as_json {
                     self.print();
                 }
                 // What was committed before it stays.
                 let state = "the jobs that were pushed before it are in the queue";
                 output::print_failure_beside(error.on_disk(state), object);
-                return Status::DoneWithProblems;
+                Status::DoneWithProblems
             }
-            Ok(()) => {}
+            Err(error) => output::print_failure(error, as_json),
         }
-        match object {
-            Some(object) => output::print_json(&object),
-            None => self.print(),
-        }
-        Status::Done
     }
 
     /// Prints the jobs' numbers, each in a line, and tells which jobs were there already.

@@ -423,7 +423,7 @@ impl Settlement {
         for job in self.all_held(work)? {
             settle::ack(work, &*work.row(job.queue)?, &job, None)?;
         }
-        let push = |(queue, job): &(i64, Job)| push::insert(work, &*work.row(*queue)?, job);
+        let push = |(queue, job): &(i64, Job)| push::insert_checked(work, &*work.row(*queue)?, job);
         let pushed = self.jobs.iter().map(push).collect::<Result<_>>()?;
         Ok(Committed { acked: self.tokens.len(), pushed })
     }

@@ -57,13 +57,24 @@ impl Place {
         Looked::at(&flags.database, &flags.common).map(|looked| Self::File(Box::new(looked)))
     }
 
-    /// Looks at the queues as they are now.
-    fn look(&mut self, flags: &QueueStatsFlags) -> Result<Seen> {
+    /// Sees to it that the next look is at the queues as they are then.
+    fn renew(&mut self, flags: &QueueStatsFlags) -> Result<()> {
         match self {
             Self::File(looked) => {
                 if looked.is_of_one_moment() {
                     **looked = Looked::at(&flags.database, &flags.common)?;
                 }
+            }
+            #[cfg(feature = "rqlite")]
+            Self::Cluster(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Looks at the queues.
+    fn look(&self, flags: &QueueStatsFlags) -> Result<Seen> {
+        match self {
+            Self::File(looked) => {
                 let all: Vec<QueueStats> = match &flags.queue {
                     Some(name) => vec![looked.stats(name)?],
                     None => looked
@@ -86,7 +97,7 @@ impl Place {
 }
 
 fn once(flags: &QueueStatsFlags) -> Result<()> {
-    let mut place = Place::of(flags)?;
+    let place = Place::of(flags)?;
     let seen = place.look(flags)?;
     if flags.common.json {
         output::print_json(&seen.json);
@@ -134,5 +145,6 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
         if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
             return Ok(());
         }
+        place.renew(flags)?;
     }
 }
