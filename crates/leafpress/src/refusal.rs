@@ -27,9 +27,11 @@ use std::time::Duration;
 use leafpress_format::header;
 use rusqlite::ErrorCode;
 
-use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result, lack_of_files};
+use crate::error::{
+    Error, ErrorKind, FEWER_FILES, OR_FULL_OTHERWISE, Result, has_no_inodes, lack_of_files,
+};
 use crate::neighbours::holders_sentence;
-use crate::paths::{companion_of, folder_of};
+use crate::paths::{companion_of, folder_of, why_too_long};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::what_a_file_is;
 use crate::vfs::locks::FileHandle;
@@ -148,6 +150,9 @@ impl Refusal<'_> {
             .or_else(|| companions(&file).find_map(|it| why_not_writable(&it)))
             .or_else(|| why_no_journal(folder_of(&file)))
             .is_none();
+        if is_writable && has_no_inodes(&file) {
+            return Error::no_space("make a file beside", self.named, says).to_do(FEWER_FILES);
+        }
         if is_writable {
             return self
                 .in_the_way(format!("cannot be opened: {says}"))
@@ -180,8 +185,8 @@ impl Refusal<'_> {
     }
 }
 
-/// The reason why a name is a URI or a database in memory to SQLite and not a path; `None` if it is a
-/// path.
+/// The reason why a name is a URI or a database in memory to SQLite and not a path, or a path that is
+/// too long; `None` if it is a path.
 ///
 /// A URI has parameters that change how the database is opened (`?nolock=1`), and what is looked at
 /// by its name would be another file than the one that is opened.
@@ -192,16 +197,17 @@ pub fn why_no_path(name: &Path) -> Option<String> {
                     ./:memory:";
         return Some(says.to_owned());
     }
-    let start = name.as_os_str().as_encoded_bytes().get(..5)?;
-    start.eq_ignore_ascii_case(b"file:").then(|| {
-        format!(
+    let bytes = name.as_os_str().as_encoded_bytes();
+    if bytes.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"file:")) {
+        return Some(format!(
             "a database is named by its path, not by a URI; a file of that name is ./{}",
             path_text(name)
-        )
-    })
+        ));
+    }
+    why_too_long(name)
 }
 
-/// Refuses a name that is a URI or a database in memory to SQLite.
+/// Refuses a name that is a URI or a database in memory to SQLite, or too long for it.
 pub(crate) fn refuse_unless_path(name: &Path) -> Result<()> {
     why_no_path(name).map_or(Ok(()), |reason| Err(Error::misuse(reason)))
 }

@@ -42,6 +42,17 @@ const B27_TO_B38: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a path that SQLite cannot open",
+        files: &[("t.csv", b"k\n1\n")],
+        run: "d=$(printf '%0250d/%0250d' 0 0); mkdir -p $d; \
+              leafpress load $d/t.db t.csv && exit 9; \
+              leafpress queue push $d/t.db jobs x && exit 9; ls -A $d; exit 2",
+        status: 2,
+        says: &["the path is too long: it has", "and SQLite opens none of over 504"],
+        never_says: &["\nt.db\n"],
+        ..Found::NONE
+    },
+    Found {
         finding: "B37",
         files: &[("t.csv", b"k\n1\n")],
         run: "leafpress load t.db t.csv --tmpdir nodir",

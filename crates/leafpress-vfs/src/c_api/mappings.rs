@@ -57,6 +57,13 @@ pub(super) unsafe extern "C" fn map(
     descriptor: c_int,
     offset: i64,
 ) -> *mut c_void {
+    #[cfg(target_os = "linux")]
+    if flags & libc::MAP_SHARED != 0
+        && protection & libc::PROT_WRITE != 0
+        && !allocate(descriptor, offset, bytes)
+    {
+        return libc::MAP_FAILED;
+    }
     let mut all = mappings();
     // SAFETY: SQLite's own call, unchanged.
     let mapped =
@@ -65,6 +72,19 @@ pub(super) unsafe extern "C" fn map(
         all.push(Mapping { addresses: range_of(mapped, bytes), protection });
     }
     mapped
+}
+
+/// Gives each block of these bytes of a file its place on the disk; returns false, with `errno` set,
+/// if the disk or the quota has no room.
+/// SQLite extends a `-shm` file by one byte in each 4 KiB. Where the blocks of a file system are
+/// smaller the rest are holes, and a write to such memory on a full disk ends the process (SIGBUS).
+#[cfg(target_os = "linux")]
+fn allocate(descriptor: c_int, offset: i64, bytes: usize) -> bool {
+    // SAFETY: it changes no memory. Bytes that the file has keep their values.
+    let answer = unsafe { libc::fallocate64(descriptor, 0, offset, bytes as i64) };
+    let code = (answer != 0).then(std::io::Error::last_os_error).and_then(|it| it.raw_os_error());
+    // Any other failure: the file system does not allocate (NFS, old ext3), as before.
+    !matches!(code, Some(libc::ENOSPC | libc::EDQUOT))
 }
 
 /// As `munmap(2)`, for SQLite.
@@ -140,5 +160,28 @@ mod tests {
         assert_eq!(ranges(&all), [12..20, 30..33, 35..40]);
         cut(&mut all, &(0..100));
         assert!(all.is_empty());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn holes_get_their_place_and_bytes_stay() {
+        use std::io::{Read, Write};
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"kept").unwrap();
+        file.set_len(1 << 20).unwrap();
+        let holes = file.metadata().unwrap().blocks();
+        assert!(allocate(file.as_raw_fd(), 0, 1 << 20));
+        let blocks = file.metadata().unwrap().blocks();
+        assert!(blocks * 512 >= 1 << 20 || blocks == holes, "{blocks} and {holes} before");
+        let mut bytes = Vec::new();
+        std::io::Seek::rewind(&mut file).unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        assert_eq!((bytes.len(), &bytes[..5]), (1 << 20, b"kept\0".as_slice()));
+        // No file of a disk: nothing to allocate, and no reason to refuse.
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert!(allocate(null.as_raw_fd(), 0, 4096));
     }
 }

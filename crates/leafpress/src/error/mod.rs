@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 
 pub use faults::{BadRow, FailedStatement, ScriptError};
 pub use kind::ErrorKind;
+pub(crate) use limits::{FEWER_FILES, OR_FULL_OTHERWISE, has_no_inodes, lack_of_files};
 use limits::{MORE_MEMORY, what_to_allow};
-pub(crate) use limits::{OR_FULL_OTHERWISE, lack_of_files};
 
 use crate::advice::spelled;
 use crate::sqlite_error::{is_refusal, sqlite_says};
@@ -149,7 +149,8 @@ impl Error {
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::no_space(action, path, source)
+                let error = Self::no_space(action, path, source);
+                if has_no_inodes(path) { error.to_do(FEWER_FILES) } else { error }
             }
             io::ErrorKind::NotFound => {
                 let (name, source) = (path_text(path), Some(source));

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use self::disk::{DiskFile, Listener};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hidden::{HiddenNames, claims, is_left};
-use crate::paths::{companion_of, folder_of};
+use crate::paths::{companion_of, folder_of, why_too_long};
 use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
 use crate::words::path_text;
@@ -82,6 +82,12 @@ impl Destination {
         remove_leftovers(folder, &names);
         for hidden in names.attempts() {
             let temporary = folder.join(hidden);
+            if let Some(why) = why_too_long(&temporary) {
+                let reason = format!("cannot be made under its hidden name: {why}");
+                return Err(Error::destination(path, reason)
+                    .on_disk(NOTHING_WRITTEN)
+                    .to_do("choose a shorter path"));
+            }
             match claim(&temporary, rights) {
                 Ok(Some(file)) => {
                     return Ok(Self { path: path.to_owned(), temporary, file, published: false });
@@ -335,6 +341,21 @@ mod tests {
         let path = folder.path().join("a.db");
         drop(Destination::create(&path).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_without_room_for_the_hidden_name_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let rest = 500 - folder.path().as_os_str().len() - "/t.db".len();
+        let (outer, inner) = ("o".repeat(200), "i".repeat(rest - 202));
+        let folder = folder.path().join(outer).join(inner);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("t.db");
+        assert_eq!((why_too_long(&path), path.as_os_str().len()), (None, 500));
+        let error = Destination::create(&path).err().unwrap().to_string();
+        assert!(error.contains("the path is too long: it has 5"), "{error}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
 
     #[test]
