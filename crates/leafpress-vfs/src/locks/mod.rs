@@ -161,6 +161,14 @@ pub fn own_descriptors() -> Vec<std::os::fd::RawFd> {
     table::all_numbers()
 }
 
+/// Numbers of those [`own_descriptors`] that SQLite does not use: no connection has opened their
+/// names.
+#[doc(hidden)]
+#[cfg(unix)]
+pub fn descriptors_unused_by_sqlite() -> Vec<std::os::fd::RawFd> {
+    table::numbers_unused_by_sqlite()
+}
+
 #[cfg(unix)]
 mod system {
     //! Putting all of it in force.

@@ -470,6 +470,13 @@ impl Table {
         descriptors.map(|it| it.file.as_raw_fd()).collect()
     }
 
+    /// Numbers of the descriptors that SQLite does not use.
+    fn numbers_unused_by_sqlite(&self) -> Vec<RawFd> {
+        let descriptors = self.files.values().flat_map(|known| &known.descriptors);
+        let unused = descriptors.filter(|it| it.user != Some(User::Sqlite));
+        unused.map(|it| it.file.as_raw_fd()).collect()
+    }
+
     /// Tries again with some of those that could not be closed; with all of them a process
     /// with many databases would wait.
     fn close_some_parked(&mut self) {
@@ -596,6 +603,11 @@ fn parked_max() -> usize {
 /// Numbers of all descriptors here.
 pub(super) fn all_numbers() -> Vec<RawFd> {
     table().as_ref().map(Table::numbers).unwrap_or_default()
+}
+
+/// Numbers of the descriptors here that SQLite does not use.
+pub(super) fn numbers_unused_by_sqlite() -> Vec<RawFd> {
+    table().as_ref().map(Table::numbers_unused_by_sqlite).unwrap_or_default()
 }
 
 /// Owner of the locks on a file; `None` if this copy of SQLite has not locked it.

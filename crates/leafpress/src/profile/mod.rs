@@ -10,6 +10,7 @@
 //! | `mod.rs` | the profiles and their promises: the one table, docs are made from it |
 //! | `open.rs` | opens under a profile; all that is refused |
 //! | `open_here.rs` | logs that belong to another file than the one beside them |
+//! | `second_name.rs` | databases that another process has open under another name |
 //! | `in_force.rs` | asks a connection what is in force |
 //! | `locking/` | holds a database alone |
 //! | `page_writes/` | how a transaction of one page is committed, and in which words that is said |
@@ -38,6 +39,7 @@ mod locking;
 mod open;
 mod open_here;
 mod page_writes;
+mod second_name;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -50,6 +52,7 @@ pub use open::{ProfileRequest, open, open_reader};
 pub(crate) use open_here::{OpenHere, refuse_log_of_another};
 pub(crate) use page_writes::ours;
 pub use page_writes::{AtomicWish, page_writes, regain_atomic_pages};
+pub(crate) use second_name::refuse_second_name;
 pub use settings::{JournalMode, Locking, Synchronous};
 pub use wal_reset::check_background_checkpoints;
 

@@ -31,11 +31,10 @@ use super::in_force::{InForce, needs_full_fsync, whole_milliseconds};
 use super::locking;
 use super::open_here::{refuse_another_journal, refuse_log_of_another};
 use super::page_writes::{AtomicWish, check_wish, vfs_for};
+use super::second_name::refuse_second_name;
 use super::settings::{JournalMode, Locking, Synchronous, ask};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(unix)]
-use crate::neighbours::{OpenFile, Which};
 use crate::paths::{companion_of, folder_of};
 use crate::refusal::{
     Refusal, not_readable, refuse_unless_file, refuse_unless_path, why_not_writable,
@@ -234,6 +233,7 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
                 .to_do("check the name, or let a writer make it first")
         })?;
         refuse_log_of_another(path)?;
+        refuse_second_name(path)?;
     }
     let request = ProfileRequest { vfs: vfs.map(str::to_owned), ..ProfileRequest::default() };
     let opening = Opening { path, request: &request, vfs: request.vfs.clone() };
@@ -341,39 +341,6 @@ fn refuse_orphans(target: &Path) -> Result<()> {
             )));
         }
     }
-    Ok(())
-}
-
-/// A database with two names has a log or a journal for each: a process that opens it by one
-/// does not see what was written by the other.
-#[cfg(unix)]
-fn refuse_second_name(target: &Path) -> Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    if !fs::metadata(target).is_ok_and(|it| it.is_file() && it.nlink() > 1) {
-        return Ok(());
-    }
-    let Ok(found) = crate::neighbours(target) else { return Ok(()) };
-    for process in &found.processes {
-        let is_other = |it: &&OpenFile| it.which == Which::Database && it.path != found.database;
-        if let Some(other) = process.open.iter().find(is_other) {
-            let reason = format!(
-                "is one of several names of a database (hard links), and process {} ({}) has it \
-                 open as {}: each name has a log or a journal of its own",
-                process.pid,
-                process.name,
-                path_text(&other.path)
-            );
-            return Err(refusal(target, &reason).to_do("open it by the same name everywhere"));
-        }
-    }
-    let path = path_text(target);
-    tracing::warn!(%path, "the database has several names (hard links): use one of them only");
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn refuse_second_name(_target: &Path) -> Result<()> {
     Ok(())
 }
 

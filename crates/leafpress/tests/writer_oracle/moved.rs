@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use leafpress::load::{Column, ColumnType, Loader};
 use leafpress::writer::{Maintenance, Writer};
 use leafpress::{Error, ErrorKind, Profile};
 use rusqlite::Connection;
@@ -220,6 +221,15 @@ fn two_names_of_one_database_are_not_open_at_a_time() {
         let error = Writer::builder(&second).open().expect_err("it has another log by that name");
         assert!(matches!(error.kind(), ErrorKind::Destination { .. }), "{error}");
         assert!(error.to_string().contains("a.db"), "{error}");
+        let columns = [Column::new("n", ColumnType::Integer)];
+        let load = |path: &Path| Loader::new(path).table("u").load_rows(&columns, [(1_i64,)]);
+        let copy = Loader::new(beside(&path, ".copy")).load_file(&second);
+        let read = leafpress::profile::open_reader(&second, None).map(drop);
+        for refused in [load(&second).map(drop), copy.map(drop), read] {
+            let error = refused.expect_err("it would not see the writer's log").to_string();
+            assert!(error.contains("one of several names"), "{error}");
+        }
+        load(&path).expect("it is the writer's own name");
     }
     writer.execute(INSERT, [1]).expect("nothing is wrong with it");
     writer.close().expect("all is well");

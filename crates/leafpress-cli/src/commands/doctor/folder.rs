@@ -76,6 +76,16 @@ pub fn names(evidence: &Evidence) -> Finding {
             ),
         );
     }
+    let mount_point = evidence.now.file_system.as_ref().and_then(|it| it.mount_point.as_deref());
+    if mount_point == Some(&*evidence.now.database) {
+        return check.care(
+            "the file is mounted alone, so it has another name elsewhere",
+            "SQLite looks for journal and log beside the name by which it was opened, and these \
+             stay outside of the mount: programs at both sides do not see each other's, and damage \
+             the database; a container that is removed takes the log with it",
+            "mount the folder of the database in the place of the file",
+        );
+    }
     let is_link = evidence.named.is_symlink();
     check.ok(if is_link {
         format!(
@@ -112,10 +122,13 @@ pub fn permissions(evidence: &Evidence) -> Finding {
 }
 
 /// SQLite gives the files beside a database its permissions, and as root its owner too. Members
-/// of a group may share one.
+/// of a group may share one. The file by which writers share a database is for those alone who may
+/// read and write it.
 fn difference(database: &FileFacts, file: &FileFacts) -> Option<String> {
     let (of_database, of_file) = (database.mode? & RIGHTS, file.mode? & RIGHTS);
-    if of_database != of_file {
+    let may_write = of_database & (of_database >> 1) & 0o222;
+    let is_for_writers = file.which == Which::Sharing && of_file == may_write | may_write << 1;
+    if of_database != of_file && !is_for_writers {
         return Some(format!("has the permissions {of_file:03o}, the database {of_database:03o}"));
     }
     if database.group != file.group {

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result};
 use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
-use crate::profile::refuse_log_of_another;
+use crate::profile::{refuse_log_of_another, refuse_second_name};
 use crate::refusal::{Refusal, not_readable, refuse_unless_path};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
@@ -78,6 +78,7 @@ impl Target {
         };
         locks::refuse_beside_another_copy(&self.path)?;
         refuse_log_of_another(&self.path)?;
+        refuse_second_name(&self.path)?;
         open().map_err(|error| self.refused("open the database", error))
     }
 

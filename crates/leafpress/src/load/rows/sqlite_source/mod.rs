@@ -40,6 +40,7 @@ use crate::input::rows::{
 };
 use crate::input::source::not_opened;
 use crate::paths::companion_of;
+use crate::profile::refuse_second_name;
 use crate::refusal::{Refusal, refuse_unless_file};
 use crate::schema::{is_plain_type, quote_identifier};
 use crate::sqlite_error::{sqlite_says, wants_to_write};
@@ -187,6 +188,7 @@ impl SqliteSource {
         let metadata = std::fs::metadata(&path).map_err(|error| not_opened(&path, error))?;
         let file = path_text(&path);
         refuse_unless_file(&path, &metadata)?;
+        refuse_second_name(&path)?;
         let absolute = std::path::absolute(&path).map_err(|e| Error::io("open", &path, e))?;
         let makes_log = !companion_of(&absolute, "-wal").exists();
         let failed = |name: &str, error| unreadable(&path, name, busy_timeout, error);
