@@ -114,6 +114,15 @@ fn a_log_that_others_may_not_open() {
     let seen = expect_care(&look(folder.path(), "a.db"), &[31]);
     assert!(seen.ends_with("a.db-wal has the permissions 600, the database 644"), "{seen}");
     fs::set_permissions(&log, Permissions::from_mode(0o644)).unwrap();
+    // The file by which writers share the database is for those who may write it.
+    let shared = folder.path().join("a.db-shared");
+    fs::write(&shared, "").unwrap();
+    fs::set_permissions(&shared, Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(cares_of(&look(folder.path(), "a.db")), super::helpers::place_needs_care());
+    fs::set_permissions(&shared, Permissions::from_mode(0o666)).unwrap();
+    let seen = expect_care(&look(folder.path(), "a.db"), &[31]);
+    assert!(seen.ends_with("a.db-shared has the permissions 666, the database 644"), "{seen}");
+    fs::remove_file(&shared).unwrap();
     if std::os::unix::fs::chown(&log, Some(4711), None).is_ok() {
         let seen = expect_care(&look(folder.path(), "a.db"), &[31]);
         assert!(seen.contains("a.db-wal belongs to user 4711"), "{seen}");

@@ -11,21 +11,22 @@
 //! | 2 | by the member that makes the checkpoints, until it leaves |
 //! | 1000 … | by the member of that slot |
 //!
-//! The users who may read and write the database may read and write the file, and no others.
+//! The users who may read and write the database may read and write the file, and no others. In a
+//! sticky folder (`/tmp`) another user could put a file there first; it is not used.
 //!
 //! Must never: clear or remove the file while it has other members, follow a link at its place, or
 //! write into a file there that is not ours.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::NotJoined;
 use super::page::{MAGIC, Page, SLOTS};
 use crate::fork::Process;
-use crate::paths::companion_of;
+use crate::paths::{companion_of, folder_of};
 use crate::vfs::locks::{FileHandle, LockFile, Open};
 use crate::vfs::rights::Rights;
 use crate::vfs::shared_page::{PAGE_BYTES, SharedPage};
@@ -180,8 +181,8 @@ fn attempt(database: &Path, path: &Path) -> io::Result<Attempt> {
         }
         Err(error) => return Err(error),
     };
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+    if let Some(why) = why_not_trusted(&file.metadata()?, database)? {
+        return Err(io::Error::other(why));
     }
     let locks = LockFile::new(file);
     let is_alone = locks.try_exclusive(MEMBERS)?;
@@ -199,6 +200,28 @@ fn attempt(database: &Path, path: &Path) -> io::Result<Attempt> {
         return Ok(Attempt::Again);
     }
     Ok(Attempt::Joined(locks))
+}
+
+/// The reason why a file may be that of a user who may not write the database; `None` if it is not.
+fn why_not_trusted(file: &Metadata, database: &Path) -> io::Result<Option<&'static str>> {
+    const STICKY: u32 = 0o1000;
+    const ALL_MAY_WRITE: u32 = 0o002;
+
+    if !file.is_file() {
+        return Ok(Some("it is no file"));
+    }
+    // A link to the file of another database: its members sync another log.
+    if file.nlink() > 1 {
+        return Ok(Some("it has several names (hard links)"));
+    }
+    let (folder, database) = (fs::metadata(folder_of(database))?, fs::metadata(database)?);
+    // Elsewhere a user who can put a file here can put another database here.
+    let is_safe_folder = folder.mode() & STICKY == 0;
+    let own = rustix::process::geteuid().as_raw();
+    let known = [database.uid(), folder.uid(), own, 0];
+    let is_trusted =
+        is_safe_folder || known.contains(&file.uid()) || database.mode() & ALL_MAY_WRITE != 0;
+    Ok((!is_trusted).then_some("another user than the database's owner has made it"))
 }
 
 /// Returns true if another opening has a slot.
@@ -244,6 +267,36 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+
+    #[test]
+    fn a_file_of_another_database_or_of_a_stranger_is_not_joined() {
+        use std::os::unix::fs::{PermissionsExt as _, chown};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (database, other) = (folder.path().join("a.db"), folder.path().join("b.db"));
+        fs::write(&database, "").unwrap();
+        fs::write(&other, "").unwrap();
+        let refused = || match Membership::join(&database) {
+            Ok(_) => None,
+            Err(NotJoined::Alone(why)) => Some(why),
+            Err(NotJoined::SyncFailed) => panic!("no sync was made"),
+        };
+        let of_other = Membership::join(&other).ok().unwrap();
+        fs::hard_link(path_of(&other), path_of(&database)).unwrap();
+        assert!(refused().unwrap().contains("several names"));
+        assert!(path_of(&database).exists() && of_other.0.members() == 1);
+        fs::remove_file(path_of(&database)).unwrap();
+
+        fs::write(path_of(&database), [0; PAGE_BYTES]).unwrap();
+        if chown(path_of(&database), Some(4711), None).is_err() {
+            return eprintln!("SKIPPED: only root can give a file to another user");
+        }
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        chown(folder.path(), Some(4712), None).unwrap();
+        assert!(refused().unwrap().contains("another user"));
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(refused(), None);
+    }
 
     #[test]
     fn members_that_leave_at_once_leave_no_file() {
