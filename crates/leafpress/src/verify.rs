@@ -32,10 +32,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use leafpress_format::DATABASE_HEADER_BYTES;
 use leafpress_format::header::{self, number_in};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 use serde::Serialize;
 
 use crate::connect;
+use crate::neighbours::holders_sentence;
 use crate::paths::companion_of;
 use crate::refusal::{Refusal, not_readable, refuse_unless_file, refuse_unless_path};
 use crate::sqlite_error::sqlite_says;
@@ -350,8 +351,22 @@ fn choose_access(named: &Path, path: &Path, file_bytes: u64) -> Result<Access> {
     match (is_wal, log_bytes) {
         (true, None | Some(0)) => Ok(Access::Immutable),
         (false, None | Some(0)) => Ok(Access::Locked),
-        (_, Some(_)) => Err(needs_recovery(named)),
+        (_, Some(_)) => Err(held_or_left(named, path)),
     }
+}
+
+/// The error for a log without its `-shm`: a program that keeps the database for itself makes none,
+/// and one that was killed may have lost it.
+fn held_or_left(named: &Path, path: &Path) -> Error {
+    if holders_sentence(path).is_none() {
+        return needs_recovery(named);
+    }
+    let busy = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_BUSY), None);
+    Refusal { named, file: Some(path), waited: Duration::ZERO }.locked(
+        "is kept by a program that lets no other one in",
+        &busy,
+        "try again when that program has closed it",
+    )
 }
 
 fn header_says_wal(named: &Path, path: &Path, length_bytes: u64) -> Result<bool> {

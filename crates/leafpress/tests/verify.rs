@@ -196,6 +196,19 @@ fn a_log_that_must_be_recovered_is_left_alone() {
     assert!(message.contains("needs recovery") && message.contains("to do:"), "{message}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_of_a_program_that_keeps_the_database_is_no_leftover() {
+    let folder = TempDir::new().unwrap();
+    // In this order SQLite keeps the index of the log in its memory.
+    let settings = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL";
+    let (path, _connection) = database(&folder, settings);
+    assert!(!folder.path().join("app.db-shm").exists());
+    let error = verify(&path, &VerifyOptions::default()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Busy { .. }), "{error}");
+    assert!(error.to_string().contains("exclusive lock"), "{error}");
+}
+
 #[test]
 fn a_hot_journal_is_left_alone() {
     let folder = TempDir::new().unwrap();

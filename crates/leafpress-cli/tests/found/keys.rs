@@ -10,6 +10,17 @@ pub(super) const NO_TABLE: &[&str] = &["t.db"];
 /// Loads of an empty key.
 const B3: &[Found] = &[
     Found {
+        finding: "a key that is made is no rowid",
+        files: &[("t.csv", b"a\n1\n2\n"), ("t.ndjson", b"{\"a\":1}\n{\"a\":2}\n")],
+        run: "leafpress load t.db t.csv --uuid7 u --pk u && \
+              leafpress load s.db t.ndjson --uuid7 u=text --pk U",
+        holds: &[
+            ("t.db", "SELECT typeof(u), a FROM t", "'blob',1;'blob',2"),
+            ("s.db", "SELECT typeof(u), a FROM t", "'text',1;'text',2"),
+        ],
+        ..Found::NONE
+    },
+    Found {
         finding: "B3",
         files: EMPTY_KEY,
         run: "leafpress load t.db t.csv --pk a",

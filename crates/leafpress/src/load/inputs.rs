@@ -144,7 +144,9 @@ pub fn typed<'l, I, S: RowSource + 'l>(
     inputs: Vec<I>,
     open: impl Fn(I) -> Result<S>,
 ) -> Result<Input<'l>> {
-    let sources = inputs.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+    let mut sources = inputs.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+    // The look at the database waits for its writers, whose commits would wait for these readers.
+    sources.iter_mut().for_each(RowSource::release);
     let table = match sources.first().and_then(RowSource::table) {
         Some(table) => options.table.as_deref().unwrap_or(table).to_owned(),
         None => table_name(options, sources.first().map_or("", RowSource::name))?,

@@ -348,7 +348,7 @@ mod tests {
     fn a_path_without_room_for_the_hidden_name_is_refused_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let rest = 500 - folder.path().as_os_str().len() - "/t.db".len();
-        let (outer, inner) = ("o".repeat(200), "i".repeat(rest - 202));
+        let (outer, inner) = ("o".repeat(rest / 2), "i".repeat(rest - rest / 2 - 2));
         let folder = folder.path().join(outer).join(inner);
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("t.db");

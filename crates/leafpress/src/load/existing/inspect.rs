@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
 use super::overlay::Overlay;
@@ -196,6 +196,10 @@ fn refuse_hot_journal(target: &Target) -> Result<()> {
     match look {
         Err(error) if wants_to_write(&error) => {
             Err(needs_recovery(&target.named).on_disk(UNCHANGED))
+        }
+        // It was waited for already.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+            Err(target.refused("read the database", error))
         }
         // Any other answer is given again to the connection that reads.
         _ => Ok(()),

@@ -185,8 +185,10 @@ impl<'l> FeedState<'l> {
     }
 
     fn lone_key(&self, key: &[String], without_rowid: bool) -> Result<Option<usize>> {
+        let made = self.options.uuid7.as_ref().map(|(name, _)| name);
+        let is_made = |key: &str| made.is_some_and(|name| name.eq_ignore_ascii_case(key));
         match key {
-            [key] if !without_rowid => self.column(key).map(Some),
+            [key] if !without_rowid && !is_made(key) => self.column(key).map(Some),
             _ => Ok(None),
         }
     }

@@ -323,3 +323,22 @@ fn a_database_in_wal_mode_without_a_log_is_read_as_a_file() {
     let (_folder, path) = database("CREATE TABLE t(a)");
     assert_eq!(AtRest::of(&path), None, "it has no log in this mode");
 }
+
+#[test]
+fn a_copy_inside_a_database_lets_a_writer_commit_that_it_waits_for() {
+    let (_folder, path) = database("CREATE TABLE t(a); INSERT INTO t VALUES (7)");
+    let writer = Connection::open(&path).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (8)").unwrap();
+    let source = format!("{}::t", path.display());
+    std::thread::scope(|scope| {
+        let load = || crate::Loader::new(&path).table("c").busy_timeout(WAIT).load_file(&source);
+        let load = scope.spawn(load);
+        // Until the load waits for the writer; later it would find no writer, and earlier likewise.
+        std::thread::sleep(Duration::from_millis(300));
+        writer.busy_timeout(WAIT / 2).unwrap();
+        writer.execute_batch("COMMIT").unwrap();
+        load.join().unwrap().unwrap();
+    });
+    let rows = "SELECT count(*) FROM c";
+    assert_eq!(writer.query_row(rows, [], |row| row.get(0)), Ok(2));
+}
