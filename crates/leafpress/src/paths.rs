@@ -5,7 +5,7 @@ use std::path::Path;
 pub use leafpress_vfs::paths::{companion_of, folder_of};
 
 /// Bytes of the longest path of a database on Unix: SQLite takes 512 with `-journal` behind it
-/// (`MAX_PATHNAME` in its os_unix.c).
+/// (`MAX_PATHNAME` in its `os_unix.c`).
 const SQLITE_PATH_BYTES_MAX: usize = 504;
 
 /// The reason why SQLite cannot open a database of this path; `None` if its length is none.

@@ -216,7 +216,7 @@ fn whole_ms(time: Duration) -> String {
 /// Time in UTC, to the second.
 fn iso(at: UnixTime) -> String {
     let at_ms = at.as_ms();
-    let time = jiff::Timestamp::from_millisecond(at_ms - at_ms.rem_euclid(1000));
+    let time = jiff::Timestamp::from_millisecond(at_ms.saturating_sub(at_ms.rem_euclid(1000)));
     time.map_or_else(|_| "out of range".to_owned(), |time| time.to_string())
 }
 

@@ -39,6 +39,12 @@ struct leafpress_replacements {
 };
 
 static struct leafpress_replacements replacements;
+
+/* A thread that met a replacement in SQLite's table, which has no barriers, must also see these. */
+static const struct leafpress_replacements *in_force(void) {
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return &replacements;
+}
 /* In a child of fork: mixed into device numbers, so that SQLite does not take a file
 ** for one that its parent had open, whose locks it would believe to hold. */
 static dev_t device_mask;
@@ -63,11 +69,11 @@ static short type_of(int lock) {
 }
 
 static int replaced_open(const char *path, int flags, int mode) {
-  return answered(replacements.open(path, flags, mode));
+  return answered(in_force()->open(path, flags, mode));
 }
 
 static int replaced_close(int descriptor) {
-  return answered(replacements.close(descriptor));
+  return answered(in_force()->close(descriptor));
 }
 
 #if defined(F_OFD_SETLK) && defined(F_OFD_GETLK) && defined(F_OFD_SETLKW)
@@ -117,7 +123,7 @@ static int replaced_fcntl(int descriptor, int command, ...) {
   holder = holder_of(descriptor);
   if (holder >= 0) return ofd_lock(holder, how, range);
   lock = lock_of(range->l_type);
-  answer = replacements.lock(descriptor, how, &lock, range->l_start, range->l_len);
+  answer = in_force()->lock(descriptor, how, &lock, range->l_start, range->l_len);
   if (answer == AS_BEFORE) return fcntl(descriptor, command, range);
   if (answer == 0 && how == HOW_GET) range->l_type = type_of(lock);
   return answered(answer);
@@ -126,17 +132,17 @@ static int replaced_fcntl(int descriptor, int command, ...) {
 static void *replaced_mmap(
   void *start, size_t bytes, int protection, int flags, int descriptor, off_t offset
 ) {
-  return replacements.map(start, bytes, protection, flags, descriptor, offset);
+  return in_force()->map(start, bytes, protection, flags, descriptor, offset);
 }
 
 static int replaced_munmap(void *start, size_t bytes) {
-  return replacements.unmap(start, bytes);
+  return in_force()->unmap(start, bytes);
 }
 
 #ifdef __linux__
 /* SQLite never names the new place, which would be the argument after the flags. */
 static void *replaced_mremap(void *start, size_t bytes, size_t new_bytes, int flags, ...) {
-  return replacements.remap(start, bytes, new_bytes, flags);
+  return in_force()->remap(start, bytes, new_bytes, flags);
 }
 #endif
 
@@ -179,6 +185,7 @@ int leafpress_system_calls(const struct leafpress_system_call **first) {
 
 void leafpress_replace_by(const struct leafpress_replacements *by) {
   replacements = *by;
+  __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 /* In the highest bits, where no system keeps a part of a device's number. */

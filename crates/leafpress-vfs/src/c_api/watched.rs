@@ -61,7 +61,8 @@ pub(super) unsafe fn watch(file: *mut ffi::sqlite3_file, platform_bytes: c_int) 
     // SAFETY: by the caller's word, there is room for the pointer.
     unsafe {
         slot(file, table).write(Arc::into_raw(Arc::default()));
-        (*file).pMethods = &raw const table.watched;
+        // From the whole table, as `table` gets it back.
+        (*file).pMethods = ptr::from_ref(table).cast::<Methods>();
     }
 }
 
