@@ -61,3 +61,51 @@ fn findings() {
         },
     ]);
 }
+
+#[test]
+fn of_other_users() {
+    assert_all(&[
+        Found {
+            finding: "a run folder that may not be entered stops neither list nor gc",
+            files: &[("a.csv", b"id\n1\n")],
+            as_other_user: true,
+            run: "leafpress shard a.csv -o p --parts 1 -q; for n in 1 2 3; do mkdir -p p/runs/$n/parts; \
+                  echo x > p/runs/$n/parts/x.db; done; chmod 0 p/runs/2; leafpress shards list p; echo list $?; \
+                  leafpress shards gc p --older-than 0s; echo gc $?; chmod 700 p/runs/2; \
+                  ls p/runs; leafpress shards verify p",
+            says: &[
+                "  2  cannot be read: cannot look for p/runs/2/manifest.json: Permission denied",
+                "list 1\nremoved 2 files, ",
+                "\nleft alone, as they cannot be read or removed:\n  cannot look for p/runs/2/",
+                "gc 1\n2\n",
+                "sound: 1 part",
+            ],
+            ..Found::NONE
+        },
+        Found {
+            finding: "a current run that may not be entered is kept, and told once",
+            files: &[("a.csv", b"id\n1\n")],
+            as_other_user: true,
+            run: "leafpress shard a.csv -o p --parts 1 -q; chmod 0 p/runs/*; \
+                  leafpress shards gc p --older-than 0s --json; echo gc $?; \
+                  leafpress shards list p; chmod 700 p/runs/*; leafpress shards verify p",
+            says: &["\"problems\":[\"cannot look", "denied (os error 13)\"]", "gc 1\n* ", "sound"],
+            ..Found::NONE
+        },
+        Found {
+            finding: "gc goes on after a file that it may not remove, and tells all",
+            files: &[("a.csv", b"id\n1\n")],
+            as_other_user: true,
+            run: "leafpress shard a.csv -o p --parts 1 -q; for n in 1 2 3; do mkdir -p p/runs/$n/parts; \
+                  echo x > p/runs/$n/parts/x.db; done; chmod 500 p/runs/2/parts; leafpress shards gc p --older-than 0s; \
+                  echo gc $?; chmod 700 p/runs/2/parts; ls p/runs",
+            says: &[
+                "removed 2 files, 4 B\n  runs/1/parts/x.db\n  runs/3/parts/x.db\n",
+                "\n  cannot remove p/runs/2/parts/x.db: Permission denied",
+                "gc 1\n2\n",
+            ],
+            never_says: &["nothing was changed"],
+            ..Found::NONE
+        },
+    ]);
+}
