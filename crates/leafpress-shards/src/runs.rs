@@ -228,9 +228,10 @@ impl Shards {
     /// Begins a publication: gives the run its name, and notes the run that is current.
     ///
     /// # Errors
-    /// As [`open`](Self::open), but not that there is no run; the system's.
+    /// As [`open`](Self::open), but not that there is no run; the system's, also that this user may not publish.
     pub fn begin(&self) -> Result<Publication> {
         let previous = self.current()?.map(|current| current.run);
+        self.store.check_change()?;
         let time = Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
         let run = format!("{time}-{}", store::unique_digits()?);
         let was_there = self.store.begin(&run)?;
@@ -332,7 +333,7 @@ impl Shards {
     fn write_catalog(&self, manifest: &Manifest) -> Result<()> {
         let path = path_in(&manifest.run, CATALOG)?;
         let draft = self.store.draft(&path)?;
-        catalog::write(draft.path(), manifest)?;
+        catalog::write(draft.path(), self.store.rights(), manifest)?;
         let sha256 = || Ok(Content::of(draft.path(), catalog::PAGE_BYTES)?.sha256);
         let keep = || self.store.keep(&draft, &path, &sha256, &|| false);
         match keep() {

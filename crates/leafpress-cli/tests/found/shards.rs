@@ -107,5 +107,41 @@ fn of_other_users() {
             never_says: &["nothing was changed"],
             ..Found::NONE
         },
+        Found {
+            finding: "a user who may not publish is told at once",
+            files: &[("a.csv", b"id\n1\n")],
+            as_other_user: true,
+            run: "umask 002; leafpress shard a.csv -o p --parts 1 -q; ls -l p/_LOCK; \
+                  chmod 444 p/_LOCK; leafpress shard none.csv -o p --parts 1; echo $?; \
+                  ls p/runs | wc -l",
+            says: &[
+                "-rw-rw-r--",
+                "cannot lock p/_LOCK: Permission denied",
+                "to do: only users who may write to that file publish here: ",
+                "(chmod g+w p/_LOCK)\n",
+                "\n3\n1\n",
+            ],
+            never_says: &["none.csv", "is complete"],
+            ..Found::NONE
+        },
+        Found {
+            finding: "readers of _CURRENT can read the next one, whatever the umask of its writer",
+            files: &[("a.csv", b"id\n1\n")],
+            run: "for m in 644 640 600; do umask 077; leafpress shard a.csv -o p --parts 1 -q; \
+                  chmod $m p/_CURRENT; umask 007; leafpress shard a.csv -o p --parts 1 -q; \
+                  ls -l p/_CURRENT; done",
+            says: &["-rw-r--r--", "-rw-r-----", "-rw-------"],
+            ..Found::NONE
+        },
+        Found {
+            finding: "what root makes in the shards of another user is that user's, and no one else's",
+            files: &[("a.csv", b"id\n1\n")],
+            run: "umask 077; mkdir p; test $(id -u) -ne 0 || chown 65534:65534 p; \
+                  leafpress shard a.csv -o p --parts 2 -q; leafpress shard a.csv -o p --parts 1 -q; \
+                  find p -user 0; echo; find p -perm -040; find p -perm -004; find p -type f | wc -l",
+            says: &["\n9\n"],
+            never_says: &["p/"],
+            ..Found::NONE
+        },
     ]);
 }
