@@ -13,6 +13,7 @@ use std::io;
 use std::path::Path;
 
 use leafpress::load::{Column, ColumnType, Loader};
+use leafpress::vfs::rights::Rights;
 use leafpress::{Error, Result, path_text};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -27,7 +28,7 @@ pub const CATALOG: &str = "manifest.db";
 pub const PAGE_BYTES: usize = 4096;
 
 /// Writes the database at `path`, in place of one that an interrupted publication left.
-pub fn write(path: &Path, manifest: &Manifest) -> Result<()> {
+pub fn write(path: &Path, rights: Rights, manifest: &Manifest) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(Error::io("remove", path, error));
@@ -50,7 +51,8 @@ pub fn write(path: &Path, manifest: &Manifest) -> Result<()> {
             &*part.attempt,
         ));
     }
-    Loader::new(path).table("part").primary_key("part").load_rows(&part_columns(), parts)?;
+    let loader = Loader::new(path).table("part").primary_key("part").rights_of_new(rights);
+    loader.load_rows(&part_columns(), parts)?;
 
     let mut members = Vec::new();
     let text = as_json(path, &Manifest { parts: Vec::new(), ..manifest.clone() })?;
@@ -72,7 +74,7 @@ pub fn write(path: &Path, manifest: &Manifest) -> Result<()> {
 /// The manifest's own database, a temporary one, cannot be made.
 pub fn difference(path: &Path, manifest: &Manifest) -> Result<Option<String>> {
     let own = Local::temporary(Some(CATALOG))?;
-    write(own.path(), manifest)?;
+    write(own.path(), Rights::new_database(), manifest)?;
     let (own, found) = (Rows::of(own.path())?, Rows::of(path));
     let found = match found {
         Ok(found) => found,

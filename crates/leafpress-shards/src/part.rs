@@ -81,8 +81,10 @@ impl PartBuilder {
         let mut loaded = None;
         if path.symlink_metadata().is_err() {
             let place = path_text(self.store.shown(&relative));
-            let press =
-                Loader::new(path).bound_for(place).tell_of_writes(self.store.listener(&draft));
+            let press = Loader::new(path)
+                .bound_for(place)
+                .rights_of_new(self.store.rights())
+                .tell_of_writes(self.store.listener(&draft));
             loaded = Some(load(press)?.rows_loaded);
         }
         let (record, schema) = self.describe(path, relative, loaded)?;

@@ -7,6 +7,7 @@
 //! | after it | the new run is current |
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,7 +121,8 @@ pub struct Collected {
     pub too_young: usize,
     /// True if they were only looked for.
     pub dry_run: bool,
-    /// Manifests, or `_CURRENT`, that cannot be read: nothing of their runs was removed.
+    /// Manifests, or `_CURRENT`, that cannot be read: nothing of their runs was removed. Files that could
+    /// not be removed.
     pub problems: Vec<String>,
 }
 
@@ -226,9 +228,10 @@ impl Shards {
     /// Begins a publication: gives the run its name, and notes the run that is current.
     ///
     /// # Errors
-    /// As [`open`](Self::open), but not that there is no run; the system's.
+    /// As [`open`](Self::open), but not that there is no run; the system's, also that this user may not publish.
     pub fn begin(&self) -> Result<Publication> {
         let previous = self.current()?.map(|current| current.run);
+        self.store.check_change()?;
         let time = Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
         let run = format!("{time}-{}", store::unique_digits()?);
         let was_there = self.store.begin(&run)?;
@@ -330,7 +333,7 @@ impl Shards {
     fn write_catalog(&self, manifest: &Manifest) -> Result<()> {
         let path = path_in(&manifest.run, CATALOG)?;
         let draft = self.store.draft(&path)?;
-        catalog::write(draft.path(), manifest)?;
+        catalog::write(draft.path(), self.store.rights(), manifest)?;
         let sha256 = || Ok(Content::of(draft.path(), catalog::PAGE_BYTES)?.sha256);
         let keep = || self.store.keep(&draft, &path, &sha256, &|| false);
         match keep() {
@@ -408,25 +411,18 @@ impl Shards {
             Ok(current) => (current, None),
             Err(problem) => (None, Some(format!("{problem}; {NAME_A_RUN}"))),
         };
-        let mut names = self.names_of_runs(&[])?;
-        names.extend(current.clone());
-        names.sort_unstable();
-        names.dedup();
         let mut runs = Vec::new();
         let mut before = Before::new();
-        for run in names.into_iter().rev() {
+        for run in self.names_of_runs(&[], current.as_ref())?.into_iter().rev() {
+            let namer = namer_of(&run, current.as_ref(), &before);
             let current = current.as_ref() == Some(&run);
-            let manifest = if self.is_published(&run)? {
-                readable(self.manifest_of(&run))?
-            } else if current {
-                Err(self.lost_manifest(&run, CURRENT)?)
-            } else if let Some(namer) = before.get(&run) {
-                Err(self.lost_manifest(&run, namer)?)
-            } else {
-                continue;
+            let manifest = match self.listed(&run, namer) {
+                Ok(Some(manifest)) => manifest,
+                Ok(None) => continue,
+                Err(error) => Err(self.as_problem(error)?),
             };
             runs.push(match manifest {
-                Ok((manifest, _)) => {
+                Ok(manifest) => {
                     note_previous(&mut before, &run, &manifest)?;
                     RunSummary {
                         run,
@@ -453,6 +449,30 @@ impl Shards {
         Ok(Runs { runs, problem })
     }
 
+    /// The manifest of a run, or the reason why it cannot be read; `None` for a run that was not published.
+    fn listed(&self, run: &str, namer: Option<&str>) -> Result<Option<Readable<Manifest>>> {
+        if self.is_published(run)? {
+            return Ok(Some(readable(self.manifest_of(run))?.map(|(manifest, _)| manifest)));
+        }
+        namer.map(|namer| self.lost_manifest(run, namer).map(Err)).transpose()
+    }
+
+    /// An error that concerns one run of a folder: this user may not enter its folder. Others are given back.
+    fn as_problem(&self, error: Error) -> Result<String> {
+        match error.kind() {
+            ErrorKind::Io { source, .. }
+                if source.kind() == io::ErrorKind::PermissionDenied && self.is_in_folder() =>
+            {
+                Ok(error.kind().to_string())
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn is_in_folder(&self) -> bool {
+        self.store.in_place(RUNS).is_some()
+    }
+
     fn is_published(&self, run: &str) -> Result<bool> {
         self.store.is_there(&path_in(run, MANIFEST)?)
     }
@@ -463,11 +483,11 @@ impl Shards {
         Ok(format!("{shown}: it is not there, and {namer} names its run"))
     }
 
-    /// The runs in order, with those of which there is nothing but an unfinished upload.
-    fn names_of_runs(&self, unfinished: &[Entry]) -> Result<Vec<String>> {
+    /// The runs in order, with those of which there is nothing but an unfinished upload, and the current one.
+    fn names_of_runs(&self, unfinished: &[Entry], now: Option<&String>) -> Result<Vec<String>> {
         let mut names = self.store.runs()?;
         let run = |upload: &Entry| upload.path.split('/').nth(1).map(str::to_owned);
-        names.extend(unfinished.iter().filter_map(run));
+        names.extend(unfinished.iter().filter_map(run).chain(now.cloned()));
         names.retain(|name| is_name(name));
         names.sort_unstable();
         names.dedup();
@@ -557,40 +577,45 @@ impl Shards {
     /// Removes files that no manifest names: parts of attempts that lost, runs that ended without
     /// a manifest, and uploads that were not finished. What changed less than `older_than` ago stays. So
     /// does all of a run without a manifest in which any file did, as it may go on. So does a run whose
-    /// manifest cannot be read, and a run without a manifest that is current, or that the manifest of a younger
-    /// run names as the one before it; they are among the [`problems`](Collected::problems). If `_CURRENT` cannot be read, all runs without a manifest stay.
+    /// manifest cannot be read or whose folder this user may not enter, and a run without a manifest that is
+    /// current, or that the manifest of a younger run names as the one before it; they are among the
+    /// [`problems`](Collected::problems). So are files that cannot be removed; the others go. If `_CURRENT`
+    /// cannot be read, all runs without a manifest stay.
     ///
     /// # Errors
-    /// Those of the system or the store; what was removed before stays removed.
+    /// Those of the system or the store: then nothing was removed. Once something was, the error that ends
+    /// it is the last of the problems.
     /// [`NotFound`](ErrorKind::NotFound) if the folder does not exist.
     pub fn gc(&self, older_than: Duration, dry_run: bool) -> Result<Collected> {
-        if self.store.in_place(RUNS).is_some() && !self.root.is_dir() {
+        if self.is_in_folder() && !self.root.is_dir() {
             return Err(self.no_shards("the folder does not exist"));
         }
         let mut collected = Collected { dry_run, ..Collected::default() };
         // Read first: a run that becomes current after that has a manifest.
         let current = run_of(self.current())?;
-        match &current {
-            Ok(Some(run)) if !self.is_published(run)? => {
-                collected.problems.push(self.lost_manifest(run, CURRENT)?);
-            }
-            Ok(_) => {}
-            Err(problem) => collected.problems.push(problem.clone()),
-        }
+        collected.problems.extend(current.as_ref().err().cloned());
         let unfinished = self.store.unfinished()?;
         let mut before = Before::new();
-        for run in self.names_of_runs(&unfinished)?.into_iter().rev() {
-            let is_published = self.is_published(&run)?;
-            let may_be_current = current.as_ref().map_or(true, |it| it.as_ref() == Some(&run));
-            if may_be_current && !is_published {
-                continue;
-            }
-            if let (Some(namer), false) = (before.get(&run), is_published) {
-                collected.problems.push(self.lost_manifest(&run, namer)?);
-                continue;
-            }
-            if let Some(manifest) = self.gc_run(&run, &unfinished, older_than, &mut collected)? {
-                note_previous(&mut before, &run, &manifest)?;
+        let now = current.as_ref().ok().and_then(Option::as_ref);
+        for run in self.names_of_runs(&unfinished, now)?.into_iter().rev() {
+            let namer = namer_of(&run, now, &before);
+            let found = self.is_published(&run).and_then(|is_published| {
+                if let (Some(namer), false) = (namer, is_published) {
+                    collected.problems.push(self.lost_manifest(&run, namer)?);
+                } else if is_published || current.is_ok() {
+                    return self.gc_run(&run, &unfinished, older_than, &mut collected);
+                }
+                Ok(None)
+            });
+            match found.map_err(|error| self.as_problem(error)) {
+                Ok(Some(manifest)) => note_previous(&mut before, &run, &manifest)?,
+                Ok(None) => {}
+                Err(Ok(problem)) => collected.problems.push(problem),
+                Err(Err(error)) if dry_run || collected.files.is_empty() => return Err(error),
+                Err(Err(error)) => {
+                    collected.problems.push(error.kind().to_string());
+                    break;
+                }
             }
         }
         collected.files.sort_unstable();
@@ -633,8 +658,15 @@ impl Shards {
                 collected.too_young += 1;
                 continue;
             }
-            if !collected.dry_run {
-                self.store.remove(entry)?;
+            if !collected.dry_run
+                && let Err(error) = self.store.remove(entry)
+            {
+                // A store that does not answer would not answer for the others either.
+                if !self.is_in_folder() {
+                    return Err(error);
+                }
+                collected.problems.push(error.kind().to_string());
+                continue;
             }
             some_went = true;
             collected.bytes += entry.bytes;
@@ -656,8 +688,11 @@ impl Shards {
     }
 }
 
+/// The content of a file, or the reason why it cannot be read.
+type Readable<T> = std::result::Result<T, String>;
+
 /// The run that is current, if any, or the reason why `_CURRENT` cannot be read.
-type Now = std::result::Result<Option<String>, String>;
+type Now = Readable<Option<String>>;
 
 fn run_of(current: Result<Option<Current>>) -> Result<Now> {
     Ok(readable(current)?.map(|current| current.map(|it| it.run)))
@@ -665,6 +700,11 @@ fn run_of(current: Result<Option<Current>>) -> Result<Now> {
 
 /// Runs that younger ones name as the run before theirs, each with the path of the manifest that does.
 type Before = HashMap<String, String>;
+
+/// The file that names a run, which therefore was published.
+fn namer_of<'n>(run: &String, now: Option<&String>, before: &'n Before) -> Option<&'n str> {
+    if now == Some(run) { Some(CURRENT) } else { before.get(run).map(String::as_str) }
+}
 
 /// Notes the run that the manifest of `run` names. It is an older one, so younger runs are read first.
 fn note_previous(before: &mut Before, run: &str, manifest: &Manifest) -> Result<()> {
@@ -678,7 +718,7 @@ fn note_previous(before: &mut Before, run: &str, manifest: &Manifest) -> Result<
 ///
 /// # Errors
 /// Those of the system or the store.
-fn readable<T>(read: Result<T>) -> Result<std::result::Result<T, String>> {
+fn readable<T>(read: Result<T>) -> Result<Readable<T>> {
     match read {
         Ok(content) => Ok(Ok(content)),
         Err(error) => match error.kind() {

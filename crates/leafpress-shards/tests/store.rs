@@ -36,6 +36,8 @@ enum Fault {
     RequestLost,
     /// The write is not allowed.
     Denied,
+    /// The object cannot be removed.
+    Kept,
 }
 
 /// A store in memory with faults.
@@ -85,7 +87,7 @@ impl ObjectStore for Faulty {
         self.puts.fetch_add(1, Ordering::Relaxed);
         match self.take(at) {
             None => self.store.put_opts(at, bytes, how).await,
-            Some(Fault::RequestLost) => Err(lost()),
+            Some(Fault::RequestLost | Fault::Kept) => Err(lost()),
             Some(Fault::AnswerLost) => {
                 self.store.put_opts(at, bytes, how).await?;
                 Err(lost())
@@ -118,7 +120,13 @@ impl ObjectStore for Faulty {
         &self,
         paths: BoxStream<'static, Answer<Path>>,
     ) -> BoxStream<'static, Answer<Path>> {
-        self.store.delete_stream(paths)
+        let kept = self.faults.lock().expect("a lock").clone();
+        let refuse = move |path: Path| {
+            let is_kept =
+                |&(ending, fault)| fault == Fault::Kept && path.as_ref().ends_with(ending);
+            if kept.iter().any(is_kept) { Err(lost()) } else { Ok(path) }
+        };
+        self.store.delete_stream(paths.map(move |path| path.and_then(&refuse)).boxed())
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Answer<ObjectMeta>> {
@@ -338,6 +346,20 @@ fn attempts_in_a_store_are_repeated_without_a_new_upload() {
     assert_eq!(removed.files, [lost.path, left.path]);
     assert_eq!(names(&store).len(), 4);
     assert!(to.verify(|| false).expect("a verdict").sound);
+}
+
+#[test]
+fn gc_of_a_store_tells_what_it_removed_before_an_error() {
+    let store = Faulty::new();
+    let to = shards(&store);
+    let dead = to.begin().expect("a run that dies");
+    let (first, last) = (part(&to, &dead, "a", 3), part(&to, &dead, "b", 3));
+    store.add("-b.db", Fault::Kept);
+    let removed = to.gc(Duration::ZERO, false).expect("gc");
+    assert_eq!((removed.files, removed.problems.len()), (vec![first.path], 1));
+    assert!(removed.problems[0].contains(&last.path), "{:?}", removed.problems);
+    to.gc(Duration::ZERO, false).expect_err("nothing is removed");
+    assert_eq!(names(&store).len(), 1);
 }
 
 #[test]

@@ -13,8 +13,11 @@
 //! | a folder for copies | 0700 |
 //! | a temporary file without a name | 0600, and no name can be given to it |
 //! | rejects, a backup | those that the database gives both to its group and to all others, without the umask |
+//! | a file of a folder of shards | as a database that is new |
+//! | the lock of such a folder, and a folder in it | as the system makes a file or folder: 0666 or 0777 without the umask |
+//! | a file in place of another one | those of the other one |
 //!
-//! Those that root makes belong to the owner of the database, as its `-journal` does.
+//! Those that root makes belong to the owner of the database, as its `-journal` does, or of the folder of shards.
 //!
 //! Must never: make a file that has more rights first and fewer afterwards.
 #![allow(clippy::disallowed_methods, reason = "the one place that makes files and folders")]
@@ -27,6 +30,8 @@ use std::path::Path;
 const OF_OWNER: u32 = 0o600;
 #[cfg(unix)]
 const OF_SQLITE: u32 = 0o644;
+#[cfg(unix)]
+const OF_ALL: u32 = 0o666;
 
 /// Mode and owner of a file that is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +53,28 @@ impl Rights {
             #[cfg(unix)]
             owner: None,
         }
+    }
+
+    /// The rights of a new database that belongs to `folder`: root gives it to the folder's owner.
+    pub fn new_inside(folder: &Path) -> Self {
+        #[cfg(unix)]
+        if let Ok(found) = fs::metadata(folder) {
+            use std::os::unix::fs::MetadataExt as _;
+
+            // What root makes in a folder of its own keeps root's group.
+            let owner = (found.uid() != 0).then(|| (found.uid(), found.gid()));
+            return Self { owner, ..Self::new_database() };
+        }
+        let _ = folder;
+        Self::new_database()
+    }
+
+    /// The rights of a file without content that all users may open who may by their umask.
+    pub fn lock_inside(folder: &Path) -> Self {
+        #[cfg(unix)]
+        return Self { mode: OF_ALL, ..Self::new_inside(folder) };
+        #[cfg(not(unix))]
+        Self::new_inside(folder)
     }
 
     /// The rights of a file beside `database` that no other process reads: its owner's alone.
@@ -97,6 +124,24 @@ impl Rights {
         let _ = rustix::fs::fchmod(made, rustix::fs::Mode::from_raw_mode(self.mode as _));
     }
 
+    /// Gives a file that was just made as [`private`](Self::private) the group and the rights of `former`, in
+    /// whose place it is put. Where it cannot have that group, or the rights of the group may be those of an
+    /// access control list, it has the rights of [`of`](Self::of).
+    #[cfg(unix)]
+    pub fn take_over(former: &Path, made: impl std::os::fd::AsFd) {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let Ok(found) = fs::metadata(former) else { return };
+        let group = rustix::fs::Gid::from_raw(found.gid());
+        let _ = rustix::fs::fchown(&made, None, Some(group));
+        let has_group = rustix::fs::fstat(&made).is_ok_and(|made| made.st_gid == found.gid());
+        let mut rights = Self { owner: None, ..Self::of(former) };
+        if has_group && !has_access_list(former) {
+            rights.mode = OF_OWNER | found.mode() & OF_ALL;
+        }
+        rights.give_all(made);
+    }
+
     /// The mode to create a file with; the system takes from it what the umask says.
     #[cfg(unix)]
     pub fn mode(self) -> u32 {
@@ -117,6 +162,45 @@ impl Rights {
     }
 }
 
+/// Returns true for a file with an access control list, or if that cannot be told.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn has_access_list(path: &Path) -> bool {
+    use rustix::io::Errno;
+
+    // A list does not fit one byte, which is an error of its own.
+    let read = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0][..]);
+    !matches!(read, Err(Errno::NODATA | Errno::OPNOTSUPP))
+}
+
+/// Returns false: elsewhere a list does not change the mode of its file.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+fn has_access_list(_: &Path) -> bool {
+    false
+}
+
+/// Makes a folder below `above`, which root gives to the owner of that.
+///
+/// # Errors
+/// The system's; `AlreadyExists` where something has that name.
+pub fn make_folder_below(folder: &Path, above: &Path) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    #[cfg(unix)]
+    give_folder_away(folder, Rights::new_inside(above));
+    let _ = above;
+    Ok(())
+}
+
+/// Gives a folder that was just made away.
+#[cfg(unix)]
+fn give_folder_away(folder: &Path, rights: Rights) {
+    use rustix::fs::{Mode, OFlags};
+
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    if let Ok(made) = rustix::fs::open(folder, flags, Mode::empty()) {
+        rights.give_away(made);
+    }
+}
+
 /// Makes a folder beside `database` that no other user may look into.
 ///
 /// # Errors
@@ -124,13 +208,8 @@ impl Rights {
 pub fn make_private_folder(folder: &Path, database: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
-        use rustix::fs::{Mode, OFlags};
-
-        rustix::fs::mkdir(folder, Mode::RWXU)?;
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        if let Ok(made) = rustix::fs::open(folder, flags, Mode::empty()) {
-            Rights::private(database).give_away(made);
-        }
+        rustix::fs::mkdir(folder, rustix::fs::Mode::RWXU)?;
+        give_folder_away(folder, Rights::private(database));
         Ok(())
     }
     #[cfg(not(unix))]
@@ -223,6 +302,47 @@ mod tests {
         assert_eq!(unnamed.mode() & 0o7777, 0o600);
         assert_eq!(mode(&folder.join("secret")), 0o600, "the umask is obeyed");
         assert_eq!(mode(&folder.join("rejects")), 0o600, "the umask is obeyed");
+    }
+
+    /// Mode and group of a file in place of `former`.
+    fn put_in_place_of(former: &Path) -> (u32, u32) {
+        let new = former.with_extension("new");
+        Rights::take_over(former, &*FileHandle::create(&new, Rights::private(former)).unwrap());
+        (mode(&new), fs::metadata(&new).unwrap().gid())
+    }
+
+    #[test]
+    fn a_file_in_place_of_another_one_has_its_rights() {
+        let folder = tempfile::tempdir().unwrap();
+        for (of_former, of_new) in
+            [(0o600, 0o600), (0o640, 0o640), (0o664, 0o664), (0o755, 0o644), (0o400, 0o600)]
+        {
+            let former = database(folder.path(), of_former);
+            let group = fs::metadata(&former).unwrap().gid();
+            assert_eq!(put_in_place_of(&former), (of_new, group), "of {of_former:o}");
+        }
+    }
+
+    /// The rights of the group that such a file shows are those of the list's mask.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_access_control_list_gives_its_group_no_rights() {
+        let folder = tempfile::tempdir().unwrap();
+        let former = database(folder.path(), 0o600);
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        let none = u32::MAX;
+        let entries = [(1_u16, 6_u16, none), (2, 6, 1), (4, 0, none), (16, 6, none), (32, 0, none)];
+        for (tag, rights, id) in entries {
+            list.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());
+            list.extend(id.to_le_bytes());
+        }
+        let flags = rustix::fs::XattrFlags::empty();
+        if rustix::fs::setxattr(&former, "system.posix_acl_access", &list, flags).is_err() {
+            eprintln!("SKIPPED: the file system has no access control lists");
+            return;
+        }
+        assert_eq!(mode(&former), 0o660);
+        assert_eq!(put_in_place_of(&former).0, 0o600);
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub fn of_collected(collected: &Collected) -> String {
         );
     }
     if !collected.problems.is_empty() {
-        text += "left alone, as their manifests cannot be read:\n";
+        text += "left alone, as they cannot be read or removed:\n";
         text += &listed(&collected.problems, "problems");
     }
     text

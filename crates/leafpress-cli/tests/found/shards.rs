@@ -61,3 +61,87 @@ fn findings() {
         },
     ]);
 }
+
+#[test]
+fn of_other_users() {
+    assert_all(&[
+        Found {
+            finding: "a run folder that may not be entered stops neither list nor gc",
+            files: &[("a.csv", b"id\n1\n")],
+            as_other_user: true,
+            run: "leafpress shard a.csv -o p --parts 1 -q; for n in 1 2 3; do mkdir -p p/runs/$n/parts; \
+                  echo x > p/runs/$n/parts/x.db; done; chmod 0 p/runs/2; leafpress shards list p; echo list $?; \
+                  leafpress shards gc p --older-than 0s; echo gc $?; chmod 700 p/runs/2; \
+                  ls p/runs; leafpress shards verify p",
+            says: &[
+                "  2  cannot be read: cannot look for p/runs/2/manifest.json: Permission denied",
+                "list 1\nremoved 2 files, ",
+                "\nleft alone, as they cannot be read or removed:\n  cannot look for p/runs/2/",
+                "gc 1\n2\n",
+                "sound: 1 part",
+            ],
+            ..Found::NONE
+        },
+        Found {
+            finding: "a current run that may not be entered is kept, and told once",
+            files: &[("a.csv", b"id\n1\n")],
+            as_other_user: true,
+            run: "leafpress shard a.csv -o p --parts 1 -q; chmod 0 p/runs/*; \
+                  leafpress shards gc p --older-than 0s --json; echo gc $?; \
+                  leafpress shards list p; chmod 700 p/runs/*; leafpress shards verify p",
+            says: &["\"problems\":[\"cannot look", "denied (os error 13)\"]", "gc 1\n* ", "sound"],
+            ..Found::NONE
+        },
+        Found {
+            finding: "gc goes on after a file that it may not remove, and tells all",
+            files: &[("a.csv", b"id\n1\n")],
+            as_other_user: true,
+            run: "leafpress shard a.csv -o p --parts 1 -q; for n in 1 2 3; do mkdir -p p/runs/$n/parts; \
+                  echo x > p/runs/$n/parts/x.db; done; chmod 500 p/runs/2/parts; leafpress shards gc p --older-than 0s; \
+                  echo gc $?; chmod 700 p/runs/2/parts; ls p/runs",
+            says: &[
+                "removed 2 files, 4 B\n  runs/1/parts/x.db\n  runs/3/parts/x.db\n",
+                "\n  cannot remove p/runs/2/parts/x.db: Permission denied",
+                "gc 1\n2\n",
+            ],
+            never_says: &["nothing was changed"],
+            ..Found::NONE
+        },
+        Found {
+            finding: "a user who may not publish is told at once",
+            files: &[("a.csv", b"id\n1\n")],
+            as_other_user: true,
+            run: "umask 002; leafpress shard a.csv -o p --parts 1 -q; ls -l p/_LOCK; \
+                  chmod 444 p/_LOCK; leafpress shard none.csv -o p --parts 1; echo $?; \
+                  ls p/runs | wc -l",
+            says: &[
+                "-rw-rw-r--",
+                "cannot lock p/_LOCK: Permission denied",
+                "to do: only users who may write to that file publish here: ",
+                "(chmod g+w p/_LOCK)\n",
+                "\n3\n1\n",
+            ],
+            never_says: &["none.csv", "is complete"],
+            ..Found::NONE
+        },
+        Found {
+            finding: "readers of _CURRENT can read the next one, whatever the umask of its writer",
+            files: &[("a.csv", b"id\n1\n")],
+            run: "for m in 644 640 600; do umask 077; leafpress shard a.csv -o p --parts 1 -q; \
+                  chmod $m p/_CURRENT; umask 007; leafpress shard a.csv -o p --parts 1 -q; \
+                  ls -l p/_CURRENT; done",
+            says: &["-rw-r--r--", "-rw-r-----", "-rw-------"],
+            ..Found::NONE
+        },
+        Found {
+            finding: "what root makes in the shards of another user is that user's, and no one else's",
+            files: &[("a.csv", b"id\n1\n")],
+            run: "umask 077; mkdir p; test $(id -u) -ne 0 || chown 65534:65534 p; \
+                  leafpress shard a.csv -o p --parts 2 -q; leafpress shard a.csv -o p --parts 1 -q; \
+                  find p -user 0; echo; find p -perm -040; find p -perm -004; find p -type f | wc -l",
+            says: &["\n9\n"],
+            never_says: &["p/"],
+            ..Found::NONE
+        },
+    ]);
+}

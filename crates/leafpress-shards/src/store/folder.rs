@@ -9,9 +9,9 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leafpress::load::make_new;
+use leafpress::load::make_new_with;
 use leafpress::vfs::locks::{self, FileHandle, Open};
-use leafpress::vfs::rights::Rights;
+use leafpress::vfs::rights::{Rights, make_folder_below};
 use leafpress::{Error, ErrorKind, Result, path_text};
 
 use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, is_older, parts_of};
@@ -44,18 +44,18 @@ impl Folder {
         self.root.join(parts_of(run))
     }
 
-    /// Waits for the lock under which `beside` changes.
-    fn lock(&self, beside: &Path) -> Result<FileHandle> {
+    /// Waits for the lock under which a file changes.
+    fn lock(&self) -> Result<FileHandle> {
         let path = self.root.join(LOCK);
-        let failed = |source| Error::io("lock", &path, source);
-        match FileHandle::create(&path, Rights::of(beside)) {
+        match FileHandle::create(&path, Rights::lock_inside(&self.root)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed(error));
+                return Err(not_locked(&path, error));
             }
             _ => {}
         }
-        let file = FileHandle::open_as(&path, Open::ReadWrite).map_err(failed)?;
-        file.lock().map_err(failed)?;
+        let file = FileHandle::open_as(&path, Open::ReadWrite);
+        let file = file.map_err(|source| not_locked(&path, source))?;
+        file.lock().map_err(|source| not_locked(&path, source))?;
         Ok(file)
     }
 
@@ -71,8 +71,7 @@ impl Folder {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        drop(FileHandle::create(&new, Rights::of(path)).map_err(failed)?);
-        write_all(&new, bytes).map_err(failed)?;
+        self.make_in_place_of(path, &new, bytes).map_err(failed)?;
         fs::rename(&new, path).map_err(failed)?;
         (self.sync)(&self.root).map_err(|source| {
             let path = path_text(path);
@@ -80,6 +79,20 @@ impl Folder {
                 format!("{path} has its new content; a power cut may bring the former one back"),
             )
         })
+    }
+
+    /// Makes the file that takes the place of `path`, with the rights of that if it is there: other users
+    /// may read it, whatever the umask of this process.
+    fn make_in_place_of(&self, path: &Path, new: &Path, bytes: &[u8]) -> io::Result<()> {
+        let is_there = path.exists();
+        let rights = if is_there { Rights::private(path) } else { Rights::new_inside(&self.root) };
+        let mut file = FileHandle::create(new, rights)?;
+        #[cfg(unix)]
+        if is_there {
+            Rights::take_over(path, &*file);
+        }
+        file.write_all(bytes)?;
+        file.sync_all()
     }
 
     /// Makes the folder of a run's parts, and those above it, and syncs their names.
@@ -94,7 +107,15 @@ impl Folder {
             is_there = above.is_dir();
             changed.push(above.to_owned());
         }
-        make_folder(&self.parts(run))?;
+        make_folder(&self.root)?;
+        for folder in [self.root.join(RUNS), self.run(run), self.parts(run)] {
+            match make_folder_below(&folder, &self.root) {
+                Err(source) if !folder.is_dir() => {
+                    return Err(Error::io("make the folder", &folder, source));
+                }
+                _ => {}
+            }
+        }
         for folder in &changed {
             (self.sync)(folder).map_err(|source| Error::io("sync the folder", folder, source))?;
         }
@@ -131,7 +152,7 @@ impl Store for Folder {
 
     fn create(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let path = self.root.join(path);
-        let made = make_new(&path, |hidden| {
+        let made = make_new_with(&path, self.rights(), |hidden| {
             write_all(hidden, bytes).map_err(|source| Error::io("write", &path, source))
         });
         made.map_err(|error| match error.kind() {
@@ -142,16 +163,30 @@ impl Store for Folder {
 
     fn change(&self, path: &str, change: &mut Change<'_>) -> Result<()> {
         let full = self.root.join(path);
-        let _lock = self.lock(&full)?;
+        let _lock = self.lock()?;
         let bytes = change(self.read(path)?.as_deref())?;
         self.replace(&full, &bytes)
+    }
+
+    fn check_change(&self) -> Result<()> {
+        let path = self.root.join(LOCK);
+        match FileHandle::open_as(&path, Open::ReadWrite) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(not_locked(&path, source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn rights(&self) -> Rights {
+        Rights::new_inside(&self.root)
     }
 
     /// Makes no folder, as [`draft`](Self::draft).
     fn touch(&self, path: &str) -> Result<()> {
         let path = self.root.join(path);
         let failed = |source| Error::io("write", &path, source);
-        match FileHandle::create(&path, Rights::of(&path)) {
+        match FileHandle::create(&path, self.rights()) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(failed(error));
             }
@@ -235,7 +270,12 @@ impl Store for Folder {
         for folder in [parts_of(run), format!("{RUNS}/{run}")] {
             for name in names_in(&self.root.join(&folder))? {
                 let path = format!("{folder}/{name}");
-                let Ok(about) = self.root.join(&path).symlink_metadata() else { continue };
+                let full = self.root.join(&path);
+                let about = match full.symlink_metadata() {
+                    Ok(about) => about,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(Error::io("look for", &full, error)),
+                };
                 if !about.is_dir() {
                     let modified = about.modified().ok();
                     entries.push(Entry { path, bytes: about.len(), modified, upload: None });
@@ -295,7 +335,19 @@ fn names_in(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Makes a folder for parts, and those above it.
+fn not_locked(path: &Path, source: io::Error) -> Error {
+    let is_denied = source.kind() == io::ErrorKind::PermissionDenied;
+    let error = Error::io("lock", path, source);
+    if !is_denied {
+        return error;
+    }
+    error.to_do(format!(
+        "only users who may write to that file publish here: let its owner allow it (chmod g+w {})",
+        path_text(path)
+    ))
+}
+
+/// Makes a folder, and those above it.
 ///
 /// # Errors
 /// The system's.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use leafpress::load::disk::Listener;
+use leafpress::vfs::rights::Rights;
 use leafpress::{Error, Result};
 use tempfile::TempDir;
 
@@ -69,6 +70,19 @@ pub trait Store: Debug + Send + Sync {
     /// Those of `change`: then nothing is changed.
     /// [`OutcomeUnknown`](leafpress::ErrorKind::OutcomeUnknown) if the file may be changed later.
     fn change(&self, path: &str, change: &mut Change<'_>) -> Result<()>;
+
+    /// Refuses if this process may not [`change`](Self::change) a file, as far as that shows before.
+    ///
+    /// # Errors
+    /// The system's: then nothing is changed.
+    fn check_change(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Rights of the files that are made here.
+    fn rights(&self) -> Rights {
+        Rights::new_database()
+    }
 
     /// Makes a small file, or changes the one that is there: it is as new as this call.
     fn touch(&self, path: &str) -> Result<()>;

@@ -91,7 +91,7 @@ pub use crate::input::pipe::Pipe;
 pub use crate::input::pipe::wait_to_read;
 pub use crate::input::values::{ValueBatch, ValueRows};
 #[doc(hidden)]
-pub use crate::new_file::{disk, make_new};
+pub use crate::new_file::{disk, make_new, make_new_with};
 #[doc(hidden)]
 pub use crate::schema::names::column_there as column_named;
 pub use crate::schema::{Column, ColumnType};

@@ -12,6 +12,7 @@ use super::preset::{Layout, Preset};
 pub use crate::cancel::CancelToken;
 use crate::new_file::disk::Listener;
 use crate::paths::folder_of;
+use crate::rights::Rights;
 use crate::schema::ColumnType;
 use crate::words::path_text;
 
@@ -76,6 +77,8 @@ pub struct LoadOptions {
     pub cancel: CancelToken,
     /// Name of the place that the rows are for, if the database is only a file on the way there.
     pub bound_for: Option<String>,
+    /// Rights of a new database.
+    pub rights: Rights,
     /// True if the rows change those of a table that they go into later.
     pub later_upsert: bool,
     /// Page size and names of the database that the table goes into later.
@@ -125,6 +128,7 @@ impl LoadOptions {
             on_error: OnError::Stop,
             cancel: CancelToken::new(),
             bound_for: None,
+            rights: Rights::new_database(),
             later_upsert: false,
             later_database: None,
             listener: None,

@@ -13,6 +13,7 @@ use super::{
     CancelToken, ColumnType, CsvOptions, InputFormat, IntoTable, Layout, Loader, OnConflict,
     OnError, Preset, Progress, TimestampForm, Uuid7Form,
 };
+use crate::rights::Rights;
 
 impl Loader {
     /// Name of the table; by default the input's name without its folder and endings.
@@ -272,6 +273,13 @@ impl Loader {
     #[doc(hidden)]
     pub fn bound_for(mut self, place: impl Into<String>) -> Self {
         self.options.bound_for = Some(place.into());
+        self
+    }
+
+    /// Rights of a new database; by default those that SQLite gives.
+    #[doc(hidden)]
+    pub fn rights_of_new(mut self, rights: Rights) -> Self {
+        self.options.rights = rights;
         self
     }
 

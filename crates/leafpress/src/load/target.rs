@@ -233,7 +233,7 @@ impl Target {
                 // A file in another order is copied, and only the copy stays.
                 let stays = options.layout() != Layout::Remote;
                 let listener = options.listener.clone().filter(|_| stays);
-                Ok(Destination::create(&options.database)?.tell_of_writes(listener))
+                Ok(Destination::create(&options.database, options.rights)?.tell_of_writes(listener))
             }
             Place::NewTable(_) | Place::Table(..) => Destination::staged(&options.database),
         }

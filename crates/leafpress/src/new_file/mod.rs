@@ -48,11 +48,12 @@ pub struct Destination {
 
 impl Destination {
     /// Removes leftovers and makes the temporary file beside `path`, where nothing was a moment ago.
-    /// A link to a file that is not there is followed: that file is made.
-    pub fn create(path: &Path) -> Result<Self> {
-        let path = followed(path);
-        refuse_if_made(&path)?;
-        Self::make(&path, Rights::new_database(), FOLDER_TO_WRITE)
+    /// A link to a file that is not there is followed: that file is made, and root keeps it.
+    pub fn create(path: &Path, rights: Rights) -> Result<Self> {
+        let end = followed(path);
+        refuse_if_made(&end)?;
+        let rights = if end == path { rights } else { Rights::new_database() };
+        Self::make(&end, rights, FOLDER_TO_WRITE)
     }
 
     /// As [`create`](Self::create), for a file with these rights; `path` must not exist.
@@ -165,7 +166,8 @@ pub fn make_new<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result
 ///
 /// # Errors
 /// Those of [`make_new`].
-pub(crate) fn make_new_with<T>(
+#[doc(hidden)]
+pub fn make_new_with<T>(
     path: &Path,
     rights: Rights,
     fill: impl FnOnce(&Path) -> Result<T>,
@@ -339,7 +341,7 @@ mod tests {
     fn a_dropped_destination_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
-        drop(Destination::create(&path).unwrap());
+        drop(Destination::create(&path, Rights::new_database()).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
@@ -353,7 +355,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("t.db");
         assert_eq!((why_too_long(&path), path.as_os_str().len()), (None, 500));
-        let error = Destination::create(&path).err().unwrap().to_string();
+        let error = Destination::create(&path, Rights::new_database()).err().unwrap().to_string();
         assert!(error.contains("the path is too long: it has 5"), "{error}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
@@ -398,8 +400,8 @@ mod tests {
         fs::write(companion_of(&dead, "-wal"), "x").unwrap();
         fs::write(&other, "x").unwrap();
         fs::write(&not_ours, "x").unwrap();
-        let first = Destination::create(&path).unwrap();
-        let second = Destination::create(&path).unwrap();
+        let first = Destination::create(&path, Rights::new_database()).unwrap();
+        let second = Destination::create(&path, Rights::new_database()).unwrap();
         assert!(!dead.exists() && other.exists() && not_ours.exists());
         assert!(!companion_of(&dead, "-wal").exists());
         assert!(first.temporary().exists() && second.temporary().exists());
@@ -437,11 +439,14 @@ mod tests {
     fn a_stale_journal_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.db-wal"), "x").unwrap();
-        let error = Destination::create(&folder.path().join("a.db")).unwrap_err();
+        let error =
+            Destination::create(&folder.path().join("a.db"), Rights::new_database()).unwrap_err();
         assert!(error.to_string().contains("a.db-wal"), "{error}");
         fs::remove_file(folder.path().join("a.db-wal")).unwrap();
         fs::write(folder.path().join("a.db-shm"), "x").unwrap();
-        let error = Destination::create(&folder.path().join("a.db")).unwrap_err().to_string();
+        let error = Destination::create(&folder.path().join("a.db"), Rights::new_database())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("a.db-shm") && error.contains("holds no data"), "{error}");
     }
 }

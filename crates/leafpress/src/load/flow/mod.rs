@@ -165,7 +165,8 @@ impl Flow<'_> {
         }
         self.monitor.enter("arranging pages");
         let finished = arranged::open(built.temporary())?;
-        let copy = Destination::create(&options.database)?.tell_of_writes(options.listener.clone());
+        let copy = Destination::create(&options.database, options.rights)?
+            .tell_of_writes(options.listener.clone());
         let (path, output) = (copy.temporary(), Output::new(copy.file()));
         let size = output.flushing(true, || finished.arrange(&output, path, &options.cancel))?;
         drop(built);
