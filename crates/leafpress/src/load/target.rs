@@ -367,7 +367,7 @@ impl Target {
         monitor.enter_counting("moving in");
         let from = Staged { file: staged.temporary(), table: &self.table, rows };
         let outcome = move_in(existing, &from, &settings(options, monitor))?;
-        Ok(published(options, outcome, started))
+        Ok(published(existing, outcome, started))
     }
 
     /// Returns the first row of the input with a foreign key without its parent row, if that kept
@@ -401,7 +401,7 @@ impl Target {
         let sorted = matches!(order, RowOrder::ByKey | RowOrder::ByRowidIfGiven);
         let settings = settings(options, monitor);
         let outcome = insert(existing, &self.staged(built), &into, sorted, &settings)?;
-        Ok(published(options, outcome, started))
+        Ok(published(existing, outcome, started))
     }
 
     /// Inserts the rows one by one, without the refused ones if the caller agrees.
@@ -418,7 +418,7 @@ impl Target {
         let into = InsertInto { table: &self.table, columns: built.columns, mode };
         let settings = settings(options, monitor);
         let outcome = insert_one_by_one(existing, &self.staged(built), &into, &settings, refusals)?;
-        Ok(published(options, outcome, started))
+        Ok(published(existing, outcome, started))
     }
 
     fn staged<'s>(&'s self, built: &BuiltRows<'s>) -> Staged<'s> {
@@ -509,12 +509,12 @@ fn settings(options: &LoadOptions, monitor: &Monitor) -> Settings {
     }
 }
 
-fn published(options: &LoadOptions, outcome: Outcome, started: Instant) -> Published {
-    let bytes = std::fs::metadata(&options.database).map(|metadata| metadata.len()).ok();
+fn published(existing: &Existing, outcome: Outcome, started: Instant) -> Published {
     Published {
         rows: Some(outcome.rows_inserted + outcome.rows_updated),
         rows_ignored: outcome.rows_ignored,
-        bytes,
+        // Not the length of the file: a reader can keep pages in the log.
+        bytes: Some(outcome.pages * u64::from(existing.page_bytes)),
         pages: Some(outcome.pages),
         path: Some(outcome.path),
         notes: outcome.notes,
