@@ -7,7 +7,7 @@ import importlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ._errors import misuse
@@ -54,7 +54,8 @@ def input_of(source: Any) -> Input:
     if isinstance(source, Mapping):
         raise misuse("a dict is one row", "give a list of such rows, or a data frame")
     refuse_no_rows(source, "give a path, a file, bytes, a data frame or an iterable of rows")
-    return Input("rows", "<rows>", source, names_of_cursor(source))
+    names = names_of_cursor(source)
+    return Input("rows", "<rows>", _rows_of_cursor(source) if names else source, names)
 
 
 def refuse_no_rows(rows: Any, to_do: str) -> None:
@@ -90,6 +91,32 @@ def names_of_cursor(rows: Any) -> list[str] | None:
     if isinstance(description, (list, tuple)) and description:
         return [column[0] for column in description]
     return None
+
+
+def _rows_of_cursor(cursor: Iterable[Any]) -> Iterator[Any]:
+    """The rows, as tuples where they have places too: several columns may have one name."""
+    rows = iter(cursor)
+    for first in rows:
+        if isinstance(first, (tuple, Mapping)) or not has_places(first):
+            yield first
+            yield from rows
+            return
+        kind = type(first)
+        yield tuple(first)
+        yield from (tuple(row) if type(row) is kind else row for row in rows)
+
+
+def has_places(row: Any) -> bool:
+    """True if iteration gives the values of a row, and not the keys that it has too."""
+    if isinstance(row, Sequence):
+        return True
+    # A Record of asyncpg is none. A Series of pandas takes 0 for a key.
+    if hasattr(row, "dtype"):
+        return False
+    try:
+        return row[0] is next(iter(row))
+    except Exception:
+        return False
 
 
 def _files(paths: Iterable[Path]) -> list[str]:
