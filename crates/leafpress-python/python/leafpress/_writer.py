@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -48,7 +49,41 @@ def open_native(path: Path, options: Mapping[str, Any]) -> NativeWriter:
         given["checkpoint"] = checked_options("checkpoint", CheckpointLimits, given["checkpoint"])
     native = NativeWriter(os.fsdecode(path), given)
     _open_writers.add(native)
+    _close_with_child()
     return native
+
+
+# The process that has it, and what `multiprocessing` calls at the end of a child.
+_end_of_child: tuple[int, Any] | None = None
+
+
+def _close_with_child() -> None:
+    """Has the writers of a child of `multiprocessing`, or of billiard, closed at its end: it ends by
+    `os._exit`, which leaves out `atexit`."""
+    global _end_of_child
+    # It has the registry of billiard too, and is there in each child.
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is None:
+        return
+    # A child drops what its parent has registered.
+    if _end_of_child is None or _end_of_child[0] != os.getpid() or not _end_of_child[1].still_active():
+        _end_of_child = (os.getpid(), util.Finalize(None, _end_child, exitpriority=10))
+
+
+def _end_child() -> None:
+    current = sys.modules["multiprocessing.process"].current_process()
+    if type(current).__name__ == "_MainProcess":
+        # It ends by `atexit`, later: other functions there may still write.
+        return
+    this = threading.current_thread()
+    if all(thread is this or thread.daemon for thread in threading.enumerate()):
+        _close_all()
+        return
+    # The process waits for those threads after this, and they may go on with their calls.
+    for native in list(_open_writers):
+        with contextlib.suppress(Error):
+            # What was submitted before it is committed then.
+            native.execute("SELECT 1", None)
 
 
 @atexit.register
