@@ -278,6 +278,20 @@ async def _next(feed: NativeFeed) -> ClaimFields | None:
     return fields
 
 
+def _refuse_generator(result: Any) -> None:
+    """Fails the attempt of a job whose handler has returned a generator: its body never ran."""
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise _generator_handler()
+
+
+def _generator_handler() -> ProgrammingError:
+    """The exception for a handler with `yield` in it, whose body no one would run."""
+    return misuse(
+        "the handler is a generator: a call of it runs nothing of its body",
+        "give a function without `yield`",
+    )
+
+
 def _settle(feed: NativeFeed, job: BaseJob, result: Any) -> None:
     if job.is_settled:
         return
@@ -304,6 +318,10 @@ def check_handler(handler: Any) -> None:
     except (TypeError, ValueError):
         # A function of C may have none.
         return
+    called = getattr(type(handler), "__call__", None)
+    for function in (handler, called):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise _generator_handler()
     try:
         signature.bind(None)
     except TypeError as error:
@@ -349,6 +367,7 @@ def _handle_jobs(queue: SyncQueue, feed: NativeFeed, handler: Callable[[Job], An
             result = handler(job)
             if inspect.isawaitable(result):
                 raise async_handler()
+            _refuse_generator(result)
             _settle(feed, job, result)
         except Exception as error:
             _failed(feed, job, error)
@@ -428,6 +447,7 @@ async def _handle_jobs_async(
             result = handler(job)
             if inspect.isawaitable(result):
                 result = await result
+            _refuse_generator(result)
             _settle(feed, job, result)
         except Exception as error:
             _failed(feed, job, error)
