@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ._arguments import checked_options
 from ._errors import ProgrammingError, misuse
+from ._greenlets import is_held, refuse_if_held
 from ._jobs import (
     AsyncJob,
     BaseJob,
@@ -180,7 +181,7 @@ class Work(_Loop):
         feed = self._feed
         if feed is None:
             raise StopIteration
-        fields = feed.try_next() or feed.next(None)
+        fields = feed.try_next() or _next_waited(self._queue, feed)
         if fields is None:
             self.close()
             raise StopIteration
@@ -195,6 +196,7 @@ class Work(_Loop):
     def _end(self, error: BaseException | str) -> None:
         self._finish(error)
         if self._feed is not None:
+            refuse_if_held(self._queue._writer._native)
             self.report = self._options.report(self._feed.close(None))
             self._feed = None
 
@@ -263,6 +265,13 @@ class AsyncWork(_Loop):
         trace: TracebackType | None,
     ) -> None:
         await self._end(_LEFT if error is None else error)
+
+
+def _next_waited(queue: SyncQueue, feed: NativeFeed) -> ClaimFields | None:
+    """The next job, for which this thread waits."""
+    refuse_if_held(queue._writer._native)
+    fields: ClaimFields | None = feed.next(None)
+    return fields
 
 
 async def _next(feed: NativeFeed) -> ClaimFields | None:
@@ -351,15 +360,19 @@ def work_in_threads(
             _handle_jobs(queue, feed, handler)
         else:
             _run_threads(checked.concurrency, feed, lambda: _handle_jobs(queue, feed, handler))
+        refuse_if_held(queue._writer._native)
     except BaseException:
-        feed.close(None)
+        if is_held(queue._writer._native):
+            feed.abandon(None, _LEFT)
+        else:
+            feed.close(None)
         raise
     return checked.report(feed.close(None))
 
 
 def _handle_jobs(queue: SyncQueue, feed: NativeFeed, handler: Callable[[Job], Any]) -> None:
     while True:
-        fields = feed.try_next() or feed.next(None)
+        fields = feed.try_next() or _next_waited(queue, feed)
         if fields is None:
             return
         job = Job(queue, fields, feed)

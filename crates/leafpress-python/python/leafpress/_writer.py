@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from ._arguments import checked_methods, checked_options
 from ._errors import Cancelled, Error, TimedOut, misuse
+from ._greenlets import note_begun, note_ended, refuse_if_held
 from ._insert import (
     DECLARED,
     columns_and_rows,
@@ -117,7 +118,8 @@ class Writer:
     raise only when that wait ends: with the lock, or after `busy_timeout`. A backup or maintenance is
     stopped too. A close goes on after Ctrl-C, so that all accepted calls are committed.
 
-    A transaction may be used by several threads, one after the other, as by a dependency of FastAPI.
+    A transaction may be used by several threads, one after the other. While a greenlet has one open, calls of
+    the writer by other greenlets of its thread are refused, as they would wait for it for ever.
     """
 
     def __init__(self, path: Path, **options: Unpack[WriterOptions]) -> None:
@@ -158,6 +160,7 @@ class Writer:
         this thread. Nothing of it is in the database then; only after `OutcomeUnknown` that has
         to be looked up.
         """
+        refuse_if_held(self._native)
         return self._native.execute(sql, parameters, call_limit)
 
     def submit(
@@ -169,13 +172,14 @@ class Writer:
         Raises `ProgrammingError` for wrong parameters, or if the writer is closed; `QueueFull` in
         a transaction of this thread, where there would never be room.
         """
-        return Ticket(self._native.submit(sql, parameters, call_limit))
+        return Ticket(self._native.submit(sql, parameters, call_limit), self._native)
 
     def execute_batch(self, sql: str) -> None:
         """Carries out any number of statements without parameters as one transaction.
 
         Raises as `execute`: then all of them are undone.
         """
+        refuse_if_held(self._native)
         self._native.execute_batch(sql)
 
     def insert_many(self, table: str, rows: Any, columns: Sequence[str] | None = None) -> int:
@@ -197,6 +201,7 @@ class Writer:
         names, values = columns_and_rows(rows, columns)
         if large := large_columns(names, values):
             refuse_large(large, query(self._native, DECLARED, (table,), "insert_many"))
+        refuse_if_held(self._native)
         return self._native.insert_many(table, names, values)
 
     def transaction(self, *, call_limit: float | None = None) -> Transaction:
@@ -208,7 +213,7 @@ class Writer:
 
         Raises as `execute`, at the begin and at the end.
         """
-        return Transaction(self._native.transaction(call_limit))
+        return Transaction(self._native.transaction(call_limit), self._native)
 
     def query(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query, by a read-only connection: of committed data, beside the calls.
@@ -259,6 +264,7 @@ class Writer:
         Raises `OperationalError` if another connection is in the way for too long. The database
         holds what it held.
         """
+        refuse_if_held(self._native)
         self._native.maintain(work)
 
     def close(self, timeout: float | None = None) -> None:
@@ -269,6 +275,7 @@ class Writer:
         Raises `OperationalError` if the writer had stopped because of a failure. What was
         answered with success is safe all the same.
         """
+        refuse_if_held(self._native)
         self._native.close(timeout)
         _open_writers.discard(self._native)
 
@@ -277,10 +284,14 @@ class Writer:
 class Ticket:
     """A call that was submitted. If it is dropped, the call is committed all the same."""
 
-    __slots__ = ("_native",)
+    __slots__ = ("_native", "_writer")
 
-    def __init__(self, native: NativeTicket) -> None:
+    def __init__(self, native: NativeTicket, writer: NativeWriter) -> None:
         self._native = native
+        self._writer = writer
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self)
 
     def result(self, timeout: float | None = None) -> Executed:
         """Waits until the call is committed, at most for `timeout` seconds.
@@ -288,6 +299,8 @@ class Ticket:
         Raises the error of the call; nothing of it is in the database then. Raises `TimedOut` if
         there is no answer yet: the call goes on, and the ticket can be asked again.
         """
+        if not self._native.done():
+            refuse_if_held(self._writer)
         if not self._native.wait(timeout):
             error = TimedOut(f"the call has no answer after {timeout} s, and goes on")
             error.kind = "timed_out"
@@ -314,13 +327,16 @@ class Ticket:
 class Transaction:
     """A transaction of a `Writer`, from the begin of its `with` block to its end."""
 
-    __slots__ = ("__weakref__", "_native")
+    __slots__ = ("__weakref__", "_native", "_writer")
 
-    def __init__(self, native: NativeTransaction) -> None:
+    def __init__(self, native: NativeTransaction, writer: NativeWriter) -> None:
         self._native = native
+        self._writer = writer
 
     def __enter__(self) -> Self:
+        refuse_if_held(self._writer)
         self._native.begin()
+        note_begun(self._writer, self._native)
         return self
 
     def __exit__(
@@ -329,6 +345,7 @@ class Transaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        note_ended(self._native)
         if kind is None:
             self._native.commit()
         else:
@@ -384,6 +401,9 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         if self._native is not None:
             self._native.close()
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self)
 
     def execute(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query. Raises `OperationalError` if SQLite refuses it."""
