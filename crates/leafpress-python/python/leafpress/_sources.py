@@ -143,10 +143,11 @@ def frame_of(source: Any) -> Input | None:
         if _is(source, library, name):
             return make(source)
     # A Series of structures exports their fields as columns.
-    if _is(source, "pandas", "Series") and not str(source.dtype).startswith("struct"):
+    is_series = _is(source, "pandas", "Series") or _is(source, "polars", "Series")
+    if is_series and not str(source.dtype).lower().startswith("struct"):
         raise misuse(
             "a Series is one column, and gives no rows of a table",
-            "make a frame of it: series.to_frame(), or series.reset_index() to keep its index",
+            "make a frame of it: series.to_frame(), or series.reset_index() to keep the index of pandas",
         )
     return _batches(source) if _exports_arrow(source) else None
 
@@ -189,7 +190,16 @@ def _polars(frame: Any) -> Input:
         frame = frame.collect()
     types = {name: _arrow_type(name, kind, polars) for name, kind in frame.schema.items()}
     other = {name: kind for name, kind in types.items() if kind != frame.schema[name]}
-    return _frame(frame.cast(other) if other else frame)
+    frame = frame.cast(other) if other else frame
+    if _exports_arrow(frame):
+        return _frame(frame)
+    try:
+        return _frame(frame.to_arrow())
+    except ImportError:
+        raise misuse(
+            f"polars {polars.__version__} cannot export its frames without pyarrow",
+            "install polars 1.3 or later, or pyarrow",
+        ) from None
 
 
 def _arrow_type(name: str, kind: Any, polars: Any) -> Any:

@@ -83,6 +83,12 @@ class Stop:
         self._feeds: weakref.WeakSet[NativeFeed] = weakref.WeakSet()
         self._is_asked = False
 
+    def __reduce__(self) -> Any:
+        raise misuse(
+            "a Stop belongs to its process, and cannot be pickled",
+            "make one in each process, and call its `now` there, as from a signal handler",
+        )
+
     @property
     def is_asked(self) -> bool:
         """True once `now` was called."""
