@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import functools
 import gc
+import inspect
 import sqlite3
 import sys
 import threading
@@ -505,3 +507,40 @@ def test_the_event_loop_goes_on_while_calls_wait(path):
             return ticks
 
     assert asyncio.run(main()) > 5
+
+
+def test_a_call_without_an_event_loop_says_so(path):
+    writer = lp.AsyncWriter(path)
+    for call in (lambda: writer.execute(INSERT, (1,)), lambda: writer.execute_batch("SELECT 1")):
+        with pytest.raises(lp.ProgrammingError, match="no event loop of asyncio runs"):
+            call()
+    coroutine = writer.__aenter__()
+    with pytest.raises(lp.ProgrammingError, match="no event loop of asyncio runs"):
+        # As under trio.
+        coroutine.send(None)
+    asyncio.run(writer.open())
+    with pytest.raises(lp.ProgrammingError, match="a Writer"):
+        writer.execute(INSERT, (1,))
+    asyncio.run(writer.close())
+    assert rows_in(path) == []
+
+
+def test_functions_that_return_a_future_are_to_be_awaited(path):
+    """A background task of Starlette runs any other function in a thread."""
+    # Starlette asks so.
+    is_one = inspect.iscoroutinefunction if sys.version_info >= (3, 13) else asyncio.iscoroutinefunction
+    writer = lp.AsyncWriter(path)
+    tx = writer.transaction()
+    for function in (writer.execute, writer.execute_batch, tx.execute, tx.execute_batch):
+        assert is_one(function) and is_one(functools.partial(function).func)
+    background = pytest.importorskip("starlette.background")
+
+    async def main():
+        async with writer:
+            tasks = background.BackgroundTasks()
+            tasks.add_task(writer.execute_batch, "DELETE FROM t")
+            tasks.add_task(writer.execute, INSERT, (1,))
+            await tasks()
+
+    asyncio.run(main())
+    assert len(rows_in(path)) == 1

@@ -61,6 +61,12 @@ class Kept(models.Model):
     event = models.ForeignKey(Event, models.CASCADE)
     class Meta:
         app_label = "app"
+class Made(models.Model):
+    number = models.IntegerField()
+    double = models.GeneratedField(expression=models.F("number") * 2, output_field=models.IntegerField(), db_persist=True)
+    seven = models.IntegerField(db_default=7)
+    class Meta:
+        app_label = "app"
 """,
         """
 from django.db import connection
@@ -94,6 +100,11 @@ assert Kept.objects.exclude(made=None).count() == 3
 with connection.cursor() as cursor:
     columns = ", ".join(name + "_id" * (name == "event") for name in kept)
     assert cursor.execute(f"SELECT count(*) FROM (SELECT DISTINCT {columns} FROM app_kept)").fetchone() == (1,)
+with connection.schema_editor() as editor:
+    editor.create_model(Made)
+insert([Made(number=3), Made(number=4)])
+insert([Made(number=5, seven=8)])
+assert [*Made.objects.order_by("number").values_list("double", "seven")] == [(6, 7), (8, 7), (10, 8)]
 """,
     ),
     "sqlalchemy": (
@@ -116,6 +127,9 @@ with lp.Writer("app.db") as writer:
     execute(writer, table.insert().values(id=1, **values))
     execute(writer, table.insert().values([{"id": 2, **values}]))
     assert execute(writer, table.update().where(table.c.uuid == values["uuid"]).values(id=table.c.id + 5)).rowcount == 2
+    for among, count in ((table.c.color.in_([Color.RED]), 2), (table.c.color.in_([Color.GREEN]), 0),
+                         (table.c.id.in_([6, 7, 8]), 2), (table.c.id.in_([]), 0), (table.c.uuid.in_([values["uuid"]]), 2)):
+        assert execute(writer, table.update().where(among).values(day=values["day"])).rowcount == count
 with engine.begin() as connection:
     connection.execute(table.insert().values(id=1, **values))
     for column in columns:

@@ -403,3 +403,38 @@ def test_the_class_of_a_row_that_breaks_a_rule_of_the_table(db, row, error):
     with pytest.raises(error) as caught:
         lp.load(db, [row], table="t", if_exists="append")
     assert type(caught.value) is error and caught.value.line == 1
+
+
+@pytest.mark.parametrize("rows", [[Own()], (Own(), {"k": 2})], ids=["a list", "a tuple"])
+def test_what_is_no_row_is_named_also_where_the_table_needs_columns(db, rows):
+    with sqlite3.connect(db) as connection:
+        connection.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT NOT NULL)")
+    with pytest.raises(lp.DataError, match="a row of type .*Own: rows are dicts") as caught:
+        lp.load(db, rows, table="t", if_exists="append")
+    error = caught.value
+    assert (error.kind, error.file, error.line) == ("bad_row", "<rows>", 1)
+    assert error.on_disk and "nothing was written" in error.on_disk and error.to_do in str(error)
+    # A row that lacks a column is another matter.
+    with pytest.raises(lp.ProgrammingError, match="NOT NULL and missing in the input: v"):
+        lp.load(db, [{"k": 1}], table="t", if_exists="append")
+
+
+def test_a_series_is_no_table(db):
+    for series in (polars.Series("a", [1]), pandas.Series([1])):
+        with pytest.raises(lp.ProgrammingError, match="a Series is one column"):
+            lp.load(db, series, table="t")
+
+
+def test_a_frame_of_an_old_polars_comes_through_pyarrow(db, monkeypatch):
+    """Before polars 1.3 a frame exported nothing by itself."""
+    frame = polars.DataFrame({"a": [1, 2]})
+    monkeypatch.delattr(polars.DataFrame, "__arrow_c_stream__")
+    assert lp.load(db, frame, table="t").rows_loaded == 2
+
+    def refuse(_):
+        raise ModuleNotFoundError("No module named 'pyarrow'")
+
+    monkeypatch.setattr(polars.DataFrame, "to_arrow", refuse)
+    with pytest.raises(lp.ProgrammingError, match="without pyarrow") as caught:
+        lp.load(db, frame, table="t2")
+    assert "polars 1.3" in caught.value.to_do

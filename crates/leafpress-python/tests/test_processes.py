@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -223,6 +224,62 @@ def test_workers_of_multiprocessing(database, method):
         writer.execute(INSERT, (9999,))
     expected = [worker * 1000 + step for worker in range(4) for step in range(EACH)]
     assert numbers_in(database) == [*expected, 9999]
+
+
+kept = []
+
+
+def submit_and_end(database, first, thread_is_on):
+    """Submits calls, and ends before their answers. The writer is kept, as by a program's global name."""
+    kept.append(lp.Writer(database, shared=True))
+
+    def submit(numbers):
+        for number in numbers:
+            kept[-1].submit(INSERT, (number,))
+
+    def write_later():
+        time.sleep(0.3)
+        kept[-1].execute(INSERT, (first + 2000,))
+
+    if thread_is_on:
+        threading.Thread(target=write_later).start()
+    submit(range(first, first + 2000))
+
+
+@pytest.mark.parametrize("thread_is_on", [False, True])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_end_of_a_worker_commits_what_was_accepted(database, method, thread_is_on):
+    """Workers of multiprocessing end by `os._exit`."""
+    context = multiprocessing.get_context(method)
+    # One child has a writer of its parent that was open before.
+    with lp.Writer(database, shared=True):
+        workers = [
+            context.Process(target=submit_and_end, args=(database, first, thread_is_on))
+            for first in (0, 10_000)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(LIMIT_S)
+        assert [worker.exitcode for worker in workers] == [0, 0]
+    each = 2000 + thread_is_on
+    assert numbers_in(database) == [*range(each), *range(10_000, 10_000 + each)]
+
+
+def test_the_end_of_the_parent_leaves_the_writer_open_for_its_own_last_calls(database):
+    """`multiprocessing` ends before functions that were registered before it was loaded."""
+    code = """
+import atexit, sys
+import leafpress as lp
+writer = lp.Writer(sys.argv[1])
+atexit.register(lambda: writer.execute("INSERT INTO t VALUES (1)"))
+import multiprocessing.util
+lp.Writer(sys.argv[1] + "2")
+"""
+    ran = subprocess.run([sys.executable, "-c", code, str(database)], capture_output=True, timeout=LIMIT_S)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert numbers_in(database) == [1]
 
 
 GUNICORN = ("gunicorn", "--bind", "fd://FD", "--workers", "4", "--preload", "--no-control-socket")

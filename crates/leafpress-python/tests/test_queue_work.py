@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import collections
 import contextlib
 import gc
@@ -817,7 +818,18 @@ def test_a_handler_is_looked_at_before_a_job_is_claimed(of: Any, path: Path) -> 
 
     async def of_tasks(job: Any) -> None: ...
 
+    def generator(job: Any) -> Any:
+        yield job
+
+    async def async_generator(job: Any) -> Any:
+        yield job
+
+    class Object:
+        def __call__(self, job: Any) -> Any:
+            yield job
+
     wrong = ["handle", lambda: None, lambda job, more: None, lambda *, job: None]
+    wrong += [generator, async_generator, functools.partial(generator), Object()]
     wrong += [of_tasks] if of is lp.Writer else []
     queue = lp.Queue(of(path), "mail")
     for handler in wrong:
@@ -826,3 +838,28 @@ def test_a_handler_is_looked_at_before_a_job_is_claimed(of: Any, path: Path) -> 
     if isinstance(queue, lp.SyncQueue):
         assert queue.work([].append, until_empty=True).done == 1
         queue._writer.close()
+
+
+def test_a_generator_that_a_handler_returns_is_no_done_job(path: Path) -> None:
+    """Its body never runs."""
+
+    def generator(job: Any) -> Any:
+        yield job
+
+    async def async_generator(job: Any) -> Any:
+        yield job
+
+    pushed(path, 1)
+    with lp.Queue(path, "mail", attempts_max=1) as queue:
+        assert queue.work(lambda job: generator(job), until_empty=True).dead == 1
+        [job] = queue.list("dead")
+        assert "generator" in queue.history(job["id"])[0]["error"]
+        queue.push_many([1, 2])
+
+    async def main() -> None:
+        async with lp.AsyncWriter(path) as writer:
+            queue = lp.Queue(writer, "mail")
+            for handler in (lambda job: generator(job), lambda job: async_generator(job)):
+                assert (await queue.work(handler, jobs_max=1)).dead == 1
+
+    asyncio.run(main())

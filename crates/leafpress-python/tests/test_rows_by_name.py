@@ -232,3 +232,78 @@ def test_an_integer_beyond_64_bits_is_refused_by_a_column_of_numbers(kind: str, 
             writer.insert_many("t", INTEGERS[kind]())
         assert caught.value.line == (1 if kind == "decimals of pandas" else 2)
     assert rows_of(db) == []
+
+
+REPEATED = "SELECT 1 AS a, 2 AS A, 3 AS b, 4 AS b, 5 AS b_2"
+
+
+class Keyed:
+    """A row with places and keys that is no Sequence, as a Record of asyncpg."""
+
+    def __init__(self, row: sqlite3.Row) -> None:
+        self.names, self.values = row.keys(), tuple(row)
+
+    def keys(self) -> list[str]:
+        return self.names
+
+    def __iter__(self) -> Any:
+        return iter(self.values)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.values[key if isinstance(key, int) else self.names.index(key)]
+
+
+def repeated(kind: str) -> Any:
+    connection = sqlite3.connect(":memory:")
+    if kind == "a cursor":
+        return connection.execute(REPEATED)
+    connection.row_factory = sqlite3.Row
+    cursor = connection.execute(REPEATED)
+    if kind == "a cursor with a factory":
+        return cursor
+    rows: list[Any] = cursor.fetchall()
+    return [Keyed(row) for row in rows] if kind == "other rows" else rows
+
+
+@pytest.mark.parametrize("kind", ["a cursor", "a cursor with a factory", "rows of sqlite3", "other rows"])
+def test_columns_of_one_name_keep_their_values(kind: str, db: pathlib.Path) -> None:
+    lp.load(db, repeated(kind), table="t")
+    assert rows_of(db) == [(1, 2, 3, 4, 5)]
+    with closing(sqlite3.connect(db)) as connection:
+        names = [name for _, name, *_ in connection.execute("PRAGMA table_info(t)")]
+    assert names == ["a", "A_2", "b", "b_3", "b_2"]
+    with lp.Writer(db) as writer:
+        for columns in (None, ["a", "b"]):
+            with pytest.raises(lp.ProgrammingError, match="named twice|several columns 'b'"):
+                writer.insert_many("t", repeated(kind), columns=columns)
+        writer.execute_batch("CREATE TABLE two(a, b)")
+        connection = sqlite3.connect(":memory:")
+        connection.row_factory = sqlite3.Row
+        for sql in ("SELECT 1 AS a, 2 AS A", "SELECT 1 AS a, 2 AS b, 9 AS b"):
+            with pytest.raises(lp.ProgrammingError, match="named twice"):
+                writer.insert_many("two", connection.execute(sql).fetchall())
+    assert rows_of(db) == [(1, 2, 3, 4, 5)] and rows_of(db, "two") == []
+
+
+def test_columns_of_one_name_of_sqlalchemy_and_spark_keep_their_values(db: pathlib.Path) -> None:
+    class Repeated(tuple[int, ...]):
+        __fields__ = ["a", "b", "b"]
+
+    lp.load(db, [Repeated((1, 2, 3))], table="t")
+    assert rows_of(db) == [(1, 2, 3)]
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    with sqlalchemy.create_engine("sqlite://").connect() as connection:
+        for name, rows in (("r", connection.execute(sqlalchemy.text(REPEATED))),
+                           ("l", connection.execute(sqlalchemy.text(REPEATED)).all())):  # fmt: skip
+            lp.load(db, rows, table=name)
+            assert rows_of(db, name) == [(1, 2, 3, 4, 5)]
+
+
+def test_rows_of_one_type_have_their_own_names(db: pathlib.Path) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    rows = [*connection.execute("SELECT 1 AS a, 2 AS b"), *connection.execute("SELECT 3 AS b, 4 AS a")]
+    lp.load(db, rows, table="t")
+    with lp.Writer(db) as writer:
+        writer.insert_many("t", rows)
+    assert rows_of(db) == [(1, 2), (4, 3)] * 2

@@ -142,6 +142,8 @@ VALUES = [
     (pandas.NA, None),
     (pandas.NaT, None),
     (numpy.datetime64("NaT"), None),
+    (numpy.ma.masked, None),
+    ({"a": numpy.ma.masked}, '{"a":null}'),
     (numpy.timedelta64("NaT"), None),
     (Decimal("NaN"), None),
     (Decimal("sNaN"), None),

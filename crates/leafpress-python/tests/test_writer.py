@@ -638,7 +638,8 @@ def test_a_path_may_be_bytes(path, tmp_path):
 
 
 def test_a_writer_cannot_be_pickled(writer):
-    for thing in (writer, writer.transaction()):
+    ticket = writer.submit("SELECT 1")
+    for thing in (writer, writer.transaction(), writer.reader(), ticket, lp.Stop()):
         with pytest.raises(lp.ProgrammingError, match="belongs to its process"):
             pickle.dumps(thing)
 

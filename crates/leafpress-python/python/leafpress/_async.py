@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import json
 import os
+import sys
 import threading
 import weakref
 from asyncio import AbstractEventLoop, get_running_loop
@@ -65,6 +67,20 @@ _around: contextvars.ContextVar[tuple[AsyncTransaction, ...]] = contextvars.Cont
 )
 
 
+def running_loop() -> AbstractEventLoop:
+    """The event loop that runs in this thread.
+
+    Raises `ProgrammingError` if none does, as in a thread of a pool, or under trio.
+    """
+    try:
+        return get_running_loop()
+    except RuntimeError:
+        raise misuse(
+            "an AsyncWriter is called where no event loop of asyncio runs",
+            "call it in a coroutine of asyncio; in a thread, or under trio in a thread of it, use a Writer",
+        ) from None
+
+
 def side_of(loop: AbstractEventLoop) -> Loop:
     """The side of the event loop where its calls are woken."""
     side = _sides.get(loop)
@@ -102,7 +118,7 @@ class Call(_Future[T]):
 
 def start(begin: Callable[..., Task], *arguments: Any) -> Call[Any]:
     """Begins a call of a native object, for the event loop that runs."""
-    loop = get_running_loop()
+    loop = running_loop()
     call: Call[Any] = Call(loop=loop)
     call._task = begin(side_of(loop), call, *arguments)
     return call
@@ -144,7 +160,7 @@ class OpenedByACall(Generic[N]):
 
     def begin(self, begin: Begin[N]) -> Call[Any]:
         """Begins a call, after the opening and the calls that wait for it before this one."""
-        loop = get_running_loop()
+        loop = running_loop()
         call: Call[Any] = Call(loop=loop)
         opening = self.openings.get(loop)
         if opening is None:
@@ -178,7 +194,7 @@ class _Opening(Generic[N]):
         self.task: asyncio.Task[None] | None = None
 
     def begin_all(self, native: N) -> None:
-        side = side_of(get_running_loop())
+        side = side_of(running_loop())
         for call, begin in self.waiting:
             if call.done():
                 # It was cancelled: nothing of it is to be written.
@@ -220,7 +236,7 @@ def _takers_of(loop: AbstractEventLoop) -> ThreadPoolExecutor:
 
 async def _taking_reader(function: Callable[..., T], *arguments: Any) -> T:
     """The result of a function that takes a reader, from a thread."""
-    loop = get_running_loop()
+    loop = running_loop()
     return await loop.run_in_executor(_takers_of(loop), function, *arguments)
 
 
@@ -298,7 +314,7 @@ class AsyncWriter:
                     side, call, sql, parameters, call_limit
                 )
             )
-        loop = get_running_loop()
+        loop = running_loop()
         call: Call[Executed] = Call(loop=loop)
         side = _sides.get(loop) or side_of(loop)
         call._task = opened.native.execute_async(side, call, sql, parameters, call_limit)
@@ -513,6 +529,20 @@ class AsyncReader:
         if self._native is None:
             raise misuse("the reader is not open", "use it in an `async with` block")
         return await _read(in_thread, self._native.query, sql, parameters)
+
+
+def _mark_awaitable(function: Any) -> None:
+    """Says of a function that returns a future, as a coroutine function does, that it is to be awaited.
+    Starlette's background tasks would run it in a thread."""
+    if sys.version_info >= (3, 12):
+        inspect.markcoroutinefunction(function)
+    else:
+        function._is_coroutine = getattr(asyncio.coroutines, "_is_coroutine", None)
+
+
+for _kind in (AsyncWriter, AsyncTransaction):
+    _mark_awaitable(_kind.execute)
+    _mark_awaitable(_kind.execute_batch)
 
 
 def _give(native: N, _: Loop, call: Call[Any]) -> None:

@@ -59,7 +59,10 @@ def columns_and_rows(rows: Any, columns: Sequence[str] | None) -> tuple[list[str
     if isinstance(rows, _Frames):
         return _add_frames(taken, rows.parts, columns), taken
     if _have_names(rows):
-        chosen = columns or _names_of(rows[0])
+        names = _names_of(rows[0])
+        chosen = columns or names
+        if columns is not None:
+            _refuse_twice("the first row", names, chosen)
         taken.add(_by_name(rows, chosen, has_all=columns is None), chosen)
     else:
         _refuse_names(rows)
@@ -85,6 +88,7 @@ def _add_frame(
         if has_all and more:
             text = f"a part of the frame has the column {more[0]!r}, which the first part has not"
             raise misuse(text, "give all parts the same columns, or choose some with `columns`")
+        _refuse_twice("the frame", names, chosen)
         return [_place(names, name) for name in chosen]
 
     if frame.columns is None:
@@ -107,6 +111,13 @@ def _add_frames(
             raise misuse(f"part {number} is of type {kind}, and no data frame as the first", _SAME_KIND)
         chosen = _add_frame(taken, frame, chosen, has_all=columns is None)
     return list(chosen or ())
+
+
+def _refuse_twice(what: str, names: Sequence[str], chosen: Sequence[str]) -> None:
+    """Refuses to choose among columns of one name."""
+    for name in chosen:
+        if names.count(name) > 1:
+            raise misuse(f"{what} has several columns {name!r}", "give each column a name of its own")
 
 
 def _place(names: list[str], name: str) -> int:
@@ -160,8 +171,8 @@ def _have_names(rows: Sequence[Any]) -> bool:
 
 
 def _names_of(row: Any) -> list[str]:
-    kind, names, get = _shape(row)
-    return list(names if kind == "fields" else get(row) if get else row)
+    _, names, get = _shape(row)
+    return list(names or (get(row) if get else row))
 
 
 def _by_name(rows: Iterable[Any], chosen: list[str], has_all: bool) -> Iterator[Sequence[Any]]:

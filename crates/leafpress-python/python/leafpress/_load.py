@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Union, overload
 
 from . import _leafpress
 from ._arguments import checked
-from ._errors import misuse
+from ._errors import DataError, ProgrammingError, misuse
 from ._report import DryRun, Report
+from ._rows import shape_of
 from ._sources import Path, input_of
 from ._typing import Unpack
 
@@ -274,8 +275,27 @@ def load(
     }
     with opened or nullcontext(), _Telling(progress) as tell:
         _check(kind, options)
-        report = _leafpress.load(_database(db), kind, name, given, options, dry_run, tell)
+        try:
+            report = _leafpress.load(_database(db), kind, name, given, options, dry_run, tell)
+        except ProgrammingError as error:
+            if kind == "rows" and not isinstance(given, Iterator):
+                _refuse_no_row(given, error)
+            raise
     return (DryRun if dry_run else Report)._from_json(report, notes)
+
+
+def _refuse_no_row(rows: Iterable[Any], error: ProgrammingError) -> None:
+    """Raises what is wrong with rows that have no columns at all: the table's lack of such is a consequence."""
+    for row in rows:
+        try:
+            shape_of(row)
+        except TypeError as reason:
+            advice = "give rows, or leave bad ones out with on_error=\"skip\""
+            bad = DataError(f"<rows>:1:1: {reason}\non disk: {error.on_disk}\nto do: {advice}")
+            bad.kind, bad.file, bad.line, bad.column = "bad_row", "<rows>", 1, 1
+            bad.on_disk, bad.to_do = error.on_disk, advice
+            raise bad from None
+        return
 
 
 def _database(db: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 from ._arguments import checked_methods, refuse_not_utf8
 from ._async import AsyncTransaction, AsyncWriter, Call, OpenedByACall, in_thread
 from ._errors import Error, misuse
+from ._greenlets import refuse_if_held
 from ._jobs import (
     AsyncJob,
     BaseJob,
@@ -117,12 +118,19 @@ class SyncQueue(Queue):
         self._writer = writer if isinstance(writer, Writer) else Writer(writer)
         self._own = None if is_given else self._writer
         try:
+            refuse_if_held(self._writer._native)
             self._native = NativeQueue(
                 self._writer._native, name, must_exist, _native_settings(settings)
             )
         except BaseException:
             self.close()
             raise
+
+    @property
+    def _waited(self) -> NativeQueue:
+        """The native queue, for a call that this thread waits for."""
+        refuse_if_held(self._writer._native)
+        return self._native
 
     def push(
         self, payload: Any, *, in_: Transaction | None = None, **options: Unpack[JobOptions]
@@ -140,13 +148,13 @@ class SyncQueue(Queue):
         job = native_job(payload, options)
         if in_ is not None:
             return Pushed(*in_._native.push(None, self._native, job))
-        return Pushed(*self._native.push(None, job))
+        return Pushed(*self._waited.push(None, job))
 
     def push_many(self, payloads: Iterable[Any], **options: Unpack[JobOptions]) -> _Pushes:
         """Pushes all of these jobs, in order, or none of them. A `NewJob` has options of its own
         beside these."""
         jobs = native_jobs(_listed(payloads), options)
-        return [Pushed(*pushed) for pushed in self._native.push_many(None, jobs)]
+        return [Pushed(*pushed) for pushed in self._waited.push_many(None, jobs)]
 
     def claim(
         self,
@@ -164,7 +172,7 @@ class SyncQueue(Queue):
             worker: Name of this consumer in lists and histories.
         """
         _check_count("count", count)
-        fields = self._native.claim(None, count, _time("lease", lease), _time("wait", wait), worker)
+        fields = self._waited.claim(None, count, _time("lease", lease), _time("wait", wait), worker)
         return [Job(self, each) for each in fields]
 
     def ack(self, job: Job | str, result: Any = None) -> None:
@@ -174,14 +182,14 @@ class SyncQueue(Queue):
         Raises LeaseLost if the claim does not hold any more.
         """
         result = None if result is None else native_payload(result)
-        self._native.ack(None, _token(job), result)
+        self._waited.ack(None, _token(job), result)
         _settle(job, "done")
 
     def ack_many(self, jobs: Iterable[Job | str]) -> _Answers:
         """Acks many jobs in one transaction. Each has its own answer, in order: None, or why its
         claim does not hold any more."""
         all_jobs = [*jobs]
-        answers = self._native.ack_many(None, [_token(job) for job in all_jobs])
+        answers = self._waited.ack_many(None, [_token(job) for job in all_jobs])
         return _acked(all_jobs, answers)
 
     def nack(
@@ -197,7 +205,7 @@ class SyncQueue(Queue):
         Raises LeaseLost if the claim does not hold any more.
         """
         text = None if error is None else described(error)
-        due_ms = self._native.nack(None, _token(job), text, _time("delay", delay))
+        due_ms = self._waited.nack(None, _token(job), text, _time("delay", delay))
         _settle(job, "dead" if due_ms is None else "retried")
         return None if due_ms is None else moment_of(due_ms)
 
@@ -206,7 +214,7 @@ class SyncQueue(Queue):
 
         Raises LeaseLost if the claim does not hold any more.
         """
-        self._native.fail(None, _token(job), described(reason))
+        self._waited.fail(None, _token(job), described(reason))
         _settle(job, "dead")
 
     def release(self, job: Job | str) -> None:
@@ -214,7 +222,7 @@ class SyncQueue(Queue):
 
         Raises LeaseLost if the claim does not hold any more.
         """
-        self._native.release(None, _token(job))
+        self._waited.release(None, _token(job))
         _settle(job, "released")
 
     def extend(self, job: Job | str, lease: float | timedelta) -> datetime:
@@ -222,30 +230,30 @@ class SyncQueue(Queue):
 
         Raises LeaseLost if the claim does not hold any more.
         """
-        until = self._native.extend(None, _token(job), seconds("lease", lease))
+        until = self._waited.extend(None, _token(job), seconds("lease", lease))
         return _extended(job, until)
 
     def pause(self) -> None:
         """Gives no jobs to any consumer, in all processes, until `resume`."""
-        self._native.pause(None)
+        self._waited.pause(None)
 
     def resume(self) -> None:
         """Gives jobs again."""
-        self._native.resume(None)
+        self._waited.resume(None)
 
     def retry(self, id: int) -> bool:
         """Has a dead job tried again, with all its attempts. False if it is not there or not
         dead."""
-        return bool(self._native.retry(None, id))
+        return bool(self._waited.retry(None, id))
 
     def retry_dead(self, limit: int | None = None) -> int:
         """Has dead jobs tried again, the oldest first; returns their number."""
         _check_count("limit", limit)
-        return int(self._native.retry_dead(None, limit))
+        return int(self._waited.retry_dead(None, limit))
 
     def remove(self, id: int) -> bool:
         """Removes a job in any state. False if there is none."""
-        return bool(self._native.remove(None, id))
+        return bool(self._waited.remove(None, id))
 
     def purge(
         self,
@@ -257,16 +265,16 @@ class SyncQueue(Queue):
         longer than `older_than`; returns their number."""
         age = _time("older_than", older_than)
         _check_count("limit", limit)
-        return int(self._native.purge(None, _some(states), age, limit))
+        return int(self._waited.purge(None, _some(states), age, limit))
 
     def drop(self) -> int:
         """Removes the queue with all its jobs, schedules and statistics; returns the number of
         jobs."""
-        return int(self._native.drop_queue(None))
+        return int(self._waited.drop_queue(None))
 
     def settings(self) -> _Record:
         """Its settings, as `leafpress queue settings --json` names them."""
-        return _record(self._native.settings(None))
+        return _record(self._waited.settings(None))
 
     def configure(self, **settings: Any) -> _Record:
         """Changes settings, for all processes; returns all of them.
@@ -275,7 +283,7 @@ class SyncQueue(Queue):
         `attempts_max`, `concurrency` and `group_concurrency` numbers, `backoff_factor` and
         `backoff_jitter` factors, `rate` and `group_rate` pairs of a number of jobs and a time.
         """
-        return _record(self._native.configure(None, _native_settings(settings)))
+        return _record(self._waited.configure(None, _native_settings(settings)))
 
     def schedule(
         self,
@@ -294,15 +302,15 @@ class SyncQueue(Queue):
             missed: What becomes of times that passed while nothing claimed: "once", "skip", "all".
         """
         job = native_job(payload, options)
-        self._native.schedule(None, (name, cron, timezone, missed), job)
+        self._waited.schedule(None, (name, cron, timezone, missed), job)
 
     def unschedule(self, name: str) -> bool:
         """Forgets a schedule; its jobs stay. False if there is none."""
-        return bool(self._native.unschedule(None, name))
+        return bool(self._waited.unschedule(None, name))
 
     def schedules(self) -> _Records:
         """The schedules, by name, as `leafpress queue schedule list --json` shows them."""
-        return _records(self._native.schedules(None))
+        return _records(self._waited.schedules(None))
 
     def job(self, id: int) -> _Record | None:
         """All that is known of a job, as `leafpress queue show --json` says it; None if there is

@@ -7,10 +7,12 @@ import operator
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
+from itertools import count
 from os import PathLike
 from typing import Any, Union
 
-from ._sources import is_frame
+from ._sources import has_places, is_frame
 from ._values import adapt, to_json
 
 Shape = tuple[str, Sequence[str], Union[Callable[[Any], Any], None]]
@@ -20,7 +22,8 @@ def shape_of(row: Any, has_columns: bool = False) -> Shape:
     """The way to the values of a row, which holds for all rows of its type.
 
     Returns a kind, names and a function. "fields": the function gives a tuple of values for these
-    names, or the row is such a tuple. "dict": the function gives a dict, or the row is one.
+    names, or the row is such a tuple. "dict": the function gives a dict, or the row is one; names, if
+    any, are those of this row alone, and one may be there twice.
     "positions": the row is a tuple or a list of values without names. "frame": it is a data frame, of
     any number of rows.
 
@@ -34,11 +37,11 @@ def shape_of(row: Any, has_columns: bool = False) -> Shape:
     fields = getattr(row, "_fields", None)
     if isinstance(fields, tuple) and isinstance(row, Sequence):
         if not isinstance(row, tuple):
-            return "fields", fields, tuple
+            return "dict", fields, lambda row: _named(row._fields, tuple(row))
         return ("positions", (), None) if has_columns else ("fields", fields, None)
     of_spark = getattr(row, "__fields__", None) if isinstance(row, tuple) else None
     if isinstance(of_spark, list):
-        return "fields", of_spark, None
+        return "dict", of_spark, lambda row: _named(row.__fields__, row)
     if isinstance(row, (tuple, list)) and not callable(getattr(row, "keys", None)):
         return "positions", (), None
     if is_frame(row):
@@ -54,13 +57,47 @@ def shape_of(row: Any, has_columns: bool = False) -> Shape:
     if names:
         return "fields", names, _of_structure
     if hasattr(row, "keys") and hasattr(row, "__getitem__"):
-        return "dict", (), lambda row: {key: row[key] for key in row.keys()}
+        return ("dict", _keys_of(row), _by_place) if has_places(row) else ("dict", (), _by_key)
     if isinstance(row, PathLike):
         raise TypeError(f"a path is no row: give a list of paths, as list(folder.glob(…)), not {kind.__name__}")
     raise TypeError(
         f"a row of type {kind.__module__}.{kind.__qualname__}: rows are dicts, tuples, named "
         "tuples, dataclasses or models"
     )
+
+
+def _keys_of(row: Any) -> list[str]:
+    return [*row.keys()]
+
+
+def _by_key(row: Any) -> dict[Any, Any]:
+    return {key: row[key] for key in _keys_of(row)}
+
+
+def _by_place(row: Any) -> dict[Any, Any]:
+    """The values of a row of a database. Its `row[key]` may take two columns for one: that of sqlite3 does
+    not tell `a` from `A`."""
+    names, values = _keys_of(row), tuple(row)
+    return _named(names, values) if len(names) == len(values) else _by_key(row)
+
+
+def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """The values by name. One that is there again gets a number, as a column of a cursor does."""
+    made = dict(zip(names, values))
+    return made if len(made) == len(names) else dict(zip(_numbered(tuple(names)), values))
+
+
+@lru_cache(maxsize=64)
+def _numbered(names: tuple[str, ...]) -> list[str]:
+    taken = {name.lower() for name in names}
+    made: dict[str, None] = {}
+    for name in names:
+        if name in made:
+            free = (f"{name}_{number}" for number in count(2))
+            name = next(name for name in free if name.lower() not in taken)
+            taken.add(name.lower())
+        made[name] = None
+    return [*made]
 
 
 def _field_names(kind: type) -> list[str] | None:

@@ -7,7 +7,7 @@ import importlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ._errors import misuse
@@ -54,7 +54,8 @@ def input_of(source: Any) -> Input:
     if isinstance(source, Mapping):
         raise misuse("a dict is one row", "give a list of such rows, or a data frame")
     refuse_no_rows(source, "give a path, a file, bytes, a data frame or an iterable of rows")
-    return Input("rows", "<rows>", source, names_of_cursor(source))
+    names = names_of_cursor(source)
+    return Input("rows", "<rows>", _rows_of_cursor(source) if names else source, names)
 
 
 def refuse_no_rows(rows: Any, to_do: str) -> None:
@@ -92,6 +93,32 @@ def names_of_cursor(rows: Any) -> list[str] | None:
     return None
 
 
+def _rows_of_cursor(cursor: Iterable[Any]) -> Iterator[Any]:
+    """The rows, as tuples where they have places too: several columns may have one name."""
+    rows = iter(cursor)
+    for first in rows:
+        if isinstance(first, (tuple, Mapping)) or not has_places(first):
+            yield first
+            yield from rows
+            return
+        kind = type(first)
+        yield tuple(first)
+        yield from (tuple(row) if type(row) is kind else row for row in rows)
+
+
+def has_places(row: Any) -> bool:
+    """True if iteration gives the values of a row, and not the keys that it has too."""
+    if isinstance(row, Sequence):
+        return True
+    # A Record of asyncpg is none. A Series of pandas takes 0 for a key.
+    if hasattr(row, "dtype"):
+        return False
+    try:
+        return row[0] is next(iter(row))
+    except Exception:
+        return False
+
+
 def _files(paths: Iterable[Path]) -> list[str]:
     """Files, with each pattern that names no file replaced by those that fit it."""
     files = []
@@ -116,10 +143,11 @@ def frame_of(source: Any) -> Input | None:
         if _is(source, library, name):
             return make(source)
     # A Series of structures exports their fields as columns.
-    if _is(source, "pandas", "Series") and not str(source.dtype).startswith("struct"):
+    is_series = _is(source, "pandas", "Series") or _is(source, "polars", "Series")
+    if is_series and not str(source.dtype).lower().startswith("struct"):
         raise misuse(
             "a Series is one column, and gives no rows of a table",
-            "make a frame of it: series.to_frame(), or series.reset_index() to keep its index",
+            "make a frame of it: series.to_frame(), or series.reset_index() to keep the index of pandas",
         )
     return _batches(source) if _exports_arrow(source) else None
 
@@ -162,7 +190,16 @@ def _polars(frame: Any) -> Input:
         frame = frame.collect()
     types = {name: _arrow_type(name, kind, polars) for name, kind in frame.schema.items()}
     other = {name: kind for name, kind in types.items() if kind != frame.schema[name]}
-    return _frame(frame.cast(other) if other else frame)
+    frame = frame.cast(other) if other else frame
+    if _exports_arrow(frame):
+        return _frame(frame)
+    try:
+        return _frame(frame.to_arrow())
+    except ImportError:
+        raise misuse(
+            f"polars {polars.__version__} cannot export its frames without pyarrow",
+            "install polars 1.3 or later, or pyarrow",
+        ) from None
 
 
 def _arrow_type(name: str, kind: Any, polars: Any) -> Any:

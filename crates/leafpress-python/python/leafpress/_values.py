@@ -15,7 +15,7 @@ the same value, whichever way it comes.
 | Enum | its value |
 | bytearray, memoryview and all that has a buffer | bytes |
 | dict, list, tuple, set, array, dataclass, attrs, pydantic | text, JSON |
-| pandas NA and NaT, Decimal("NaN") | NULL |
+| pandas NA and NaT, masked values of numpy, Decimal("NaN") | NULL |
 
 In JSON, bytes are hexadecimal digits, a Decimal is a number with all its digits, NaN is null and
 an infinity 9e999.
@@ -104,10 +104,11 @@ def to_json(value: Any) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and (
-        value is getattr(pandas, "NaT", _UNSEEN) or value is getattr(pandas, "NA", _UNSEEN)
-    )
+    pandas, masks = sys.modules.get("pandas"), sys.modules.get("numpy.ma")
+    return (
+        pandas is not None
+        and (value is getattr(pandas, "NaT", _UNSEEN) or value is getattr(pandas, "NA", _UNSEEN))
+    ) or (masks is not None and value is getattr(masks, "masked", _UNSEEN))
 
 
 _UNSEEN = object()
@@ -256,7 +257,7 @@ def _structure(value: Any) -> Mapping[Any, Any] | list[Any] | None:
     if attributes is not None:
         return {attribute.name: getattr(value, attribute.name) for attribute in attributes}
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray):
+    if numpy is not None and isinstance(value, numpy.ndarray) and value.ndim:
         return list(value)
     return None
 

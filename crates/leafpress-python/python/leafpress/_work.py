@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ._arguments import checked_options
 from ._errors import ProgrammingError, misuse
+from ._greenlets import is_held, refuse_if_held
 from ._jobs import (
     AsyncJob,
     BaseJob,
@@ -81,6 +82,12 @@ class Stop:
     def __init__(self) -> None:
         self._feeds: weakref.WeakSet[NativeFeed] = weakref.WeakSet()
         self._is_asked = False
+
+    def __reduce__(self) -> Any:
+        raise misuse(
+            "a Stop belongs to its process, and cannot be pickled",
+            "make one in each process, and call its `now` there, as from a signal handler",
+        )
 
     @property
     def is_asked(self) -> bool:
@@ -180,7 +187,7 @@ class Work(_Loop):
         feed = self._feed
         if feed is None:
             raise StopIteration
-        fields = feed.try_next() or feed.next(None)
+        fields = feed.try_next() or _next_waited(self._queue, feed)
         if fields is None:
             self.close()
             raise StopIteration
@@ -195,6 +202,7 @@ class Work(_Loop):
     def _end(self, error: BaseException | str) -> None:
         self._finish(error)
         if self._feed is not None:
+            refuse_if_held(self._queue._writer._native)
             self.report = self._options.report(self._feed.close(None))
             self._feed = None
 
@@ -265,6 +273,13 @@ class AsyncWork(_Loop):
         await self._end(_LEFT if error is None else error)
 
 
+def _next_waited(queue: SyncQueue, feed: NativeFeed) -> ClaimFields | None:
+    """The next job, for which this thread waits."""
+    refuse_if_held(queue._writer._native)
+    fields: ClaimFields | None = feed.next(None)
+    return fields
+
+
 async def _next(feed: NativeFeed) -> ClaimFields | None:
     """The next job. If this is cancelled, the job is given back."""
     coming = start(feed.next)
@@ -276,6 +291,20 @@ async def _next(feed: NativeFeed) -> ClaimFields | None:
             feed.release(missed[0])
         raise
     return fields
+
+
+def _refuse_generator(result: Any) -> None:
+    """Fails the attempt of a job whose handler has returned a generator: its body never ran."""
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise _generator_handler()
+
+
+def _generator_handler() -> ProgrammingError:
+    """The exception for a handler with `yield` in it, whose body no one would run."""
+    return misuse(
+        "the handler is a generator: a call of it runs nothing of its body",
+        "give a function without `yield`",
+    )
 
 
 def _settle(feed: NativeFeed, job: BaseJob, result: Any) -> None:
@@ -304,6 +333,10 @@ def check_handler(handler: Any) -> None:
     except (TypeError, ValueError):
         # A function of C may have none.
         return
+    called = getattr(type(handler), "__call__", None)
+    for function in (handler, called):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise _generator_handler()
     try:
         signature.bind(None)
     except TypeError as error:
@@ -333,15 +366,19 @@ def work_in_threads(
             _handle_jobs(queue, feed, handler)
         else:
             _run_threads(checked.concurrency, feed, lambda: _handle_jobs(queue, feed, handler))
+        refuse_if_held(queue._writer._native)
     except BaseException:
-        feed.close(None)
+        if is_held(queue._writer._native):
+            feed.abandon(None, _LEFT)
+        else:
+            feed.close(None)
         raise
     return checked.report(feed.close(None))
 
 
 def _handle_jobs(queue: SyncQueue, feed: NativeFeed, handler: Callable[[Job], Any]) -> None:
     while True:
-        fields = feed.try_next() or feed.next(None)
+        fields = feed.try_next() or _next_waited(queue, feed)
         if fields is None:
             return
         job = Job(queue, fields, feed)
@@ -349,6 +386,7 @@ def _handle_jobs(queue: SyncQueue, feed: NativeFeed, handler: Callable[[Job], An
             result = handler(job)
             if inspect.isawaitable(result):
                 raise async_handler()
+            _refuse_generator(result)
             _settle(feed, job, result)
         except Exception as error:
             _failed(feed, job, error)
@@ -428,6 +466,7 @@ async def _handle_jobs_async(
             result = handler(job)
             if inspect.isawaitable(result):
                 result = await result
+            _refuse_generator(result)
             _settle(feed, job, result)
         except Exception as error:
             _failed(feed, job, error)

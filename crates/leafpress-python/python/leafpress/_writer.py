@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -14,6 +15,7 @@ from typing import Any, Literal
 
 from ._arguments import checked_methods, checked_options
 from ._errors import Cancelled, Error, TimedOut, misuse
+from ._greenlets import note_begun, note_ended, refuse_if_held
 from ._insert import (
     DECLARED,
     columns_and_rows,
@@ -48,7 +50,41 @@ def open_native(path: Path, options: Mapping[str, Any]) -> NativeWriter:
         given["checkpoint"] = checked_options("checkpoint", CheckpointLimits, given["checkpoint"])
     native = NativeWriter(os.fsdecode(path), given)
     _open_writers.add(native)
+    _close_with_child()
     return native
+
+
+# The process that has it, and what `multiprocessing` calls at the end of a child.
+_end_of_child: tuple[int, Any] | None = None
+
+
+def _close_with_child() -> None:
+    """Has the writers of a child of `multiprocessing`, or of billiard, closed at its end: it ends by
+    `os._exit`, which leaves out `atexit`."""
+    global _end_of_child
+    # It has the registry of billiard too, and is there in each child.
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is None:
+        return
+    # A child drops what its parent has registered.
+    if _end_of_child is None or _end_of_child[0] != os.getpid() or not _end_of_child[1].still_active():
+        _end_of_child = (os.getpid(), util.Finalize(None, _end_child, exitpriority=10))
+
+
+def _end_child() -> None:
+    current = sys.modules["multiprocessing.process"].current_process()
+    if type(current).__name__ == "_MainProcess":
+        # It ends by `atexit`, later: other functions there may still write.
+        return
+    this = threading.current_thread()
+    if all(thread is this or thread.daemon for thread in threading.enumerate()):
+        _close_all()
+        return
+    # The process waits for those threads after this, and they may go on with their calls.
+    for native in list(_open_writers):
+        with contextlib.suppress(Error):
+            # What was submitted before it is committed then.
+            native.execute("SELECT 1", None)
 
 
 @atexit.register
@@ -82,7 +118,8 @@ class Writer:
     raise only when that wait ends: with the lock, or after `busy_timeout`. A backup or maintenance is
     stopped too. A close goes on after Ctrl-C, so that all accepted calls are committed.
 
-    A transaction may be used by several threads, one after the other, as by a dependency of FastAPI.
+    A transaction may be used by several threads, one after the other. While a greenlet has one open, calls of
+    the writer by other greenlets of its thread are refused, as they would wait for it for ever.
     """
 
     def __init__(self, path: Path, **options: Unpack[WriterOptions]) -> None:
@@ -123,6 +160,7 @@ class Writer:
         this thread. Nothing of it is in the database then; only after `OutcomeUnknown` that has
         to be looked up.
         """
+        refuse_if_held(self._native)
         return self._native.execute(sql, parameters, call_limit)
 
     def submit(
@@ -134,13 +172,14 @@ class Writer:
         Raises `ProgrammingError` for wrong parameters, or if the writer is closed; `QueueFull` in
         a transaction of this thread, where there would never be room.
         """
-        return Ticket(self._native.submit(sql, parameters, call_limit))
+        return Ticket(self._native.submit(sql, parameters, call_limit), self._native)
 
     def execute_batch(self, sql: str) -> None:
         """Carries out any number of statements without parameters as one transaction.
 
         Raises as `execute`: then all of them are undone.
         """
+        refuse_if_held(self._native)
         self._native.execute_batch(sql)
 
     def insert_many(self, table: str, rows: Any, columns: Sequence[str] | None = None) -> int:
@@ -162,6 +201,7 @@ class Writer:
         names, values = columns_and_rows(rows, columns)
         if large := large_columns(names, values):
             refuse_large(large, query(self._native, DECLARED, (table,), "insert_many"))
+        refuse_if_held(self._native)
         return self._native.insert_many(table, names, values)
 
     def transaction(self, *, call_limit: float | None = None) -> Transaction:
@@ -173,7 +213,7 @@ class Writer:
 
         Raises as `execute`, at the begin and at the end.
         """
-        return Transaction(self._native.transaction(call_limit))
+        return Transaction(self._native.transaction(call_limit), self._native)
 
     def query(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query, by a read-only connection: of committed data, beside the calls.
@@ -224,6 +264,7 @@ class Writer:
         Raises `OperationalError` if another connection is in the way for too long. The database
         holds what it held.
         """
+        refuse_if_held(self._native)
         self._native.maintain(work)
 
     def close(self, timeout: float | None = None) -> None:
@@ -234,6 +275,7 @@ class Writer:
         Raises `OperationalError` if the writer had stopped because of a failure. What was
         answered with success is safe all the same.
         """
+        refuse_if_held(self._native)
         self._native.close(timeout)
         _open_writers.discard(self._native)
 
@@ -242,10 +284,14 @@ class Writer:
 class Ticket:
     """A call that was submitted. If it is dropped, the call is committed all the same."""
 
-    __slots__ = ("_native",)
+    __slots__ = ("_native", "_writer")
 
-    def __init__(self, native: NativeTicket) -> None:
+    def __init__(self, native: NativeTicket, writer: NativeWriter) -> None:
         self._native = native
+        self._writer = writer
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self)
 
     def result(self, timeout: float | None = None) -> Executed:
         """Waits until the call is committed, at most for `timeout` seconds.
@@ -253,6 +299,8 @@ class Ticket:
         Raises the error of the call; nothing of it is in the database then. Raises `TimedOut` if
         there is no answer yet: the call goes on, and the ticket can be asked again.
         """
+        if not self._native.done():
+            refuse_if_held(self._writer)
         if not self._native.wait(timeout):
             error = TimedOut(f"the call has no answer after {timeout} s, and goes on")
             error.kind = "timed_out"
@@ -279,13 +327,16 @@ class Ticket:
 class Transaction:
     """A transaction of a `Writer`, from the begin of its `with` block to its end."""
 
-    __slots__ = ("__weakref__", "_native")
+    __slots__ = ("__weakref__", "_native", "_writer")
 
-    def __init__(self, native: NativeTransaction) -> None:
+    def __init__(self, native: NativeTransaction, writer: NativeWriter) -> None:
         self._native = native
+        self._writer = writer
 
     def __enter__(self) -> Self:
+        refuse_if_held(self._writer)
         self._native.begin()
+        note_begun(self._writer, self._native)
         return self
 
     def __exit__(
@@ -294,6 +345,7 @@ class Transaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        note_ended(self._native)
         if kind is None:
             self._native.commit()
         else:
@@ -349,6 +401,9 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         if self._native is not None:
             self._native.close()
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self)
 
     def execute(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query. Raises `OperationalError` if SQLite refuses it."""
