@@ -47,7 +47,7 @@ impl Folder {
     /// Waits for the lock under which `beside` changes.
     fn lock(&self, beside: &Path) -> Result<FileHandle> {
         let path = self.root.join(LOCK);
-        let failed = |source| Error::io("lock", &path, source);
+        let failed = |source| Error::not_made("lock", &path, source);
         match FileHandle::create(&path, Rights::of(beside)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(failed(error));
@@ -301,7 +301,7 @@ fn names_in(folder: &Path) -> Result<Vec<String>> {
 /// The system's.
 #[expect(clippy::disallowed_methods, reason = "the folder is not beside a database")]
 fn make_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|source| Error::io("make the folder", path, source))
+    fs::create_dir_all(path).map_err(|source| Error::not_made("make", path, source))
 }
 
 #[cfg(unix)]
