@@ -305,42 +305,6 @@ fn a_full_disk_at_the_commit_leaves_no_journal() {
     assert!(failed_at_the_commit > 0, "choose other sizes");
 }
 
-/// SQLite says "unable to open database file" or "disk I/O error" then, and the disk has room.
-#[test]
-fn a_quota_that_is_used_up_is_told_as_a_full_disk() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("mount");
-    fs::create_dir(&path).unwrap();
-    let make = "truncate -s 160M image && mkfs.btrfs -q image && mount -o loop image mount";
-    let sh = |line: &str, folder: &Path| {
-        let mut sh = Command::new("sh");
-        sh.args(["-c", line]).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
-        sh.status().unwrap().success()
-    };
-    if !sh(make, folder.path()) {
-        say_skipped("no file system with quotas can be mounted here");
-        return;
-    }
-    let mount = Mount(path);
-    let limit = "btrfs quota enable . && btrfs subvolume create s && btrfs qgroup limit 3M s";
-    if !sh(limit, &mount.0) {
-        say_skipped("no quotas can be set here");
-        return;
-    }
-    let part = mount.0.join("s");
-    for mode in ["DELETE", "WAL"] {
-        let connection = Connection::open(part.join("app.db")).unwrap();
-        let sql = format!("PRAGMA journal_mode={mode}; CREATE TABLE IF NOT EXISTS t(a)");
-        connection.execute_batch(&sql).unwrap();
-        drop(connection);
-        assert!(!sh("sync; head -c 8000000 /dev/zero >fill; sync", &part));
-        let index = command(&part, &["index", "app.db", "t", "a", "--json"]).output().unwrap();
-        let said = String::from_utf8_lossy(&index.stdout);
-        assert!(said.contains("\"kind\":\"no_space\"") && said.contains("quota"), "{mode}: {said}");
-        assert!(sh("rm fill; sync", &part));
-    }
-}
-
 /// Fills a file system up to this room.
 fn fill(mount: &Mount, free_kib: u64) {
     let fill = format!(
