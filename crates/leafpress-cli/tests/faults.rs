@@ -272,6 +272,49 @@ fn a_full_disk_leaves_nothing() {
     assert!(names_in(&mount.0).is_empty() && !folder.path().join("app.db").exists());
 }
 
+/// The commit writes the pages. After it fails, a journal would stay that has yet to be played back.
+#[test]
+fn a_full_disk_at_the_commit_leaves_no_journal() {
+    let folder = folder_with_input();
+    let mut failed_at_the_commit = 0;
+    for free_kib in [4_000, 5_000, 6_000, 7_000, 8_000] {
+        let Some(mount) = Mount::new(folder.path(), "size=16m") else {
+            say_skipped("no file system can be mounted here");
+            return;
+        };
+        let database = mount.0.join("app.db");
+        let connection = Connection::open(&database).unwrap();
+        connection.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1)").unwrap();
+        drop(connection);
+        let bytes = fs::metadata(&database).unwrap().len();
+        fill(&mount, free_kib);
+        let load = ["load", "mount/app.db", "in.csv", "--pk", "id", "--index", "name"];
+        let output = command(folder.path(), &load).output().unwrap();
+        assert_eq!(names_in(&mount.0), ["app.db", "fill"], "{free_kib} KiB");
+        let as_it_was = fs::metadata(&database).unwrap().len() == bytes;
+        assert_eq!(as_it_was, !output.status.success(), "{free_kib} KiB");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("Error code"), "{stderr}");
+        if stderr.contains("cannot write to mount/app.db: database or disk is full") {
+            assert_failed(&output, "on disk: the database is as it was");
+            failed_at_the_commit += 1;
+        }
+        drop(mount);
+        fs::remove_dir(folder.path().join("mount")).unwrap();
+    }
+    assert!(failed_at_the_commit > 0, "choose other sizes");
+}
+
+/// Fills a file system up to this room.
+fn fill(mount: &Mount, free_kib: u64) {
+    let fill = format!(
+        "head -c $((($(df -k --output=avail '{0}' | tail -1) - {free_kib}) * 1024)) /dev/zero \
+         >'{0}/fill'",
+        mount.0.display()
+    );
+    assert!(Command::new("sh").args(["-c", &fill]).status().unwrap().success());
+}
+
 /// A script that takes status 3 for "nothing changed" would push again.
 #[test]
 fn a_push_is_pushed_if_the_disk_is_full_only_for_the_last_checkpoint() {
@@ -284,12 +327,7 @@ fn a_push_is_pushed_if_the_disk_is_full_only_for_the_last_checkpoint() {
         return;
     };
     run(folder.path(), &["queue", "push", "mount/q.db", "x", "small"]).expect_status(0);
-    let fill = format!(
-        "head -c $((($(df -k --output=avail '{0}' | tail -1) - {FREE_KIB}) * 1024)) /dev/zero \
-         >'{0}/fill'",
-        mount.0.display()
-    );
-    assert!(Command::new("sh").args(["-c", &fill]).status().unwrap().success());
+    fill(&mount, FREE_KIB);
     let payload = "a".repeat(60_000);
     let push = ["queue", "push", "mount/q.db", "x", &payload];
     let outcome = run(folder.path(), &push).expect_status(0);

@@ -20,7 +20,7 @@
 //! Must never: say what is on disk, which only its caller knows.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ use crate::error::{
 };
 use crate::neighbours::holders_sentence;
 use crate::paths::{companion_of, folder_of, why_too_long};
+use crate::rights::unnamed_file;
 use crate::sqlite_error::sqlite_says;
 use crate::verify::what_a_file_is;
 use crate::vfs::locks::FileHandle;
@@ -74,17 +75,22 @@ impl Refusal<'_> {
             ErrorCode::DiskFull => self.no_space(Error::copy_of(source)),
             // The memory that connections share in WAL mode lies in a file too.
             ErrorCode::SystemIoFailure if self.has_no_room() => {
-                self.no_space(format!("{says}, as the disk is full"))
+                self.no_space(format!("{says}, as the disk or the quota is full"))
             }
-            ErrorCode::FileLockingProtocolFailed => self
-                .in_the_way(format!(
-                    "cannot be locked: {says}; the file system (a network share?) has no locks \
-                     that SQLite can use"
-                ))
-                .to_do("use it on the machine that has the disk"),
+            ErrorCode::FileLockingProtocolFailed => {
+                self.unreadable().unwrap_or_else(|| self.not_locked(&says))
+            }
             ErrorCode::OperationInterrupted => ErrorKind::Cancelled.into(),
             _ => return None,
         })
+    }
+
+    fn not_locked(&self, says: &str) -> Error {
+        self.in_the_way(format!(
+            "cannot be locked: {says}; the file system (a network share?) has no locks that SQLite \
+             can use"
+        ))
+        .to_do("use it on the machine that has the disk")
     }
 
     /// The error of a database that a connection holds; `how` says in which way.
@@ -103,12 +109,21 @@ impl Refusal<'_> {
         Error::no_space("write to", self.named, answer).to_do(advice)
     }
 
-    /// Returns true if the disk has no room for the files that SQLite keeps beside a database.
+    /// Returns true if the disk, or the quota of this user, has no room for the files that SQLite keeps
+    /// beside a database. A quota is not told by the file system's figures, so a file is tried.
     fn has_no_room(&self) -> bool {
-        const ENOUGH_BYTES: u64 = 64 << 10;
-        let folder = self.file.map(|file| folder_of(&real_path(file)).to_owned());
-        let free = folder.and_then(|folder| crate::storage::free_bytes(&folder));
-        free.is_some_and(|free| free < ENOUGH_BYTES)
+        const ENOUGH_BYTES: usize = 64 << 10;
+        let Some(file) = self.file.map(real_path) else { return false };
+        let folder = folder_of(&file);
+        let free = crate::storage::free_bytes(folder);
+        if free.is_some_and(|free| free < ENOUGH_BYTES as u64) {
+            return true;
+        }
+        let tried = unnamed_file(folder).and_then(|mut it| it.write_all(&vec![0; ENOUGH_BYTES]));
+        matches!(
+            tried.map_err(|error| error.kind()),
+            Err(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        )
     }
 
     /// The error of a database that can be read, but not written.
@@ -117,15 +132,35 @@ impl Refusal<'_> {
         if let Some(why) = file.as_deref().and_then(newer_to_write) {
             return self.not_writable(&why).to_do("write to it by a newer version of SQLite");
         }
-        let why = file.and_then(|file| {
-            why_not_writable(&file)
-                .or_else(|| companions(&file).find_map(|it| why_not_writable(&it)))
-                .or_else(|| why_no_journal(folder_of(&file)))
-        });
+        let beside = |file: &PathBuf| companions(file).find_map(|it| why_not_writable(&it));
+        let own = file.as_deref().and_then(why_not_writable);
+        if let Some(why) = file.as_ref().filter(|_| own.is_none()).and_then(beside) {
+            return self.not_writable(&why).to_do(
+                "end the programs that have the database open, as the last one removes its -wal and \
+                 -shm files; if they stay, have their owner give you leave to write to them, or remove \
+                 both if the -wal file is empty",
+            );
+        }
+        let why = own.or_else(|| why_no_journal(folder_of(file.as_deref()?)));
         self.not_writable(why.as_deref().unwrap_or(says)).to_do(
             "give yourself leave to write to the file and its folder, or use a copy in a folder \
              that you may write to",
         )
+    }
+
+    /// Refuses a file that this user may not write, or whose log, index of the log or journal this user
+    /// may not write.
+    ///
+    /// It is asked before SQLite opens a file to write: for a connection that cannot write SQLite makes
+    /// the `-wal` and `-shm` files of a database in WAL mode too. They would be this user's and stay, so
+    /// that those who may write to the database could not do it any more.
+    pub fn unless_writable(&self) -> Result<()> {
+        let Some(file) = self.file.map(real_path) else { return Ok(()) };
+        let mut all = std::iter::once(file.clone()).chain(companions(&file));
+        if all.all(|it| why_not_writable(&it).is_none()) {
+            return Ok(());
+        }
+        Err(self.unreadable().unwrap_or_else(|| self.read_only("you may not write to it")))
     }
 
     fn not_writable(&self, why: &str) -> Error {
@@ -152,6 +187,9 @@ impl Refusal<'_> {
             .is_none();
         if is_writable && has_no_inodes(&file) {
             return Error::no_space("make a file beside", self.named, says).to_do(FEWER_FILES);
+        }
+        if is_writable && self.has_no_room() {
+            return self.no_space(format!("{says}, as the disk or the quota is full"));
         }
         if is_writable {
             return self
@@ -225,6 +263,25 @@ pub(crate) fn refuse_unless_file(path: &Path, found: &fs::Metadata) -> Result<()
     Err(Error::from(ErrorKind::NotADatabase { path, reason }).to_do(advice))
 }
 
+/// Refuses a database with a folder, a link, a FIFO or the like where SQLite keeps its log, the index
+/// of that, or its journal. SQLite follows no link there, and would wait for the other end of a FIFO.
+pub(crate) fn refuse_odd_companions(file: &Path) -> Result<()> {
+    for path in companions(&real_path(file)) {
+        let Ok(found) = path.symlink_metadata() else { continue };
+        let what = match found.file_type() {
+            it if it.is_file() => continue,
+            it if it.is_dir() => "a directory",
+            it if it.is_symlink() => "a symbolic link",
+            _ => "not a regular file",
+        };
+        let reason =
+            format!("is {what}, and by that name SQLite keeps a file of {}", path_text(file));
+        let error = Error::from(ErrorKind::Destination { path, reason });
+        return Err(error.to_do("see what it is for, and move it away"));
+    }
+    Ok(())
+}
+
 /// A file that the system does not let this user read.
 pub(crate) fn not_readable(path: &Path, source: io::Error) -> Error {
     let advice = match source.kind() {
@@ -259,6 +316,27 @@ pub(crate) fn why_not_writable(path: &Path) -> Option<String> {
 #[cfg(not(unix))]
 pub(crate) fn why_not_writable(_path: &Path) -> Option<String> {
     // Windows has no single permission check; SQLite's own error is reported.
+    None
+}
+
+/// The reason why names in a folder cannot be synced, which takes a descriptor that reads it; `None` if
+/// there is none.
+#[cfg(unix)]
+pub(crate) fn why_not_synced(folder: &Path) -> Option<String> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    use rustix::io::Errno;
+
+    let access = accessat(CWD, folder, Access::READ_OK, AtFlags::EACCESS);
+    (access == Err(Errno::ACCESS)).then(|| {
+        format!(
+            "you may not read {}, so that the names in it cannot be made safe from a power cut",
+            path_text(folder)
+        )
+    })
+}
+
+#[cfg(not(unix))]
+pub(crate) fn why_not_synced(_folder: &Path) -> Option<String> {
     None
 }
 

@@ -38,7 +38,9 @@ use serde::Serialize;
 use crate::connect;
 use crate::neighbours::holders_sentence;
 use crate::paths::companion_of;
-use crate::refusal::{Refusal, not_readable, refuse_unless_file, refuse_unless_path};
+use crate::refusal::{
+    Refusal, not_readable, refuse_odd_companions, refuse_unless_file, refuse_unless_path,
+};
 use crate::sqlite_error::sqlite_says;
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
@@ -235,11 +237,13 @@ impl Candidate {
         let path = dunce::canonicalize(named).map_err(|source| not_readable(named, source))?;
         let metadata = fs::metadata(&path).map_err(|source| not_readable(named, source))?;
         refuse_unless_file(named, &metadata)?;
+        refuse_odd_companions(named)?;
         if metadata.len() == 0 {
             let reason = "is empty: SQLite takes that for a new database, with nothing in it";
             return Err(not_checkable(named, reason));
         }
-        let access = choose_access(named, &path, metadata.len())?;
+        let access = choose_access(named, &path, metadata.len())
+            .map_err(|error| unreadable_log(named, &path).unwrap_or(error))?;
         let stamp = Stamp::of(&path);
         Ok(Self { named: named.to_owned(), path, access, stamp, busy_timeout: BUSY_WAIT })
     }
@@ -367,6 +371,12 @@ fn held_or_left(named: &Path, path: &Path) -> Error {
         &busy,
         "try again when that program has closed it",
     )
+}
+
+/// The error if the log is there and may not be read: SQLite could not recover the database either.
+fn unreadable_log(named: &Path, path: &Path) -> Option<Error> {
+    let refusal = Refusal { named, file: Some(path), waited: BUSY_WAIT };
+    length_bytes(&companion_of(path, "-wal")).and_then(|_| refusal.unreadable())
 }
 
 fn header_says_wal(named: &Path, path: &Path, length_bytes: u64) -> Result<bool> {

@@ -2,6 +2,7 @@
 //!
 //! Must never: say anything that `--help` does not.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -44,6 +45,19 @@ fn page(command: Command) -> io::Result<Vec<u8>> {
 /// Writes `leafpress.1`, and `leafpress-load.1` and so on for its commands.
 #[expect(clippy::disallowed_methods, reason = "a folder of documents belongs to no database")]
 fn write_pages(folder: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(Flags::command().disable_help_subcommand(true), folder)
+    fs::create_dir_all(folder)?;
+    // A page of that name may be a link to another file: it is replaced, not written through.
+    let new = folder.join(format!(".leafpress-man-{}", std::process::id()));
+    fs::create_dir(&new)?;
+    let moved = clap_mangen::generate_to(Flags::command().disable_help_subcommand(true), &new)
+        .and_then(|()| move_all(&new, folder));
+    moved.and(fs::remove_dir_all(&new))
+}
+
+fn move_all(from: &Path, into: &Path) -> io::Result<()> {
+    for page in fs::read_dir(from)? {
+        let page = page?;
+        fs::rename(page.path(), into.join(page.file_name()))?;
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@
 //! path. Findings that a command line cannot show have a test beside the code they concern.
 #![cfg(unix)]
 
+mod beside;
 mod columns;
 mod command;
 #[path = "../common/mod.rs"]

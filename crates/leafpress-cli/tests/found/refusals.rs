@@ -112,12 +112,19 @@ const DRY_RUNS: &[Found] = &[
         ..Found::NONE
     },
     Found {
-        finding: "a new database whose name a power cut may take away",
+        finding: "a new database whose name a power cut could take away is refused at the start",
         files: &[("in.csv", b"a\n1\n")],
         as_other_user: true,
-        run: "mkdir hidden; chmod 333 hidden; leafpress load hidden/x.db in.csv --json; \
-              echo =$?; chmod 700 hidden; ls hidden",
-        says: &["outcome_unknown", "is complete, but a power cut may take its name", "=3\nx.db\n"],
+        run: "mkdir hidden; chmod 333 hidden; for f in '' --dry-run; do \
+              leafpress load hidden/x.db in.csv $f --json; echo =$?; done; chmod 700 hidden; ls -A hidden",
+        says: &[
+            "=3\n",
+            "you may not read hidden",
+            "nothing was written",
+            "leave to read the folder",
+        ],
+        never_says: &["outcome_unknown", "=0"],
+        leaves_no: &["hidden/x.db"],
         ..Found::NONE
     },
     Found {

@@ -336,12 +336,10 @@ fn names_in(folder: &Path) -> Result<Vec<String>> {
 }
 
 fn not_locked(path: &Path, source: io::Error) -> Error {
-    let is_denied = source.kind() == io::ErrorKind::PermissionDenied;
-    let error = Error::io("lock", path, source);
-    if !is_denied {
-        return error;
+    if source.kind() != io::ErrorKind::PermissionDenied {
+        return Error::not_made("lock", path, source);
     }
-    error.to_do(format!(
+    Error::io("lock", path, source).to_do(format!(
         "only users who may write to that file publish here: let its owner allow it (chmod g+w {})",
         path_text(path)
     ))
@@ -353,7 +351,7 @@ fn not_locked(path: &Path, source: io::Error) -> Error {
 /// The system's.
 #[expect(clippy::disallowed_methods, reason = "the folder is not beside a database")]
 fn make_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|source| Error::io("make the folder", path, source))
+    fs::create_dir_all(path).map_err(|source| Error::not_made("make", path, source))
 }
 
 #[cfg(unix)]

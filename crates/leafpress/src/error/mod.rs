@@ -175,6 +175,19 @@ impl Error {
         ErrorKind::NoSpace { action, path: path.to_owned(), source: source.into() }.into()
     }
 
+    /// An error of the operating system, on a file or folder that is to be made.
+    #[doc(hidden)]
+    pub fn not_made(action: &'static str, path: &Path, source: io::Error) -> Self {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+
+        if !matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) {
+            return Self::io(action, path, source);
+        }
+        let reason = format!("cannot {action} it: {source}");
+        let error = Self::from(ErrorKind::ReadOnly { path: path.to_owned(), reason });
+        error.to_do("choose a folder that you may write to")
+    }
+
     /// An error of SQLite. `action`: the operation that failed, as a verb.
     #[doc(hidden)]
     pub fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
@@ -220,7 +233,9 @@ impl Error {
     pub(crate) fn copy_of(source: &rusqlite::Error) -> rusqlite::Error {
         match source {
             rusqlite::Error::SqliteFailure(code, message) => {
-                rusqlite::Error::SqliteFailure(*code, message.clone())
+                let sentence = || rusqlite::ffi::code_to_str(code.extended_code).to_owned();
+                let message = message.clone().unwrap_or_else(sentence);
+                rusqlite::Error::SqliteFailure(*code, Some(message))
             }
             other => rusqlite::Error::SqliteFailure(
                 rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),

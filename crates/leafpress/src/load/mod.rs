@@ -32,6 +32,7 @@
 #![doc = include_str!("guide.md")]
 
 mod arranged;
+mod at_rest;
 #[cfg(feature = "arrow")]
 mod batches;
 mod bound;

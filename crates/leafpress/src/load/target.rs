@@ -268,6 +268,16 @@ impl Target {
         }
     }
 
+    /// Refuses a database that changed during a dry run, if nothing else would have told.
+    pub fn refuse_unless_at_rest(&self) -> Result<()> {
+        match &self.place {
+            Place::New => Ok(()),
+            Place::NewTable(existing) | Place::Table(existing, ..) => {
+                existing.refuse_unless_at_rest()
+            }
+        }
+    }
+
     /// Returns true if the rows of a new table may have foreign keys, which only the database can
     /// check.
     pub fn checks_foreign_keys(&self, shape: &TableShape) -> bool {
@@ -366,7 +376,8 @@ impl Target {
         };
         monitor.enter_counting("moving in");
         let from = Staged { file: staged.temporary(), table: &self.table, rows };
-        let outcome = move_in(existing, &from, &settings(options, monitor))?;
+        let outcome = move_in(existing, &from, &settings(options, monitor))
+            .inspect_err(|error| existing.tidy_after(error))?;
         Ok(published(existing, outcome, started))
     }
 
@@ -400,7 +411,11 @@ impl Target {
         let into = InsertInto { table: &self.table, columns: built.columns, mode };
         let sorted = matches!(order, RowOrder::ByKey | RowOrder::ByRowidIfGiven);
         let settings = settings(options, monitor);
-        let outcome = insert(existing, &self.staged(built), &into, sorted, &settings)?;
+        let outcome = insert(existing, &self.staged(built), &into, sorted, &settings);
+        if let Err(InsertHalt::Failed(error)) = &outcome {
+            existing.tidy_after(error);
+        }
+        let outcome = outcome?;
         Ok(published(existing, outcome, started))
     }
 
@@ -417,7 +432,8 @@ impl Target {
         monitor.enter_counting("inserting");
         let into = InsertInto { table: &self.table, columns: built.columns, mode };
         let settings = settings(options, monitor);
-        let outcome = insert_one_by_one(existing, &self.staged(built), &into, &settings, refusals)?;
+        let outcome = insert_one_by_one(existing, &self.staged(built), &into, &settings, refusals)
+            .inspect_err(|error| existing.tidy_after(error))?;
         Ok(published(existing, outcome, started))
     }
 

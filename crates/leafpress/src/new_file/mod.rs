@@ -22,6 +22,7 @@ use self::disk::{DiskFile, Listener};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hidden::{HiddenNames, claims, is_left};
 use crate::paths::{companion_of, folder_of, why_too_long};
+use crate::refusal::why_not_synced;
 use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
 use crate::words::path_text;
@@ -256,11 +257,19 @@ fn refuse_if_there(path: &Path, there: fn(&Path) -> Error) -> Result<()> {
 pub fn refuse_without_folder(path: &Path) -> Result<()> {
     let folder = folder_of(path);
     let source = match folder.metadata() {
-        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(found) if found.is_dir() => return refuse_folder_without_sync(path, folder),
         Ok(_) => io::ErrorKind::NotADirectory.into(),
         Err(source) => source,
     };
     Err(not_created(path, folder, source).on_disk(NOTHING_WRITTEN).to_do(FOLDER_TO_WRITE))
+}
+
+fn refuse_folder_without_sync(path: &Path, folder: &Path) -> Result<()> {
+    let Some(why) = why_not_synced(folder) else { return Ok(()) };
+    let reason = format!("cannot be made: {why}");
+    Err(Error::destination(path, reason)
+        .on_disk(NOTHING_WRITTEN)
+        .to_do("give yourself leave to read the folder"))
 }
 
 /// The error for a temporary file that could not be made: the folder may be read-only, or missing.

@@ -37,7 +37,8 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::{companion_of, folder_of};
 use crate::refusal::{
-    Refusal, not_readable, refuse_unless_file, refuse_unless_path, why_not_writable,
+    Refusal, not_readable, refuse_odd_companions, refuse_unless_file, refuse_unless_path,
+    why_not_synced, why_not_writable,
 };
 use crate::storage::FileSystem;
 use crate::vfs::locks::{self, FileHandle};
@@ -218,7 +219,8 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
 ///
 /// The connection refuses to write (`query_only`), never makes a checkpoint,
 /// and keeps the 5 s for which SQLite waits for a lock here. In WAL mode the
-/// files `-wal` and `-shm` beside the database may be made.
+/// files `-wal` and `-shm` beside the database may be made. If a user makes them who may not write
+/// to the database, they stay, and have to be removed before others can write.
 ///
 /// # Errors
 /// When there is no database, or SQLite cannot read it. Nothing was changed.
@@ -232,6 +234,7 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
                 .on_disk("there is no database")
                 .to_do("check the name, or let a writer make it first")
         })?;
+        refuse_odd_companions(path).map_err(|error| error.on_disk(AS_IT_WAS))?;
         refuse_log_of_another(path)?;
         refuse_second_name(path)?;
     }
@@ -284,10 +287,12 @@ fn look_at(path: &Path, profile: Profile) -> Result<()> {
     if !is_folder {
         return Err(no_folder(folder, io::ErrorKind::NotADirectory.into()));
     }
+    refuse_odd_companions(&target)?;
     refuse_orphans(&target)?;
     refuse_log_of_another(&target)?;
     refuse_second_name(&target)?;
     refuse_read_only_folder(folder, &target, profile)?;
+    Refusal { named: path, file: Some(&target), waited: Duration::ZERO }.unless_writable()?;
     refuse_folder_without_sync(folder, &target, profile)?;
     refuse_far_folder(folder, &target, profile)
 }
@@ -373,28 +378,12 @@ fn refuse_read_only_folder(folder: &Path, target: &Path, profile: Profile) -> Re
     ))
 }
 
-/// Names in a folder are synced by way of a descriptor that reads it. SQLite takes a
-/// folder that cannot be opened for synced, and a power cut could take the log's name.
-#[cfg(unix)]
+/// SQLite takes a folder that cannot be opened for synced, and a power cut could take the log's name.
 fn refuse_folder_without_sync(folder: &Path, target: &Path, profile: Profile) -> Result<()> {
-    use rustix::fs::{Access, AtFlags, CWD, accessat};
-    use rustix::io::Errno;
-
-    let access = accessat(CWD, folder, Access::READ_OK, AtFlags::EACCESS);
-    if profile.synchronous() == Synchronous::Off || access != Err(Errno::ACCESS) {
-        return Ok(());
-    }
-    let reason = format!(
-        "cannot be written under profile {profile}: you may not read {}, so that the names in it \
-         cannot be made safe from a power cut",
-        path_text(folder)
-    );
+    let is_synced = profile.synchronous() != Synchronous::Off;
+    let Some(why) = why_not_synced(folder).filter(|_| is_synced) else { return Ok(()) };
+    let reason = format!("cannot be written under profile {profile}: {why}");
     Err(refusal(target, &reason).to_do("give yourself leave to read the folder"))
-}
-
-#[cfg(not(unix))]
-fn refuse_folder_without_sync(_folder: &Path, _target: &Path, _profile: Profile) -> Result<()> {
-    Ok(())
 }
 
 fn refuse_far_folder(folder: &Path, target: &Path, profile: Profile) -> Result<()> {

@@ -183,7 +183,8 @@ impl<'a> Probe<'a> {
     }
 
     fn failed(&self, source: io::Error) -> Error {
-        let is_full = source.kind() == io::ErrorKind::StorageFull;
+        let is_full =
+            matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let error = Error::io("measure the storage at", self.folder, source);
         if is_full { error.to_do("make some room there") } else { error }
     }

@@ -15,8 +15,10 @@ use super::task::Settings;
 use crate::connect;
 use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result};
 use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
+use crate::load::at_rest::AtRest;
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
+use crate::paths::companion_of;
 use crate::profile::{refuse_log_of_another, refuse_second_name};
 use crate::refusal::{Refusal, not_readable, refuse_unless_path};
 use crate::sqlite_error::sqlite_says;
@@ -44,6 +46,9 @@ pub struct Target {
     pub busy_timeout: Duration,
     /// True if closing must leave the log, which SQLite would copy into the database.
     pub keeps_log: bool,
+    /// For a trial run by a user who may only read: the database at rest, which is read as a file that
+    /// does not change.
+    pub at_rest: Option<AtRest>,
     /// For a trial run: a view of the database that keeps all changes.
     pub overlay: Option<Arc<Overlay>>,
 }
@@ -58,15 +63,23 @@ impl Target {
         self.open_by(connect::open, busy_timeout)
     }
 
+    /// The URI and the flags by which SQLite opens the database.
+    pub fn uri(&self) -> (String, OpenFlags) {
+        let flags = OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        if self.at_rest.is_some() {
+            let uri = uri(&self.path, "mode=ro&immutable=1");
+            return (uri, flags | OpenFlags::SQLITE_OPEN_READ_ONLY);
+        }
+        (uri(&self.path, "mode=rw"), flags | OpenFlags::SQLITE_OPEN_READ_WRITE)
+    }
+
     fn open_by(&self, open_file: OpenFile, busy_timeout: Duration) -> Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_URI
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let (uri, flags) = self.uri();
         let open = || {
             let (connection, durable) = if let Some(overlay) = &self.overlay {
                 (overlay.open()?, "")
             } else {
-                let connection = open_file(uri(&self.path, "mode=rw"), flags)?;
+                let connection = open_file(uri.clone(), flags)?;
                 (connection, "PRAGMA synchronous=EXTRA;")
             };
             connection.busy_timeout(busy_timeout)?;
@@ -159,6 +172,21 @@ impl Target {
         })
     }
 
+    /// Has SQLite play the journal back that is left of a change that failed, by a read. After a disk that
+    /// was full at the commit, the connection that made the journal cannot do that any more, and until
+    /// the next opening the journal would stay and the file be longer than it was.
+    pub fn play_back(&self) {
+        let journal = companion_of(&self.path, "-journal");
+        if self.overlay.is_some() || !journal.metadata().is_ok_and(|it| it.len() > 0) {
+            return;
+        }
+        let read = self.open(self.busy_timeout).and_then(|connection| {
+            let read = ask::<i64>(&connection, "SELECT count(*) FROM sqlite_schema");
+            read.map_err(|error| self.refused("read the database", error))
+        });
+        tracing::debug!(?read, "the journal was played back");
+    }
+
     /// The error of a COMMIT that may have put the change on disk. A checkpoint would copy pages
     /// whose sync failed and throw the log away, so closing the connection must make none.
     fn unknown_outcome(
@@ -195,6 +223,19 @@ impl Target {
             .to_do("load again")
     }
 
+    /// Refuses a database that was read as a file that does not change, and did change.
+    pub fn refuse_unless_at_rest(&self) -> Result<()> {
+        if self.at_rest.is_some() && AtRest::of(&self.path) != self.at_rest {
+            return Err(self.changed("was written to while it was read").to_do("try again"));
+        }
+        Ok(())
+    }
+
+    /// Refuses a database that this user may not write, before SQLite opens it.
+    pub fn refuse_unless_writable(&self) -> Result<()> {
+        self.refusal_of_sqlite().unless_writable().map_err(|error| error.on_disk(UNCHANGED))
+    }
+
     /// The error for a refusal by the loader itself.
     pub fn refusal(&self, reason: impl Into<String>) -> Error {
         let kind = ErrorKind::Destination { path: self.named.clone(), reason: reason.into() };
@@ -218,9 +259,12 @@ impl Target {
 
     /// The error for SQLite's answer to a connection that is to write here.
     pub fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
+        if let Err(changed) = self.refuse_unless_at_rest() {
+            return changed.caused_by(error);
+        }
         let error = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => {
-                Error::no_space("write to", &self.named, error).to_do(format!(
+                Error::no_space("write to", &self.named, Error::copy_of(&error)).to_do(format!(
                     "free some space; a load needs as much as the new rows, and twice that in \
                      WAL mode{OR_FULL_OTHERWISE}"
                 ))
@@ -307,7 +351,7 @@ pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<Target> {
         .and_then(|()| dunce::canonicalize(named).map_err(|source| not_readable(named, source)))
         .map_err(|error| error.on_disk("nothing was changed"))?;
     let named = named.to_owned();
-    Ok(Target { named, path, busy_timeout, keeps_log: false, overlay: None })
+    Ok(Target { named, path, busy_timeout, keeps_log: false, at_rest: None, overlay: None })
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@ use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
 use super::overlay::Overlay;
 use crate::connect;
 use crate::error::{Error, Result};
+use crate::load::at_rest::AtRest;
 use crate::paths::companion_of;
-use crate::refusal::{not_readable, refuse_unless_file};
+use crate::refusal::{not_readable, refuse_odd_companions, refuse_unless_file};
 use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
 use crate::schema::sql_words::is_before_trigger;
@@ -100,6 +101,19 @@ impl Existing {
         transaction.rollback().map_err(refused)
     }
 
+    /// Tidies up after a change that failed, unless its outcome is unknown: then the journal stays for the
+    /// opening that the error advises.
+    pub fn tidy_after(&self, error: &Error) {
+        if !error.is_outcome_unknown() {
+            self.target.play_back();
+        }
+    }
+
+    /// Refuses a database that was read as a file that does not change, and did change.
+    pub fn refuse_unless_at_rest(&self) -> Result<()> {
+        self.target.refuse_unless_at_rest()
+    }
+
     /// Puts an overlay over the database as it is at this moment, so that no change reaches the
     /// database. Changed pages go to a temporary file in `folder`.
     pub fn only_try(&mut self, folder: &Path) -> Result<()> {
@@ -162,21 +176,27 @@ pub(in crate::load) fn describe_table(existing: &Existing, table: &str) -> Resul
     describe_existing(&connection, "main", table)
 }
 
-/// Inspects a database that exists. As for SQLite, an empty file is a database.
+/// Inspects a database that exists, for a change of it. As for SQLite, an empty file is a database.
 ///
 /// Waits up to `busy_timeout` for a program that holds it alone.
 pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Result<Existing> {
-    inspect_target(&resolve(database, busy_timeout)?, busy_timeout)
+    let target = resolve(database, busy_timeout)?;
+    refuse_what_is_no_file(&target)?;
+    target.refuse_unless_writable()?;
+    inspect_target(&target, busy_timeout)
 }
 
 /// Inspects a database for a dry run: a log that a program left behind stays.
 pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Result<Existing> {
     let target = resolve(database, busy_timeout)?;
+    refuse_what_is_no_file(&target)?;
     refuse_hot_journal(&target)?;
     // If there is no log, the one that SQLite makes for this look must go again.
     let keeps_log =
         std::fs::metadata(companion_of(&target.path, "-wal")).is_ok_and(|log| log.len() > 0);
-    inspect_target(&Target { keeps_log, ..target }, busy_timeout)
+    // SQLite could not take it away again for a user who may only read.
+    let at_rest = AtRest::for_reader(&target.path);
+    inspect_target(&Target { keeps_log, at_rest, ..target }, busy_timeout)
 }
 
 /// Refuses a database that SQLite would roll back before it reads it, which writes to it.
@@ -206,9 +226,14 @@ fn refuse_hot_journal(target: &Target) -> Result<()> {
     }
 }
 
-fn inspect_target(target: &Target, busy_timeout: Duration) -> Result<Existing> {
+fn refuse_what_is_no_file(target: &Target) -> Result<()> {
     let found = std::fs::metadata(&target.path).map_err(|it| not_readable(&target.named, it))?;
-    refuse_unless_file(&target.named, &found).map_err(|error| error.on_disk(UNCHANGED))?;
+    refuse_unless_file(&target.named, &found)
+        .and_then(|()| refuse_odd_companions(&target.named))
+        .map_err(|error| error.on_disk(UNCHANGED))
+}
+
+fn inspect_target(target: &Target, busy_timeout: Duration) -> Result<Existing> {
     let mut connection = target.open(busy_timeout)?;
     let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
     // One transaction, so that all answers are of the same moment.

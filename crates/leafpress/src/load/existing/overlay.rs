@@ -33,7 +33,6 @@ use super::connect::{Target, ask};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::sync::lock;
-use crate::verify::uri;
 use crate::vfs::{
     Access, FileKind, LockLevel, OpenFlags as FileFlags, Opened, PlatformVfs, Registration,
     ShmLock, ShmRegion, SyncKind, Vfs, VfsError, VfsFile, VfsResult, register,
@@ -94,10 +93,8 @@ impl Overlay {
 const PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
 
 fn snapshot(target: &Target, busy_timeout: Duration) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = connect::open(uri(&target.path, "mode=rw"), flags)?;
+    let (uri, flags) = target.uri();
+    let connection = connect::open(uri, flags)?;
     connection.busy_timeout(busy_timeout)?;
     let keeps_log = target.keeps_log;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_log)?;
@@ -159,7 +156,7 @@ impl Pages {
         let written =
             self.changes.seek(SeekFrom::Start(at)).and_then(|_| self.changes.write_all(page));
         written.map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull => VfsError::FULL,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => VfsError::FULL,
             _ => VfsError::IO_WRITE,
         })
     }

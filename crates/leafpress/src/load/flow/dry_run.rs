@@ -49,6 +49,7 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
         notes.extend(outcome.notes);
     }
     let Flow { target, rejects, .. } = flow;
+    target.refuse_unless_at_rest()?;
     let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
     notes.splice(0..0, spelled_notes(&mut *feed));
     Ok(DryRun {

@@ -207,7 +207,8 @@ impl Indexer {
             return Err(error.to_do("name it with ⟦index_name⟧, or leave that out"));
         }
         self.folder.as_deref().map_or(Ok(()), refuse_unless_folder)?;
-        self.build_in(&inspect(&self.database, self.busy_timeout)?, columns)
+        let existing = inspect(&self.database, self.busy_timeout)?;
+        self.build_in(&existing, columns).inspect_err(|error| existing.tidy_after(error))
     }
 
     fn build_in(&self, existing: &Existing, columns: &str) -> Result<IndexReport> {

@@ -17,8 +17,6 @@
 //! Must never: write to the other database. Of a database in WAL mode the log, which is empty, and its
 //! `-shm` go with the last reader.
 
-mod at_rest;
-
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -30,7 +28,6 @@ use leafpress_format::Value;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 
-use self::at_rest::AtRest;
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::as_json::{separated, write_text, write_value};
@@ -39,9 +36,10 @@ use crate::input::rows::{
     DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn, SourceType,
 };
 use crate::input::source::not_opened;
+use crate::load::at_rest::AtRest;
 use crate::paths::companion_of;
 use crate::profile::refuse_second_name;
-use crate::refusal::{Refusal, refuse_unless_file};
+use crate::refusal::{Refusal, refuse_odd_companions, refuse_unless_file};
 use crate::schema::{is_plain_type, quote_identifier};
 use crate::sqlite_error::{sqlite_says, wants_to_write};
 use crate::sync::lock;
@@ -189,6 +187,7 @@ impl SqliteSource {
         let file = path_text(&path);
         refuse_unless_file(&path, &metadata)?;
         refuse_second_name(&path)?;
+        refuse_odd_companions(&path)?;
         let absolute = std::path::absolute(&path).map_err(|e| Error::io("open", &path, e))?;
         let makes_log = !companion_of(&absolute, "-wal").exists();
         let failed = |name: &str, error| unreadable(&path, name, busy_timeout, error);
@@ -280,9 +279,13 @@ fn remove_empty_log(path: &Path) {
 }
 
 /// Opens the database and begins the transaction of all reading. SQLite cannot open a database in WAL
-/// mode whose folder it may not write to. If it has no log, it is read as a file that does not
-/// change, and returned with what tells whether that was so.
+/// mode whose folder it may not write to, and leaves files in the way of others if this user may write to
+/// the folder only. If it has no log, it is read as a file that does not change, and returned with what
+/// tells whether that was so.
 fn open(path: &Path, busy_timeout: Duration) -> rusqlite::Result<(Connection, Option<AtRest>)> {
+    if let Some(at_rest) = AtRest::for_reader(path) {
+        return Ok((open_as(path, "mode=ro&immutable=1", busy_timeout)?, Some(at_rest)));
+    }
     match open_as(path, "mode=ro", busy_timeout) {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
             let at_rest = AtRest::of(path).ok_or(error)?;

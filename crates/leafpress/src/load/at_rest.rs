@@ -9,13 +9,26 @@ use leafpress_format::header;
 
 use crate::input::source::Fingerprint;
 use crate::paths::companion_of;
+use crate::refusal::why_not_writable;
 use crate::vfs::locks::FileHandle;
 
 /// State of the file, by which a change is found.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtRest(Fingerprint);
 
 impl AtRest {
+    /// The state of a database at rest that this user may only read, and that has no log; `None` if it
+    /// is none.
+    ///
+    /// For a reader SQLite would make the log and its `-shm`. They would be this user's and stay, so
+    /// that those who may write to the database could not do it any more.
+    pub fn for_reader(path: &Path) -> Option<Self> {
+        why_not_writable(path)?;
+        let log = companion_of(&dunce::canonicalize(path).ok()?, "-wal");
+        let has_log = log.symlink_metadata().is_ok();
+        if has_log { None } else { Self::of(path) }
+    }
+
     /// The state of a database at rest; `None` if it is none.
     pub fn of(path: &Path) -> Option<Self> {
         // SQLite looks for the log beside the file that a link leads to.
