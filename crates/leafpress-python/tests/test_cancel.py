@@ -159,6 +159,21 @@ wait = lambda: lp.Queue(writer, "mail")
 """,
     "close": f"writer = lp.Writer(path)\n{HOLD}wait = writer.close\n",
 }
+ROW = "INSERT INTO t VALUES ('never')"
+WAITS |= {
+    f"room for {call}": f"""
+writer = lp.Writer(path, queue_capacity=1)
+{HOLD}
+writer.submit("DELETE FROM t WHERE x = 9")
+wait = lambda: writer.{call}
+"""
+    for call in (
+        f'submit("{ROW}")',
+        f'execute("{ROW}")',
+        f'execute_batch("{ROW}")',
+        'insert_many("t", [("never",)], ["x"])',
+    )
+}
 PROGRAM = """
 import os, signal, sqlite3, sys, threading
 import leafpress as lp
@@ -187,6 +202,37 @@ def test_ctrl_c_ends_a_wait(what: str, path: Path) -> None:
                           capture_output=True, text=True)  # fmt: skip
     assert (done.stdout, done.stderr, done.returncode) == ("stopped\n", "", 0)
     assert values_in(path) == ([] if what == "opening" else [1])
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_at_the_end_of_the_program_stops_the_call_that_runs(path: Path) -> None:
+    program = f"""
+import atexit, os, signal, sys, threading, time
+import leafpress as lp
+path, ends = sys.argv[1], threading.Event()
+def send():
+    ends.wait()
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGINT)
+def insert():
+    try:
+        writer.execute({ENDLESS_INSERT!r})
+    except lp.Cancelled:
+        pass
+writer = lp.Writer(path)
+for work in (send, insert):
+    threading.Thread(target=work, daemon=True).start()
+while os.path.getsize(path + "-wal") < 1 << 20:
+    time.sleep(0.01)
+writer.submit("INSERT INTO t VALUES ('accepted')")
+# Before the writers are closed.
+atexit.register(ends.set)
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(path)], timeout=60,
+                          capture_output=True, text=True)  # fmt: skip
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert not Path(f"{path}-wal").exists()
+    assert values_in(path) == ["accepted"]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")

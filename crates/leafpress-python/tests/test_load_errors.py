@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import textwrap
@@ -247,6 +248,118 @@ def test_record_batches_that_fail(db):
     with pytest.raises(OwnError, match="not today"):
         lp.load(db, Refuses(), table="t")
     assert not db.exists()
+
+
+def unchecked(kind, buffer, content=b"abc\xff\xfe\xe4"):
+    """Three values of Arrow, as a library without checks makes them."""
+    buffers = [None, pyarrow.py_buffer(buffer), pyarrow.py_buffer(content)]
+    return pyarrow.Array.from_buffers(kind, 3, buffers)
+
+
+def offsets(*places, form="i"):
+    return struct.pack(f"<{len(places)}{form}", *places)
+
+
+def keys(*places):
+    names = pyarrow.array(["a", "b", "c"])
+    return pyarrow.DictionaryArray.from_arrays(pyarrow.array(places), names, safe=False)
+
+
+STRING = pyarrow.string()
+NO_TEXT = unchecked(STRING, offsets(0, 2, 4, 6))
+IN_LISTS = pyarrow.array([0, 1, 2, 3], pyarrow.int32())
+VIEW = b"".join(struct.pack("<i12s", 2, text) for text in (b"ab", b"\xff\xfe", b"ef"))
+NO_ARRAYS = {
+    "a text": NO_TEXT,
+    "a large text": unchecked(pyarrow.large_string(), offsets(0, 2, 4, 6, form="q")),
+    "a view": pyarrow.Array.from_buffers(pyarrow.string_view(), 3, [None, pyarrow.py_buffer(VIEW)]),
+    "a text of a dictionary": pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 1, 2]), NO_TEXT),
+    "a text of lists": pyarrow.ListArray.from_arrays(IN_LISTS, NO_TEXT),
+    "a text of structs": pyarrow.StructArray.from_arrays([NO_TEXT], ["in"]),
+    "a key beyond its dictionary": keys(0, 7, 2),
+    "a negative key": keys(0, -7, 2),
+    "offsets that go back": unchecked(STRING, offsets(0, 4, 2, 6), b"abcdef"),
+    "a negative offset": unchecked(STRING, offsets(0, -4, 2, 6), b"abcdef"),
+    "lists that go back": pyarrow.ListArray.from_arrays(
+        pyarrow.array([0, 2, 1, 3], pyarrow.int32()), pyarrow.array([1, 2, 3])
+    ),
+    "a view of no buffer": unchecked(pyarrow.string_view(), offsets(20, 0, 5, 100) * 3),
+}
+
+
+@pytest.mark.parametrize("what", NO_ARRAYS)
+def test_an_array_that_is_none(db, what):
+    refuses(db, pyarrow.RecordBatch.from_arrays([IN_LISTS[:3], NO_ARRAYS[what]], ["k", "v"]))
+
+
+def test_a_negative_last_offset(db):
+    places = bytearray(offsets(0, 2, 4, 6))
+    array = unchecked(STRING, places, b"abcdef")
+    batch = pyarrow.RecordBatch.from_arrays([IN_LISTS[:3], array], ["k", "v"])
+    # pyarrow looks at the last one when it makes an array.
+    struct.pack_into("<i", places, 12, -6)
+    refuses(db, batch, 'column "v": the last offset of texts is -6')
+
+
+def refuses(db, batch, reason='column "v"'):
+    class Exporter:
+        def __arrow_c_array__(self, requested_schema=None):
+            return batch.__arrow_c_array__(requested_schema)
+
+    for frame in (batch, Exporter(), pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])):
+        with pytest.raises(lp.DataError, match=f"record batch 1 cannot be read.*{reason}") as caught:
+            lp.load(db, frame, table="t")
+        assert "nothing was written" in caught.value.on_disk
+        assert not db.exists()
+    with lp.Writer(db) as writer:
+        writer.execute("CREATE TABLE t (k, v)")
+        with pytest.raises(lp.DataError, match=reason):
+            writer.insert_many("t", batch)
+        assert writer.query("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_only_the_rows_of_a_batch_are_looked_at(db):
+    texts = unchecked(STRING, offsets(0, 1, 3, 6))
+    lists = pyarrow.ListArray.from_arrays(IN_LISTS, texts)
+    batch = pyarrow.RecordBatch.from_arrays([texts, lists], ["text", "list"])
+    lp.load(db, batch.slice(0, 1), table="t")
+    with sqlite3.connect(db) as connection:
+        assert connection.execute("SELECT * FROM t").fetchall() == [("a", '["a"]')]
+
+
+def test_what_is_in_the_place_of_a_null_is_not_looked_at(db):
+    views = struct.pack("<i12siiii16x", 2, b"ab", 20, 0, 5, 100)
+    buffers = [pyarrow.py_buffer(given) for given in (b"\5", views)]
+    array = pyarrow.Array.from_buffers(pyarrow.string_view(), 3, buffers)
+    lp.load(db, pyarrow.RecordBatch.from_arrays([array], ["v"]), table="t")
+    with sqlite3.connect(db) as connection:
+        assert connection.execute("SELECT * FROM t").fetchall() == [("ab",), (None,), ("",)]
+
+
+def test_capsules_that_hold_no_table(db):
+    batch = pyarrow.record_batch({"n": [1, 2], "text": ["x", "y"]})
+    other = pyarrow.record_batch({"q": [1.5, 2.5]})
+    schema, array = batch.__arrow_c_array__()
+
+    class Exporter:
+        def __init__(self, given):
+            self.given = given
+
+        def __arrow_c_array__(self, requested_schema=None):
+            return self.given
+
+    twice = Exporter((schema, array))
+    lp.load(db, twice, table="t")
+    for exporter, reason in [
+        (twice, "the array was taken before"),
+        (Exporter(batch.__arrow_c_array__()[::-1]), "incorrect name"),
+        (Exporter((other.__arrow_c_array__()[0], batch.__arrow_c_array__()[1])), "2 columns, and"),
+        (Exporter(pyarrow.array([1]).__arrow_c_array__()), "a column of type Int64"),
+        (Exporter(1), "tuple"),
+        (Exporter((1, 2)), "PyCapsule"),
+    ]:
+        with pytest.raises(lp.ProgrammingError, match=f"gives no rows of a table: .*{reason}"):
+            lp.load(db, exporter, table="t", if_exists="append")
 
 
 def test_a_callback_that_raises(db):

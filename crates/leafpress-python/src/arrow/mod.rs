@@ -3,16 +3,18 @@
 //! An object exports a stream (`__arrow_c_stream__`) or one record batch (`__arrow_c_array__`).
 //! The buffers are used where they are: nothing is copied but UUIDs, which become text.
 //!
-//! Must never: read a stream while the interpreter is held.
+//! Must never: read a stream while the interpreter is held, or let an array out that is not checked.
 
 mod capsule;
+mod checked;
 mod rows;
 mod uuids;
 
-use arrow_array::{RecordBatchIterator, RecordBatchReader};
+use arrow_array::RecordBatchReader;
+use arrow_schema::ArrowError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::PyCapsule;
 
 pub use self::rows::FrameRows;
 use crate::errors::misuse;
@@ -26,18 +28,23 @@ pub type Exported = Box<dyn RecordBatchReader + Send>;
 /// The object's own exception; `ProgrammingError` if it exports no rows of a table.
 pub fn batches_of(object: &Bound<'_, PyAny>) -> PyResult<Exported> {
     let py = object.py();
-    let failed = |reason: arrow_schema::ArrowError| no_table(object, &reason.to_string());
     if object.hasattr(intern!(py, "__arrow_c_stream__"))? {
         let exported = object.call_method0(intern!(py, "__arrow_c_stream__"))?;
-        let stream = capsule::stream_of(exported.cast::<PyCapsule>()?)?.map_err(failed)?;
-        return Ok(uuids::as_text(Box::new(stream)));
+        let stream = exported.cast::<PyCapsule>().map_err(PyErr::from);
+        return batches_in(object, stream.and_then(capsule::stream_of));
     }
     let exported = object.call_method0(intern!(py, "__arrow_c_array__"))?;
-    let pair = exported.cast::<PyTuple>()?;
-    let (schema, array) = (pair.get_item(0)?, pair.get_item(1)?);
-    let batch = capsule::batch_of(schema.cast()?, array.cast()?)?.map_err(failed)?;
-    let schema = batch.schema();
-    Ok(uuids::as_text(Box::new(RecordBatchIterator::new([Ok(batch)], schema))))
+    let pair = exported.extract::<(Bound<'_, PyCapsule>, Bound<'_, PyCapsule>)>();
+    batches_in(object, pair.and_then(|(schema, array)| capsule::batch_of(&schema, &array)))
+}
+
+fn batches_in(
+    object: &Bound<'_, PyAny>,
+    taken: PyResult<Result<Exported, ArrowError>>,
+) -> PyResult<Exported> {
+    let refused = |reason: String| no_table(object, &reason);
+    let batches = taken.map_err(|error| refused(error.value(object.py()).to_string()))?;
+    batches.map(uuids::as_text).map_err(|error| refused(error.to_string()))
 }
 
 fn no_table(object: &Bound<'_, PyAny>, reason: &str) -> PyErr {

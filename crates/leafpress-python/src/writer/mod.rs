@@ -176,7 +176,7 @@ impl NativeWriter {
         let writer = self.limited(py, call_limit)?;
         let parameters = parameters_of(&sql, parameters)?;
         let done = if wait::is_main(py)? {
-            let ticket = py.detach(|| writer.submit(sql, parameters)).raise(py)?;
+            let ticket = wait::submitted(py, writer.execute_async(sql, parameters))?;
             wait::answer(py, &ticket)?
         } else {
             py.detach(|| writer.execute(sql, parameters)).raise(py)?
@@ -197,11 +197,10 @@ impl NativeWriter {
         let writer = self.limited_to_submit(py, call_limit)?;
         let ticket = if transaction::is_open_here(py, self.address()) {
             // There is no room before the transaction ends, for which this thread must go on.
-            writer.try_submit(sql, parameters)
+            writer.try_submit(sql, parameters).raise(py)?
         } else {
-            py.detach(|| writer.submit(sql, parameters))
+            wait::submitted(py, writer.execute_async(sql, parameters))?
         };
-        let ticket = ticket.raise(py)?;
         Ok(NativeTicket::new(ticket, self.address()))
     }
 
@@ -212,7 +211,7 @@ impl NativeWriter {
         #[pyo3(from_py_with = sql_of)] sql: String,
     ) -> PyResult<()> {
         let writer = self.get(py)?;
-        let ticket = py.detach(|| writer.submit_batch(sql)).raise(py)?;
+        let ticket = wait::submitted(py, writer.execute_batch_async(sql))?;
         wait::answer(py, &ticket)
     }
 
@@ -228,8 +227,8 @@ impl NativeWriter {
         let writer = self.get(py)?;
         let rows = given.take();
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let ticket = py.detach(|| writer.submit_insert_many(table, &columns, rows)).raise(py)?;
-        wait::answer(py, &ticket)
+        let call = py.detach(|| writer.insert_many_async(table, &columns, rows));
+        wait::answer(py, &wait::submitted(py, call)?)
     }
 
     /// As `execute`, for a future of asyncio.
@@ -361,14 +360,16 @@ impl NativeWriter {
         wait::apart(py, done, stop)?.raise(py)
     }
 
-    /// Closes it at the end of the program: transactions that are open are rolled back.
+    /// Closes it at the end of the program: transactions that are open are rolled back, and Ctrl-C
+    /// stops the call that runs. A second one ends the wait.
     fn close_at_exit(&self, py: Python<'_>) -> PyResult<()> {
         for transaction in lock(&self.transactions).iter() {
             if let Some(transaction) = transaction.upgrade() {
                 transaction.abandon();
             }
         }
-        self.close(py, None)
+        let closed = self.close(py, None);
+        if closed.is_err() && self.writer.interrupt() { self.close(py, None) } else { closed }
     }
 
     /// Waits until all accepted calls are committed, at most for `timeout` seconds, and closes

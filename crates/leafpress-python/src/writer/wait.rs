@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use leafpress::writer::Ticket;
+use leafpress::writer::{PendingCall, Ticket};
 use pyo3::prelude::*;
 
 use super::reply::{self, Gone};
@@ -35,6 +35,29 @@ pub fn is_main(py: Python<'_>) -> PyResult<bool> {
     let is_main = main.eq(threading.call_method0("get_ident")?)?;
     IS_MAIN.set(Some(is_main));
     Ok(is_main)
+}
+
+/// The ticket of a call that is handed in; waits for room only.
+///
+/// # Errors
+/// The exception of a signal handler, as `KeyboardInterrupt`: then nothing of the call is committed
+/// unless its commit had begun. Else those of the call.
+pub fn submitted<T: 'static>(py: Python<'_>, mut call: PendingCall<T>) -> PyResult<Ticket<T>> {
+    if !is_main(py)? {
+        return py.detach(|| call.submit()).raise(py);
+    }
+    loop {
+        match py.detach(|| call.submit_timeout(SLICE)) {
+            Ok(ticket) => return ticket.raise(py),
+            Err(waiting) => call = waiting,
+        }
+        if let Err(signal) = py.check_signals() {
+            call.interrupt();
+            // If it had begun meanwhile, its statement stops within milliseconds.
+            py.detach(|| call.submit()?.wait_answered(None)).raise(py)?;
+            return Err(signal);
+        }
+    }
 }
 
 /// Waits for the answer of a ticket, at most for `limit`; false if it is not there then.

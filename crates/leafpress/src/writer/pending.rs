@@ -19,6 +19,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::call::Call;
 use super::request::{Batch, Executed, IntoParameters, insert_many_request};
@@ -103,8 +104,42 @@ impl<T> PendingCall<T> {
         }
     }
 
-    /// The call of a thread, which waits for room and not for the answer.
-    pub(crate) fn submit(mut self) -> Result<Ticket<T>> {
+    /// As [`submit`](Self::submit), and waits so long at most.
+    ///
+    /// # Errors
+    /// The call again, if there is no room yet. It keeps its place among those that wait.
+    pub fn submit_timeout(
+        mut self,
+        limit: Duration,
+    ) -> std::result::Result<Result<Ticket<T>>, Self> {
+        let ticket = match std::mem::replace(&mut self.state, State::Over) {
+            State::New(call) => match self.hand_in(call) {
+                Ok(ticket) => ticket,
+                Err(error) => return Ok(Err(error)),
+            },
+            State::Submitted(ticket) => ticket,
+            State::Over => return Ok(Err(fetched_before())),
+        };
+        let has_room = match (self.writer.shared.here(), ticket.number()) {
+            (Some(shared), Some(number)) => shared.queue.wait_for_room(number, limit),
+            // In a child of `fork` the ticket says so.
+            _ => Ok(true),
+        };
+        match has_room {
+            Ok(true) => Ok(Ok(ticket)),
+            Ok(false) => {
+                self.state = State::Submitted(ticket);
+                Err(self)
+            }
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Hands in the call of a thread, which waits for room and not for the answer.
+    ///
+    /// # Errors
+    /// As [`Writer::submit`].
+    pub fn submit(mut self) -> Result<Ticket<T>> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::New(call) => self.writer.submit_call(call?, self.take),
             State::Submitted(ticket) => Ok(ticket),

@@ -138,14 +138,37 @@ impl CallQueue {
             return Err(waits_in_closure());
         }
         let (number, ticket) = state.enter_overflow(call, take);
+        self.wait_in_overflow(state, number, None)?;
+        Ok(ticket)
+    }
+
+    /// Waits so long at most for the call of this number to leave the overflow; false if it has not.
+    ///
+    /// # Errors
+    /// If the queue was closed, and the call is refused.
+    pub(super) fn wait_for_room(&self, number: u64, limit: Duration) -> Result<bool> {
+        self.wait_in_overflow(lock(&self.state), number, Some(limit))
+    }
+
+    fn wait_in_overflow(
+        &self,
+        mut state: MutexGuard<'_, QueueState>,
+        number: u64,
+        limit: Option<Duration>,
+    ) -> Result<bool> {
+        let waits = |state: &mut QueueState| state.overflow.contains_key(&number);
         state.threads_in_overflow += 1;
-        while state.overflow.contains_key(&number) {
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        let mut state = match limit {
+            None => self.room.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner),
+            Some(limit) => {
+                let waited = self.room.wait_timeout_while(state, limit, waits);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
         state.threads_in_overflow -= 1;
         match (&state.closed, state.refused_from) {
             (Some(reason), Some(first)) if number >= first => Err(Error::stopped(reason.clone())),
-            _ => Ok(ticket),
+            _ => Ok(!state.overflow.contains_key(&number)),
         }
     }
 
@@ -505,6 +528,23 @@ mod tests {
         assert!(!group[0].begin());
         let error = ticket.wait().expect_err("it was cancelled");
         assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+    }
+
+    #[test]
+    fn a_wait_for_room_has_a_limit() {
+        let queue = queue_of(1);
+        let first = queue.push_or_overflow(call("first"), done).expect("it is open");
+        let second = queue.push_or_overflow(call("second"), done).expect("it is open");
+        let third = queue.push_or_overflow(call("third"), done).expect("it is open");
+        let has_room = |ticket: &Ticket<()>| {
+            queue.wait_for_room(ticket.number().expect("no fork"), Duration::ZERO)
+        };
+        assert!(has_room(&first).expect("it is open") && !has_room(&second).expect("it is open"));
+        let mut group = Vec::new();
+        assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+        assert!(has_room(&second).expect("it is open") && !has_room(&third).expect("it is open"));
+        queue.close("closed");
+        assert!(has_room(&second).is_ok() && has_room(&third).is_err());
     }
 
     #[test]
