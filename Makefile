@@ -16,6 +16,7 @@ BENCH_DIR ?= .
 BENCH_FLAGS ?=
 BENCH_RIVALS_FLAGS ?=
 FUZZ_SECONDS ?= 60
+CLANG ?= clang
 CRASH_IMAGES ?= 1000000
 # Another number: other runs and power cuts than the usual ones.
 SEED ?= 0
@@ -34,7 +35,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick wheel test test-rust test-python test-package test-large cross test-tools lint package archives deny semver ci \
-	crash neighbours shared-kills rqlite-callers test-rqlite rqlite-server cluster-short s3-server test-s3 test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
+	crash neighbours shared-kills rqlite-callers test-rqlite rqlite-server cluster-short s3-server test-s3 test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz races docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -240,6 +241,15 @@ fuzz: ## Fuzz each target for a minute (needs a nightly toolchain)
 		env -u CARGO_TARGET_DIR $(CARGO) +nightly fuzz run "$$target" -- \
 			-max_total_time=$(FUZZ_SECONDS); \
 	done
+
+# SQLite is instrumented too: else its mutexes would not be seen. Its own races are in tests/races_of_sqlite.txt.
+RACES := RUSTFLAGS="-Zsanitizer=thread" CFLAGS="-fsanitize=thread -g" CC="$(CLANG)" CARGO_INCREMENTAL=0 \
+	TSAN_OPTIONS="suppressions=$(abspath tests/races_of_sqlite.txt) history_size=7" PROPTEST_CASES=8 \
+	CARGO_TARGET_DIR="$(abspath $(TARGET_DIR))/races" $(CARGO) +nightly test --locked -Zbuild-std \
+	--target $$(rustc -vV | sed -n 's/host: //p')
+races: ## Look for data races in the VFS, the Writer and the Queue by ThreadSanitizer (needs nightly Rust with rust-src, and clang)
+	$(RACES) -p leafpress-vfs --tests
+	$(RACES) -p leafpress --test writer_oracle --test queue_model --test shared_writers --test locks_of_processes
 
 # The CSV reader's entry for its fuzz target exists only under --cfg fuzzing, and the fuzz folder
 # has a lock file of its own: neither is built by the tests, so both are looked at here.

@@ -7,6 +7,7 @@
 //! Must never: change anything that an action on jobs would not.
 
 use std::path::Path;
+use std::time::Duration;
 
 use leafpress::queue::{
     Attempt, JobInfo, ListOptions, Queue, QueueStats, QueuesView, ScheduleInfo, names,
@@ -37,7 +38,9 @@ impl Looked {
         let way = match Self::written(path, common) {
             Ok(database) => Way::Written(database),
             Err(error) if may_be_read_all_the_same(&error) => {
-                match QueuesView::open_within(path, common.busy_timeout) {
+                // The attempt to write has waited already.
+                let wait = if error.is_busy() { Duration::ZERO } else { common.busy_timeout };
+                match QueuesView::open_within(path, wait) {
                     Ok(view) => Way::ReadOnly(view),
                     Err(_) => return Err(error),
                 }
