@@ -54,14 +54,14 @@ pub fn batch_of(
     let (schema, array) = unsafe {
         (FFI_ArrowSchema::from_raw(schema.as_ptr()), FFI_ArrowArray::from_raw(array.as_ptr()))
     };
-    Ok(batch_in(schema, array))
+    Ok(batch_in(&schema, array))
 }
 
-fn batch_in(schema: FFI_ArrowSchema, array: FFI_ArrowArray) -> Result<Exported, ArrowError> {
+fn batch_in(schema: &FFI_ArrowSchema, array: FFI_ArrowArray) -> Result<Exported, ArrowError> {
     if schema.release().is_none() || array.is_released() {
         return Err(taken_before("array"));
     }
-    let schema = columns_of(&schema)?;
+    let schema = columns_of(schema)?;
     if array.num_children() != schema.fields().len() {
         let (found, wanted) = (array.num_children(), schema.fields().len());
         return Err(malformed(format!("the array has {found} columns, and its schema {wanted}")));
@@ -218,9 +218,9 @@ fn check_lengths(array: &FFI_ArrowArray) -> Result<(), String> {
     let Some(buffers) = array.num_buffers().checked_sub(3) else {
         return Err("views have too few buffers".to_owned());
     };
-    let lengths = array.buffer(buffers + 2).cast::<i64>();
+    let lengths = array.buffer(buffers + 2).cast::<[u8; size_of::<i64>()]>();
     // SAFETY: by Arrow's interface there is a length for each buffer but three.
-    let length = |buffer: usize| unsafe { lengths.add(buffer).read_unaligned() };
+    let length = |buffer: usize| i64::from_ne_bytes(unsafe { lengths.add(buffer).read() });
     if buffers > 0 && (lengths.is_null() || (0..buffers).any(|buffer| length(buffer) < 0)) {
         return Err("a buffer of views has no length".to_owned());
     }
