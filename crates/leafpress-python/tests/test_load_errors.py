@@ -276,6 +276,12 @@ NO_ARRAYS = {
     "a text of a dictionary": pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 1, 2]), NO_TEXT),
     "a text of lists": pyarrow.ListArray.from_arrays(IN_LISTS, NO_TEXT),
     "a text of structs": pyarrow.StructArray.from_arrays([NO_TEXT], ["in"]),
+    "texts that share a character": unchecked(STRING, offsets(0, 1, 2, 4), "äbc".encode()),
+    "views that share a character": unchecked(
+        pyarrow.string_view(),
+        struct.pack("<i4siii4siii12s", 14, b"xxxx", 0, 0, 14, b"\xa4yyy", 0, 14, 1, b"z"),
+        f"{'x' * 13}ä{'y' * 13}".encode(),
+    ),
     "a key beyond its dictionary": keys(0, 7, 2),
     "a negative key": keys(0, -7, 2),
     "offsets that go back": unchecked(STRING, offsets(0, 4, 2, 6), b"abcdef"),
