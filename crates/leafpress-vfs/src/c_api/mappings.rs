@@ -60,6 +60,7 @@ pub(super) unsafe extern "C" fn map(
     #[cfg(target_os = "linux")]
     if flags & libc::MAP_SHARED != 0
         && protection & libc::PROT_WRITE != 0
+        && has_small_blocks(descriptor)
         && !allocate(descriptor, offset, bytes)
     {
         return libc::MAP_FAILED;
@@ -74,10 +75,17 @@ pub(super) unsafe extern "C" fn map(
     mapped
 }
 
+/// Returns true if SQLite leaves holes in a `-shm` file: it extends the file by one byte in each 4 KiB.
+/// A write to memory over a hole ends the process on a full disk (SIGBUS).
+#[cfg(target_os = "linux")]
+fn has_small_blocks(descriptor: c_int) -> bool {
+    // SAFETY: SQLite holds the descriptor open during the call.
+    let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
+    rustix::fs::fstatfs(file).is_ok_and(|found| found.f_bsize < 4096)
+}
+
 /// Gives each block of these bytes of a file its place on the disk; returns false, with `errno` set,
 /// if the disk or the quota has no room.
-/// SQLite extends a `-shm` file by one byte in each 4 KiB. Where the blocks of a file system are
-/// smaller the rest are holes, and a write to such memory on a full disk ends the process (SIGBUS).
 #[cfg(target_os = "linux")]
 fn allocate(descriptor: c_int, offset: i64, bytes: usize) -> bool {
     // SAFETY: it changes no memory. Bytes that the file has keep their values.
