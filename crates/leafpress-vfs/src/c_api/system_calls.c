@@ -45,6 +45,7 @@ static const struct leafpress_replacements *in_force(void) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   return &replacements;
 }
+
 /* In a child of fork: mixed into device numbers, so that SQLite does not take a file
 ** for one that its parent had open, whose locks it would believe to hold. */
 static dev_t device_mask;
