@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import pathlib
 import sqlite3
+import sys
 import threading
+import types
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -105,3 +107,24 @@ def test_a_greenlet_that_is_forgotten_has_its_transaction_rolled_back(path: path
         gc.collect()
         greenlet.greenlet(lambda: writer.execute("INSERT INTO t VALUES (8)")).switch()
     assert rows_in(path) == [7, 8]
+
+
+def test_work_of_many_threads_is_refused_where_threads_are_greenlets(
+    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the question whether `threading` is patched is the test's own: gevent itself would patch
+    the process of all tests."""
+    for module, question, name in [
+        ("gevent.monkey", "is_module_patched", "threading"),
+        ("eventlet.patcher", "is_monkey_patched", "thread"),
+    ]:
+        with monkeypatch.context() as patched, lp.Writer(path) as writer:
+            patcher = types.ModuleType(module)
+            setattr(patcher, question, lambda asked, name=name: asked == name)
+            patched.setitem(sys.modules, module, patcher)
+            queue = lp.Queue(writer, "q")
+            queue.push(1)
+            with pytest.raises(lp.ProgrammingError, match="are greenlets") as caught:
+                queue.work(lambda job: None, concurrency=2, until_empty=True)
+            assert caught.value.to_do is not None
+            assert queue.work(lambda job: None, until_empty=True).done == 1

@@ -68,3 +68,12 @@ def refuse_if_held(writer: NativeWriter) -> None:
         )
         error.on_disk = "nothing of this call; the transaction is open"
         raise error
+
+
+def threads_are_greenlets() -> bool:
+    """True if gevent or eventlet has put greenlets in the place of threads."""
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    return bool(
+        (gevent is not None and gevent.is_module_patched("threading"))
+        or (eventlet is not None and eventlet.is_monkey_patched("thread"))
+    )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ._arguments import checked_options
 from ._errors import ProgrammingError, misuse
-from ._greenlets import is_held, refuse_if_held
+from ._greenlets import is_held, refuse_if_held, threads_are_greenlets
 from ._jobs import (
     AsyncJob,
     BaseJob,
@@ -360,6 +360,12 @@ def work_in_threads(
 ) -> WorkReport:
     """Calls the handler for each job, and returns when there are to be no more."""
     checked = _Options(options)
+    if checked.concurrency > 1 and threads_are_greenlets():
+        raise misuse(
+            "the threads of this process are greenlets (gevent, eventlet): one that waits for a job "
+            "stops the handlers of all others",
+            "work in a process without them, or with a concurrency of 1",
+        )
     feed = checked.feed(queue._native, 0)
     try:
         if checked.concurrency == 1:

@@ -214,7 +214,7 @@ pub enum ErrorKind {
     },
     /// Another connection held the database for too long: try again when it is free, or wait
     /// longer.
-    #[error("the database was held by another connection for {:.1} s: {source}", waited.as_secs_f64())]
+    #[error("{}: {source}", held(*waited))]
     #[non_exhaustive]
     Busy {
         /// Time for which the call waited.
@@ -342,6 +342,13 @@ kind_names! {
     NoSuchClaim => "no_such_claim",
     TransactionExpired => "transaction_expired",
     Aborted => "aborted",
+}
+
+fn held(waited: Duration) -> String {
+    if waited < Duration::from_millis(50) {
+        return "the database is held by another connection".to_owned();
+    }
+    format!("the database was held by another connection for {:.1} s", waited.as_secs_f64())
 }
 
 fn out_of_time(limit: Duration, is_for_reader: bool) -> String {
