@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import duckdb
@@ -577,6 +578,36 @@ def test_a_transaction_that_is_open_for_too_long_is_timed_out(writer, path):
             tx.execute("INSERT INTO t VALUES (2, 'x')")
     assert caught.value.kind == "timed_out" and caught.value.on_disk == "nothing of the transaction"
     assert rows_in(path) == []
+
+
+def test_a_transaction_whose_turn_does_not_come_is_timed_out(writer, path):
+    def attempt():
+        with writer.transaction(timeout=0.1) as tx:
+            tx.execute("INSERT INTO t VALUES (2, 'never')")
+
+    began, may_end = threading.Event(), threading.Event()
+
+    def hold():
+        with writer.transaction(timeout=60) as tx:
+            tx.execute("INSERT INTO t VALUES (1, 'x')")
+            began.set()
+            may_end.wait()
+
+    with ThreadPoolExecutor() as pool:
+        held = pool.submit(hold)
+        began.wait()
+        # The main thread looks for signals while it waits; another one does not.
+        for wait in (attempt, lambda: pool.submit(attempt).result()):
+            with pytest.raises(lp.TimedOut, match=r"has not come after 0\.1 s") as caught:
+                wait()
+            assert caught.value.on_disk == "nothing of the transaction, which did not begin"
+        may_end.set()
+        held.result()
+    with pytest.raises(lp.ProgrammingError), writer.transaction(timeout=-1):
+        pass
+    with writer.transaction(timeout=60) as tx:
+        tx.execute("INSERT INTO t VALUES (3, 'y')")
+    assert rows_in(path) == [(1, "x"), (3, "y")]
 
 
 def test_a_vacuum_is_maintenance(writer):

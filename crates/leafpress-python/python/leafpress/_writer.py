@@ -204,16 +204,19 @@ class Writer:
         refuse_if_held(self._native)
         return self._native.insert_many(table, names, values)
 
-    def transaction(self, *, call_limit: float | None = None) -> Transaction:
+    def transaction(
+        self, *, call_limit: float | None = None, timeout: float | None = None
+    ) -> Transaction:
         """A transaction of several statements, with reads among them, as a context manager.
 
         It begins when its turn comes, and is committed at the end of the block; an exception
-        rolls it back. **All other calls of the writer wait for its end.** After `call_limit`
-        seconds it is rolled back.
+        rolls it back. **All other calls of the writer wait for its end.** `call_limit` seconds
+        after its begin it is rolled back. If its turn has not come after `timeout` seconds, it
+        raises `TimedOut` and does not begin.
 
         Raises as `execute`, at the begin and at the end.
         """
-        return Transaction(self._native.transaction(call_limit), self._native)
+        return Transaction(self._native.transaction(call_limit), self._native, timeout)
 
     def query(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query, by a read-only connection: of committed data, beside the calls.
@@ -327,15 +330,23 @@ class Ticket:
 class Transaction:
     """A transaction of a `Writer`, from the begin of its `with` block to its end."""
 
-    __slots__ = ("__weakref__", "_native", "_writer")
+    __slots__ = ("__weakref__", "_native", "_timeout", "_writer")
 
-    def __init__(self, native: NativeTransaction, writer: NativeWriter) -> None:
+    def __init__(
+        self, native: NativeTransaction, writer: NativeWriter, timeout: float | None
+    ) -> None:
         self._native = native
         self._writer = writer
+        self._timeout = timeout
 
     def __enter__(self) -> Self:
         refuse_if_held(self._writer)
-        self._native.begin()
+        if not self._native.begin(self._timeout):
+            error = TimedOut(f"the turn of the transaction has not come after {self._timeout} s")
+            error.kind = "timed_out"
+            error.on_disk = "nothing of the transaction, which did not begin"
+            error.to_do = "try again, or make the other transactions shorter"
+            raise error
         note_begun(self._writer, self._native)
         return self
 

@@ -39,8 +39,8 @@ use pyo3::types::PyDict;
 
 use super::parameters::{columns_of, parameters_of, sql_of};
 use super::reply::{self, Gone, Receiver, Sender};
-use super::wait::block_on;
-use super::{NativeRows, NativeWriter, rows};
+use super::wait::{block_on, block_on_until};
+use super::{NativeRows, NativeWriter, options, rows};
 use crate::bridge::{self, Loop, Task};
 use crate::errors::{Raise, exception, misuse};
 use crate::queue::{NativeQueue, NewJob};
@@ -275,18 +275,22 @@ impl NativeTransaction {
 
 #[pymethods]
 impl NativeTransaction {
-    /// Begins it, and waits for its turn.
-    fn begin(&self, py: Python<'_>) -> PyResult<()> {
+    /// Begins it, and waits for its turn, at most for `timeout`; false if it has not come then.
+    fn begin(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        let limit = timeout.map(|it| options::duration("timeout", it)).transpose()?;
         self.writer.get().get(py)?;
         let begin = self.submit(py)?;
-        // The call that the writer carries out now is another one: it is not to be stopped.
-        if let Err(error) = block_on(py, begin).and_then(|begun| begun.raise(py)) {
+        let begun = block_on_until(py, begin, limit)
+            .and_then(|begun| begun.map(|begun| begun.raise(py)).transpose());
+        if !matches!(begun, Ok(Some(()))) {
+            // The call that the writer carries out now is another one: it is not to be stopped.
             self.shared.abandon();
             lock(&self.shared.call).take();
-            return Err(error);
+            return begun.map(|begun| begun.is_some());
         }
         use_here(&self.shared, true);
-        note_in_context(py, &self.shared)
+        note_in_context(py, &self.shared)?;
+        Ok(true)
     }
 
     /// Carries out a statement.

@@ -74,10 +74,7 @@ pub fn wait_answered<T: 'static>(
     let slice = is_main(py)?.then_some(SLICE);
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let wait = match (left, slice) {
-            (Some(left), Some(slice)) => Some(left.min(slice)),
-            (left, slice) => left.or(slice),
-        };
+        let wait = left.into_iter().chain(slice).min();
         if py.detach(|| ticket.wait_answered(wait)).raise(py)? {
             return Ok(true);
         }
@@ -116,22 +113,44 @@ pub fn block_on<F: Future + Send>(py: Python<'_>, future: F) -> PyResult<F::Outp
 where
     F::Output: Send,
 {
+    let output = block_on_until(py, future, None)?;
+    output.ok_or_else(|| misuse(py, "a wait without a limit has ended"))
+}
+
+/// As `block_on`, but at most for `limit`: `None` if the future has no output then.
+///
+/// # Errors
+/// As `block_on`.
+pub fn block_on_until<F: Future + Send>(
+    py: Python<'_>,
+    future: F,
+    limit: Option<Duration>,
+) -> PyResult<Option<F::Output>>
+where
+    F::Output: Send,
+{
+    let end = limit.and_then(|limit| Instant::now().checked_add(limit));
     let slice = is_main(py)?.then_some(SLICE);
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let wait = left.into_iter().chain(slice).min();
         let polled = py.detach(|| {
             let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
             if polled.is_pending() {
-                slice.map_or_else(thread::park, thread::park_timeout);
+                wait.map_or_else(thread::park, thread::park_timeout);
             }
             polled
         });
         if let Poll::Ready(output) = polled {
-            return Ok(output);
+            return Ok(Some(output));
         }
         if slice.is_some() {
             py.check_signals()?;
+        }
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(None);
         }
     }
 }
