@@ -86,7 +86,7 @@ mod write_buffer;
 #[doc(hidden)]
 pub use c_api::signals;
 #[doc(hidden)]
-pub use c_api::{connection, database_file, fetch, kept, memory, shared_page};
+pub use c_api::{connection, database_file, fetch, hooks, kept, memory, shared_page};
 
 pub use c_api::control::FileControl;
 pub use c_api::interface::{Opened, Vfs, VfsFile};

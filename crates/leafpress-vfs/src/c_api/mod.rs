@@ -8,6 +8,7 @@
 //! | `kept` | a connection that keeps its statements compiled |
 //! | `database_file` | the file under an open database: syncing it |
 //! | `fetch` | memory that the processor is told of before it is read |
+//! | `hooks` | code that SQLite calls: waits for a lock, commits to the log, statements |
 //! | `memory` | how much of it SQLite uses; the lookaside block |
 //! | `registration` | a `Vfs` under a name: the methods that SQLite calls with a path |
 //! | `file` | the methods that SQLite calls with an open file of ours |
@@ -45,6 +46,7 @@ pub mod for_tests;
 pub mod fork;
 mod guard;
 mod handle;
+pub mod hooks;
 pub mod interface;
 pub mod kept;
 pub mod mapped;

@@ -73,6 +73,7 @@ pub use self::stats::{CheckpointStats, StuckReader};
 use self::worker::Worker;
 use crate::connect;
 use crate::sync::lock;
+use crate::vfs::hooks;
 use crate::{Error, ErrorKind, Result};
 
 /// The checkpointer's thread, seen from its owner.
@@ -118,12 +119,12 @@ impl Checkpointer {
         log: Option<Arc<dyn CommonLog>>,
         oldest_reader: impl Fn() -> Option<String> + Send + 'static,
     ) -> Result<Self> {
-        let mut connection = open(path, vfs)
+        let connection = open(path, vfs)
             .map_err(|error| Error::sqlite("open the checkpointer's connection", error))?;
         let page_size = in_wal_mode(&connection, path)?;
         // From here on SQLite itself waits for no other connection, see `waiting`.
         match log.clone() {
-            Some(log) => connection.busy_handler(Some(move |_| log.wait_at_lock())),
+            Some(log) => hooks::set_busy_handler(&connection, move |_| log.wait_at_lock()),
             None => connection.busy_timeout(Duration::ZERO),
         }
         .map_err(|error| Error::sqlite("prepare the checkpointer's connection", error))?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::{CheckpointLimits, Checkpointer, Gate};
+use crate::vfs::hooks;
 
 /// Limits small enough that a test meets them all.
 pub(super) fn small_limits() -> CheckpointLimits {
@@ -45,14 +46,9 @@ pub(super) struct PlainWriter {
 }
 
 impl PlainWriter {
-    pub(super) fn new(mut connection: Connection, gate: Arc<Gate>) -> Self {
+    pub(super) fn new(connection: Connection, gate: Arc<Gate>) -> Self {
         let told = Arc::clone(&gate);
-        connection
-            .wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, frames: std::ffi::c_int| {
-                told.committed(u32::try_from(frames).unwrap());
-                Ok(())
-            }))
-            .unwrap();
+        hooks::set_wal_hook(&connection, move |frames| told.committed(frames)).unwrap();
         Self { connection, gate }
     }
 

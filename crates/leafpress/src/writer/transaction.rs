@@ -135,7 +135,9 @@ impl<'c> Transaction<'c> {
             let (columns, rows) = statement::prepared(connection, sql, &parameters, |compiled| {
                 let rows = compiled.raw_query().mapped(read).collect::<rusqlite::Result<_>>()?;
                 // Only now: the first step compiles a kept statement again for another schema.
-                let columns = compiled.column_names().map(str::to_owned).collect();
+                let column = |index| compiled.column_name(index).map(str::to_owned);
+                let columns =
+                    (0..compiled.column_count()).map(column).collect::<rusqlite::Result<_>>()?;
                 Ok((columns, rows))
             })?;
             Ok(Returned { columns, rows, executed: statement::executed(connection, before) })

@@ -29,7 +29,6 @@ mod schema;
 mod tests;
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_int;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +36,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use rusqlite::Connection;
-use rusqlite::hooks::Wal;
 
 use self::failures::answer_all;
 use self::run::{Ran, Within};
@@ -62,7 +60,7 @@ use crate::profile::{self, InForce, Locking};
 use crate::vfs::connection::data_version;
 use crate::vfs::database_file;
 use crate::vfs::kept::KeepingConnection;
-use crate::vfs::locks;
+use crate::vfs::{hooks, locks};
 
 /// The beginning of a transaction that writes.
 const BEGIN: &str = "BEGIN IMMEDIATE /* leafpress */";
@@ -170,24 +168,22 @@ impl LocalTarget {
         let counts = Arc::new(LocalCounts::default());
         let busy = Arc::new(busy);
         let (clock, waits) = (Arc::clone(&busy), Arc::clone(&counts));
-        connection.busy_handler(Some(move |attempt: i32| {
+        hooks::set_busy_handler(&connection, move |attempt| {
             waits.busy_waits.fetch_add(u64::from(attempt == 0), Ordering::Relaxed);
             clock.wait(attempt)
-        }))?;
+        })?;
         if let Some(gate) = gate.clone() {
             // Only the checkpointer may copy the log, so closing this connection must not.
             leave_wal_as_it_is(&connection)?;
             let counts = Arc::clone(&counts);
             let sharing = busy.sharing().map(Arc::clone);
-            connection.wal_hook(Some(move |_: &mut Wal, frames: c_int| {
-                let frames = u32::try_from(frames).unwrap_or_default();
+            hooks::set_wal_hook(&connection, move |frames| {
                 counts.wal_bytes.store(wal_bytes(frames, page_bytes), Ordering::Relaxed);
                 gate.committed(frames);
                 if let Some(sharing) = &sharing {
                     sharing.committed(frames);
                 }
-                Ok(())
-            }))?;
+            })?;
         }
         let guard = Guard::install(&mut connection, &interrupts)?;
         interrupts.watch(&mut connection)?;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use rusqlite::{Connection, TransactionState};
+
+use crate::vfs::hooks::{self, StatementEvent};
 
 /// Signs that a connection may be holding a snapshot.
 ///
@@ -52,25 +53,23 @@ impl Activity {
             Authorization::Allow
         }))?;
         let told = Arc::clone(&activity);
-        let codes = TraceEventCodes::SQLITE_TRACE_STMT | TraceEventCodes::SQLITE_TRACE_PROFILE;
-        connection.trace_v2(codes, Some(move |event: TraceEvent<'_>| told.hear(&event)))?;
+        hooks::watch_statements(connection, move |event| told.hear(event))?;
         Ok(activity)
     }
 
-    fn hear(&self, event: &TraceEvent<'_>) {
+    fn hear(&self, event: StatementEvent<'_>) {
         match event {
-            TraceEvent::Stmt(_, sql) => {
+            StatementEvent::Begins(sql) => {
                 self.running.fetch_add(1, Ordering::Relaxed);
                 if let Some(is_explicit) = transaction_word(sql) {
                     self.is_explicit.store(is_explicit, Ordering::Relaxed);
                 }
             }
-            TraceEvent::Profile(..) => {
+            StatementEvent::Ends => {
                 // The end of one whose begin was not told counts for nothing.
                 let one_less = |running: u32| running.checked_sub(1);
                 let _ = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
             }
-            _ => {}
         }
     }
 
