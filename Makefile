@@ -34,7 +34,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 	$(CARGO) install --locked --root $(TOOLS) $(2) $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick wheel test test-rust test-python test-package test-large cross test-tools lint package archives deny semver ci \
+.PHONY: help build quick wheel test test-rust test-python test-package test-large oldest-source check-oldest test-oldest cross test-tools lint package archives deny semver ci \
 	crash neighbours shared-kills rqlite-callers test-rqlite rqlite-server cluster-short s3-server test-s3 test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz races docs clean
 
 help: ## List these commands
@@ -267,6 +267,22 @@ lint: ## Check formatting, lints and documentation
 	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
+# A copy of the library with a lock file of its own: with the oldest rusqlite that Cargo.toml allows. CI only
+# compiles it.
+OLDEST := $(TARGET_DIR)/oldest/source
+IN_OLDEST := cd $(OLDEST) && CARGO_TARGET_DIR="$(abspath $(TARGET_DIR))/oldest" $(CARGO)
+OLDEST_CRATES := --locked -p leafpress -p leafpress-vfs -p leafpress-format --features leafpress/parquet
+oldest-source:
+	rm -rf $(OLDEST) && mkdir -p $(OLDEST)
+	git ls-files -z | tar --null -cf - -T - | tar -xf - -C $(OLDEST)
+	$(IN_OLDEST) update -p rusqlite --precise 0.39.0
+
+check-oldest: oldest-source
+	$(IN_OLDEST) check $(UNRUN) $(OLDEST_CRATES)
+
+test-oldest: oldest-source ## Run the library's tests with the oldest rusqlite, and SQLite, that it takes
+	$(IN_OLDEST) test $(OLDEST_CRATES) --no-fail-fast
+
 # CI makes the archives; `make package` also builds each of them, as a stranger gets it.
 PACKAGE := package --locked --allow-dirty --workspace \
 	--exclude leafpress-testing --exclude leafpress-neighbour --exclude leafpress-python
@@ -290,7 +306,7 @@ semver: ## Compare the library's API with that of a revision (SINCE=revision)
 	$(WITH_TOOLS); $(CARGO) semver-checks \
 		--package leafpress-format --package leafpress-vfs --package leafpress --baseline-rev $(SINCE)
 
-ci: lint archives test cluster-short ## What must pass before a merge
+ci: lint check-oldest archives test cluster-short ## What must pass before a merge
 
 # --- fast ---
 
