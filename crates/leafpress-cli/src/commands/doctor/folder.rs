@@ -76,7 +76,11 @@ fn without_super(check: Check, evidence: &Evidence, named: &Path) -> Finding {
         folder.zip(named.file_name()).is_some_and(|(it, name)| it.join(name).exists());
     if is_moved_along || !of.is_some_and(Path::exists) {
         return check.care(
-            format!("{seen}, nor is its database, or it stands beside this one"),
+            if is_moved_along {
+                format!("{seen}, but beside this database")
+            } else {
+                format!("{seen}, nor is its database")
+            },
             "the files seem to be moved or copied: SQLite then takes the transaction for committed \
              and removes the journal, and the database may stay half written",
             "put all files of the transaction back to where they were before one of its databases \
