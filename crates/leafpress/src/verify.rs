@@ -154,12 +154,13 @@ pub struct VerifyReport {
 pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions) -> Result<VerifyReport> {
     let started = Instant::now();
     let candidate = Candidate::look_at(path.as_ref()).map_err(unchanged)?;
-    let mut check = Check { candidate: &candidate, options, problems: Vec::new() };
+    let mut check =
+        Check { candidate: &candidate, options, problems: Vec::new(), notes: candidate.notes() };
     let facts = check.run().map_err(unchanged)?;
     candidate.still_the_same().map_err(unchanged)?;
 
     let more_problems = check.problems.len() > options.problems_max;
-    let mut problems = check.problems;
+    let (mut problems, notes) = (check.problems, check.notes);
     let sound = problems.is_empty();
     problems.truncate(options.problems_max);
     Ok(VerifyReport {
@@ -173,7 +174,7 @@ pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions) -> Result<VerifyR
         tables: facts.tables,
         indexes: facts.indexes,
         sqlite_version: rusqlite::version(),
-        notes: candidate.notes(),
+        notes,
         elapsed: started.elapsed(),
     })
 }
@@ -538,6 +539,7 @@ struct Check<'a> {
     candidate: &'a Candidate,
     options: &'a VerifyOptions,
     problems: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Check<'_> {
@@ -560,6 +562,7 @@ impl Check<'_> {
         if !self.is_full() {
             self.foreign_keys(&connection)?;
         }
+        self.notes.extend(missing_modules(&connection).unwrap_or_default());
         Ok(Facts {
             pages: count(&connection, "PRAGMA page_count"),
             page_size_bytes: count(&connection, "PRAGMA page_size"),
@@ -635,6 +638,28 @@ impl Check<'_> {
             _ => Err(self.candidate.refused("check the database", error)),
         }
     }
+}
+
+/// Notes on virtual tables that SQLite leaves out of the check, as it does not have their modules.
+fn missing_modules(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut notes = Vec::new();
+    let mut statement = connection.prepare(
+        "SELECT name, format('SELECT 1 FROM \"%w\"', name) FROM sqlite_schema
+         WHERE type = 'table' AND rootpage = 0",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (table, sql): (String, String) = (row.get(0)?, row.get(1)?);
+        let error = connection.prepare(&sql).err();
+        let says = error.map(|error| sqlite_says(&error)).unwrap_or_default();
+        if let Some(module) = says.strip_prefix("no such module: ") {
+            notes.push(format!(
+                "table {table} was not checked: its module {module} is not built in; let the \
+                 application check it that has this module: PRAGMA integrity_check"
+            ));
+        }
+    }
+    Ok(notes)
 }
 
 fn tables_with_foreign_keys(connection: &Connection) -> rusqlite::Result<Vec<String>> {

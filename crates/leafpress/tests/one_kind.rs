@@ -164,7 +164,9 @@ fn a_damaged_database_is_told_as_such() {
     place.overwrite((pages - 1) * 4096, &[0xee; 4096]);
     let error = writer.execute("INSERT INTO t VALUES (2)", ()).expect_err("it is damaged");
     assert_eq!(error.kind().name(), "damaged", "a statement: {error}");
-    assert!(error.advice().is_some(), "{error}");
+    let path = place.path().display().to_string();
+    assert!(error.advice().is_some_and(|it| it.contains(&format!("verify {path} "))), "{error}");
+    assert!(error.to_string().starts_with(&path), "{error}");
 }
 
 /// The limit is of a process, so a process of its own has it.

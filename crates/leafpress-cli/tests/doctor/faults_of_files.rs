@@ -8,7 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::common::{run, say_skipped};
-use super::helpers::{Python, cares_of, database, expect_care, folder, look};
+use super::helpers::{Python, cares_of, database, expect_care, finding, folder, look};
 
 /// More than the doctor calls large.
 const LARGE: &str = "zeroblob(110000000)";
@@ -72,6 +72,70 @@ fn a_transaction_that_was_cut_off() {
     let seen = expect_care(&look(folder.path(), "a.db"), &[29]);
     assert!(seen.contains("holds a transaction that was cut off"), "{seen}");
     assert!(folder.path().join("a.db-journal").exists(), "it is still there");
+}
+
+/// A database whose transaction is committed, and the journal of that, which names a super-journal.
+fn journal_of_several(folder: &Path, super_journal: &Path) {
+    let connection = database(folder, "DELETE");
+    connection.execute_batch("INSERT INTO t VALUES ('old'); PRAGMA cache_size=2; BEGIN").unwrap();
+    connection
+        .execute_batch("UPDATE t SET a='new'; INSERT INTO t VALUES (zeroblob(50000))")
+        .unwrap();
+    let mut journal = fs::read(folder.join("a.db-journal")).unwrap();
+    connection.execute_batch("COMMIT").unwrap();
+    connection.close().unwrap();
+    let name = super_journal.to_str().unwrap().as_bytes();
+    let sum: u32 = name.iter().map(|&byte| u32::from(byte)).sum();
+    let length = u32::try_from(name.len()).unwrap();
+    journal.extend([0, 0x20, 0, 1]);
+    journal.extend(name);
+    journal.extend([length.to_be_bytes(), sum.to_be_bytes()].concat());
+    journal.extend(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7");
+    let path = folder.join("a.db-journal");
+    fs::write(&path, journal).unwrap();
+    let mode = fs::metadata(folder.join("a.db")).unwrap().permissions();
+    fs::set_permissions(path, mode).unwrap();
+}
+
+#[test]
+fn a_journal_whose_super_journal_is_gone_is_of_a_commit() {
+    let folder = folder();
+    let at = dunce::canonicalize(folder.path()).unwrap();
+    journal_of_several(&at, &at.join("a.db-mj12AB3F9C7"));
+    let object = look(folder.path(), "a.db");
+    assert_eq!(cares_of(&object), super::helpers::place_needs_care(), "{object:#}");
+    let (verdict, seen) = finding(&object, 29);
+    assert!(verdict == "ok" && seen.contains("the transaction is committed"), "{seen}");
+
+    // The same of a database elsewhere, which may have been copied with its journal.
+    let other = super::helpers::folder();
+    journal_of_several(other.path(), &at.join("a.db-mj12AB3F9C7"));
+    let (verdict, seen) = finding(&look(other.path(), "a.db"), 29);
+    assert!(verdict == "unknown" && seen.contains("moved or copied"), "{seen}");
+
+    // SQLite sees it so too.
+    let connection = rusqlite::Connection::open(at.join("a.db")).unwrap();
+    let first: String =
+        connection.query_row("SELECT a FROM t LIMIT 1", [], |row| row.get(0)).unwrap();
+    assert_eq!(first, "new");
+    assert!(!at.join("a.db-journal").exists());
+}
+
+#[test]
+fn a_journal_whose_super_journal_is_there_or_was_left_elsewhere() {
+    let folder = folder();
+    let at = dunce::canonicalize(folder.path()).unwrap();
+    journal_of_several(&at, &at.join("a.db-mj12AB3F9C7"));
+    fs::write(at.join("a.db-mj12AB3F9C7"), "a.db-journal").unwrap();
+    let seen = expect_care(&look(folder.path(), "a.db"), &[29]);
+    assert!(seen.contains("holds a transaction that was cut off"), "{seen}");
+
+    let folder = super::helpers::folder();
+    journal_of_several(folder.path(), Path::new("/no/such/a.db-mj12AB3F9C7"));
+    let object = look(folder.path(), "a.db");
+    let seen = expect_care(&object, &[29]);
+    assert!(seen.contains("/no/such/a.db-mj12AB3F9C7 is not there"), "{seen}");
+    assert!(super::helpers::mend_of(&object, 29).contains("back to where they were"));
 }
 
 #[test]

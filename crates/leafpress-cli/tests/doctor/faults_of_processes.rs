@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::id;
 
-use super::helpers::{Python, cares_of, database, expect_care, folder, look, mend_of};
+use super::helpers::{Python, cares_of, database, expect_care, finding, folder, look, mend_of};
 
 #[test]
 fn a_process_that_holds_the_write_lock_of_the_log() {
@@ -21,8 +21,11 @@ fn a_process_that_holds_the_write_lock_of_the_log() {
 }
 
 fn expect_care_none(folder: &Path) {
-    let found = cares_of(&look(folder, "a.db"));
-    assert_eq!(found, super::helpers::place_needs_care());
+    expect_no_care(&look(folder, "a.db"));
+}
+
+fn expect_no_care(object: &serde_json::Value) {
+    assert_eq!(cares_of(object), super::helpers::place_needs_care(), "{object:#}");
 }
 
 #[test]
@@ -63,22 +66,80 @@ fn forgive_old_python(object: &mut serde_json::Value) {
 }
 
 #[test]
-fn a_process_with_an_sqlite_that_has_the_wal_reset_bug() {
+fn processes_with_an_sqlite_that_has_the_wal_reset_bug() {
     let folder = folder();
     let _connection = database(folder.path(), "WAL");
-    // A program of that name with the texts of such a version in it; that is all that is
-    // looked at. Python's own may be mended.
-    let library = folder.path().join("libsqlite3-old.so");
-    let original = library_of_this_test("libgcc_s.so");
-    let mut bytes = fs::read(original).unwrap();
-    let source = "2022-12-28 14:03:47 ".to_owned() + &"0123456789abcdef".repeat(4);
-    bytes.extend(format!("\0{source}\x003.40.1\0").bytes());
-    fs::write(&library, bytes).unwrap();
-    let lines = format!("import ctypes; ctypes.CDLL('{}'); f = open('a.db')", library.display());
+    // Python's own may be mended. A name tells nothing.
+    let lines = code(folder.path(), "codec.so", "3.40.1") + "f = open('a.db')";
     let python = Python::at(folder.path(), &lines);
     let seen = expect_care(&look(folder.path(), "a.db"), &[1]);
     assert!(seen.starts_with(&format!("process {} (python3", python.pid())), "{seen}");
-    assert!(seen.contains("by its text SQLite 3.40.1 (thin evidence"), "{seen}");
+    assert!(seen.contains("codec.so, by its text SQLite 3.40.1 (thin evidence"), "{seen}");
+    // All of them are named.
+    let same = Python::at(folder.path(), &lines);
+    let lines = code(folder.path(), "other", "3.38.1") + "f = open('a.db')";
+    let other = Python::at(folder.path(), &lines);
+    let object = look(folder.path(), "a.db");
+    let seen = expect_care(&object, &[1]);
+    for process in [&python, &same, &other] {
+        assert!(seen.contains(&format!("process {} (", process.pid())), "{seen}");
+        assert!(mend_of(&object, 1).contains(&process.pid().to_string()));
+    }
+    assert!(seen.contains("SQLite 3.40.1; process") && seen.contains("SQLite 3.38.1"), "{seen}");
+}
+
+#[test]
+fn a_process_whose_sqlite_is_not_found_is_not_called_fine() {
+    let folder = folder();
+    let _connection = database(folder.path(), "WAL");
+    let python = Python::at(folder.path(), "f = open('a.db')");
+    let object = look(folder.path(), "a.db");
+    for number in [1, 27] {
+        let (verdict, seen) = finding(&object, number);
+        assert_eq!(verdict, "unknown", "{seen}");
+        let named = format!("cannot be told for process {} (", python.pid());
+        assert!(seen.contains(&named) && seen.contains("no SQLite was found in"), "{seen}");
+    }
+    drop(python);
+    // One that does not tell its version.
+    let lines = code(folder.path(), "codec.so", "3.4") + "f = open('a.db')";
+    let _python = Python::at(folder.path(), &lines);
+    let object = look(folder.path(), "a.db");
+    let (verdict, seen) = finding(&object, 1);
+    assert!(verdict == "unknown" && seen.contains("does not tell its version"), "{seen}");
+    assert_eq!(finding(&object, 27).0, "ok");
+}
+
+#[test]
+fn a_library_that_was_replaced_is_not_taken_for_the_one_that_runs() {
+    let folder = folder();
+    let _connection = database(folder.path(), "WAL");
+    let lines = code(folder.path(), "codec.so", "3.40.1") + "f = open('a.db')";
+    let _python = Python::at(folder.path(), &lines);
+    fs::remove_file(folder.path().join("codec.so")).unwrap();
+    code(folder.path(), "codec.so", "3.54.1");
+    // Root can read a file that has no name any more.
+    let (verdict, seen) = finding(&look(folder.path(), "a.db"), 1);
+    let is_right = match &*verdict {
+        "care" => seen.contains("SQLite 3.40.1"),
+        "unknown" => seen.contains("codec.so could not be read"),
+        _ => false,
+    };
+    assert!(is_right, "{verdict}: {seen}");
+}
+
+/// Lines of Python that map a file to be run, with the texts in it that a build of SQLite has: that
+/// is all that is looked at.
+fn code(folder: &Path, name: &str, version: &str) -> String {
+    let file = folder.join(name);
+    let source = "2026-01-01 14:03:47 ".to_owned() + &"0123456789abcdef".repeat(4);
+    let core = "API call with %s database connection pointer";
+    fs::write(&file, format!("\0{core}\0{source}\0\x01{version}\0")).unwrap();
+    format!(
+        "import mmap; maps = globals().get('maps', []); maps.append(mmap.mmap(\
+         os.open('{}', os.O_RDONLY), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))\n",
+        file.display()
+    )
 }
 
 /// A library that this test runs, to be copied.
@@ -88,28 +149,46 @@ fn library_of_this_test(name: &str) -> PathBuf {
     PathBuf::from(&line[line.find('/').unwrap()..])
 }
 
-/// Lines of Python that load libraries which look like these versions of SQLite.
-fn libraries(folder: &Path, names: &[&str]) -> String {
-    let bytes = fs::read(library_of_this_test("libgcc_s.so")).unwrap();
-    let source = "2026-01-01 14:03:47 ".to_owned() + &"0123456789abcdef".repeat(4);
-    let load = names.iter().map(|name| {
-        let library = folder.join(name);
-        let texts = format!("\0{source}\x003.54.0\0");
-        fs::write(&library, [&bytes, texts.as_bytes()].concat()).unwrap();
-        format!("ctypes.CDLL('{}')\n", library.display())
-    });
-    format!("import ctypes; d = open('a.db')\n{}", load.collect::<String>())
-}
-
 #[test]
 fn a_process_with_two_copies_of_sqlite() {
     let folder = folder();
     let _connection = database(folder.path(), "DELETE");
-    let lines = libraries(folder.path(), &["libsqlite3.so", "_sqlite_other.so"]);
-    let python = Python::at(folder.path(), &lines);
+    // A folder of that name does not make it Leafpress.
+    fs::create_dir(folder.path().join("leafpress")).unwrap();
+    let lines = code(folder.path(), "libsqlite3.so", "3.54.0")
+        + &code(folder.path(), "leafpress/extension", "3.54.1")
+        + "d = open('a.db')\n";
+    let python = Python::at(folder.path(), &format!("{lines}e = open('a.db')"));
+    let second = Python::at(folder.path(), &format!("{lines}e = open('a.db')"));
     let seen = expect_care(&look(folder.path(), "a.db"), &[27]);
+    for process in [&python, &second] {
+        assert!(seen.contains(&format!("process {} (python3", process.pid())), "{seen}");
+    }
+    assert!(seen.contains("libsqlite3.so") && seen.contains("/extension"), "{seen}");
+    drop((python, second));
+    // Opened once, it is open in one of them only.
+    let python = Python::at(folder.path(), &lines);
+    let object = look(folder.path(), "a.db");
+    expect_no_care(&object);
+    let (verdict, seen) = finding(&object, 27);
+    assert_eq!(verdict, "unknown", "{seen}");
     assert!(seen.starts_with(&format!("process {} (python3", python.pid())), "{seen}");
-    assert!(seen.contains("libsqlite3.so") && seen.contains("_sqlite_other.so"), "{seen}");
+    assert!(seen.contains("one copy alone has this database open"), "{seen}");
+}
+
+/// One copy opens the index of the log once, however many connections it has.
+#[test]
+fn copies_of_sqlite_are_told_by_the_index_of_the_log() {
+    let folder = folder();
+    let _connection = database(folder.path(), "WAL");
+    let lines = code(folder.path(), "libsqlite3.so", "3.54.0")
+        + &code(folder.path(), "extension", "3.54.1")
+        + "d = open('a.db'); e = open('a.db'); f = open('a.db-shm')\n";
+    let python = Python::at(folder.path(), &lines);
+    expect_care_none(folder.path());
+    drop(python);
+    let _python = Python::at(folder.path(), &format!("{lines}g = open('a.db-shm')"));
+    expect_care(&look(folder.path(), "a.db"), &[27]);
 }
 
 /// Takes a lock of the open file description `f`: `F_OFD_SETLK` is 37 on Linux.
@@ -120,8 +199,10 @@ const LOCK_OF_DESCRIPTOR: &str =
 fn a_process_with_a_copy_beside_leafpress_that_its_locks_do_not_keep_apart() {
     let folder = folder();
     let _connection = database(folder.path(), "WAL");
-    let libraries = libraries(folder.path(), &["libsqlite3.so", "_leafpress.so"]);
-    let open = "e = os.open('a.db-wal', os.O_RDWR); f = os.open('a.db-shm', os.O_RDWR)";
+    let libraries = code(folder.path(), "libsqlite3.so", "3.54.0")
+        + &code(folder.path(), "_leafpress.so", "3.54.0");
+    let open = "d = open('a.db'); e = os.open('a.db-wal', os.O_RDWR)\n\
+        f = os.open('a.db-shm', os.O_RDWR); g = os.open('a.db-shm', os.O_RDWR)";
     let of_process = "fcntl.lockf(f, fcntl.LOCK_SH, 1, 128)";
     let python = Python::at(folder.path(), &format!("{libraries}{open}\n{of_process}"));
     let seen = expect_care(&look(folder.path(), "a.db"), &[27]);

@@ -71,6 +71,14 @@ pub fn names_this_process(object: &Value) -> bool {
     processes.iter().any(|process| process["pid"] == std::process::id())
 }
 
+/// The verdict of a check, and what was seen.
+pub fn finding(object: &Value, number: u64) -> (String, String) {
+    let checks = object["checks"].as_array().unwrap();
+    let check = checks.iter().find(|it| it["number"] == number).unwrap();
+    let text = |name: &str| check[name].as_str().unwrap().to_owned();
+    (text("verdict"), text("evidence"))
+}
+
 /// The advice of a check.
 pub fn mend_of(object: &Value, number: u64) -> String {
     let checks = object["checks"].as_array().unwrap();

@@ -37,6 +37,17 @@ const WORDS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "verify names the virtual tables that it cannot check",
+        databases: &[(
+            "x.db",
+            "CREATE TABLE t(a); PRAGMA writable_schema=ON; INSERT INTO sqlite_schema VALUES \
+             ('table', 'v w', 'v w', 0, 'CREATE VIRTUAL TABLE \"v w\" USING vec0(x)')",
+        )],
+        run: "leafpress verify x.db --json",
+        says: &[r#""sound":true"#, "table v w was not checked: its module vec0 is not built in"],
+        ..Found::NONE
+    },
+    Found {
         finding: "one JSON object with the rows in an array is told of, and no file beside others",
         files: &[("t.json", b"{\"n\": 2,\n \"rows\": [{\"a\": 1}, {\"a\": 2}]}\n")],
         run: "leafpress load t.db t.json; cp t.json u.json; \

@@ -305,7 +305,8 @@ impl Worker {
             let advice =
                 "keep both files together; the next opening of the database copies the rest";
             let error = Error::sqlite("make the last checkpoint", error);
-            return Err(error.on_disk(STILL_IN_THE_WAL).to_do(advice).on_full_disk(&self.path));
+            let error = error.on_disk(STILL_IN_THE_WAL).to_do(advice);
+            return Err(error.on_full_disk(&self.path).of_damaged(&self.path));
         }
         self.shared
             .with_stats(|stats| stats.record(Step::Truncate, outcome, 0, 0, began.elapsed()));

@@ -120,10 +120,7 @@ impl Error {
     pub(crate) fn damaged(path: Option<&Path>, says: &str) -> Self {
         let shown = path.map_or_else(|| "DB".to_owned(), path_text);
         let (path, reason) = (path.map(Path::to_owned), format!("is damaged: {says}"));
-        Self::from(ErrorKind::Damaged { path, reason }).to_do(format!(
-            "see what leafpress verify {shown} says, and restore it or recover it \
-             (sqlite3 {shown} .recover) first"
-        ))
+        Self::from(ErrorKind::Damaged { path, reason }).to_do(what_of_damage(&shown))
     }
 
     /// A state that should be impossible.
@@ -382,6 +379,17 @@ impl Error {
         }
     }
 
+    /// Names the database in an error about its damage that SQLite gave without a name; other errors
+    /// stay.
+    #[must_use]
+    pub(crate) fn of_damaged(mut self, database: &Path) -> Self {
+        if let ErrorKind::Damaged { path: path @ None, .. } = &mut self.0.kind {
+            *path = Some(database.to_owned());
+            return self.to_do_instead(what_of_damage(&path_text(database)));
+        }
+        self
+    }
+
     /// Adds which row of the input it is about.
     #[must_use]
     pub(crate) fn of_row(mut self, row: BadRow) -> Self {
@@ -500,6 +508,14 @@ impl Error {
     pub fn advice(&self) -> Option<&str> {
         self.0.to_do.as_deref()
     }
+}
+
+/// Advice about a damaged database.
+fn what_of_damage(shown: &str) -> String {
+    format!(
+        "see what leafpress verify {shown} says, and restore it or recover it (sqlite3 {shown} \
+         .recover) first"
+    )
 }
 
 impl From<ErrorKind> for Error {

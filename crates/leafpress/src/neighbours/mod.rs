@@ -12,7 +12,7 @@
 //! | `lock_names.rs` | from byte ranges to SQLite's locks |
 //! | `locks.rs` | the holder of each lock, from all that was seen |
 //! | `wal_index.rs` | how far the log is filled, copied and read |
-//! | `versions.rs` | which SQLite is in a library |
+//! | `versions.rs` | if SQLite is in a file, and which version |
 //! | `inside.rs` | what the database says of itself, through SQLite |
 //! | `words.rs` | all this as sentences |
 //!
@@ -35,13 +35,13 @@ mod lock_names;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "texts of Linux alone"))]
 mod lock_text;
 mod locks;
-#[cfg(any(target_os = "linux", test))]
+#[cfg(target_os = "linux")]
 mod maps;
 #[cfg(target_os = "linux")]
 mod processes;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
-#[cfg(any(target_os = "linux", test))]
+#[cfg(target_os = "linux")]
 mod versions;
 mod wal_index;
 mod words;
@@ -107,7 +107,8 @@ pub struct Neighbour {
     pub is_this_process: bool,
     /// Its descriptors of the database's files.
     pub open: Vec<OpenFile>,
-    /// Files that it runs and that have SQLite, Leafpress or eatmydata in their names.
+    /// Of the files that it runs, those that have SQLite inside, those that could not be read, and
+    /// those with SQLite, Leafpress or eatmydata in their names.
     pub libraries: Vec<Library>,
 }
 
@@ -149,7 +150,11 @@ pub struct Library {
     /// Its file, as the process sees it.
     #[serde(serialize_with = "crate::words::path_as_text")]
     pub path: PathBuf,
-    /// The version of SQLite whose text stands in it: thin evidence.
+    /// True if the code of SQLite is in it, which a file that only calls SQLite does not have;
+    /// `None` if it could not be read, or not in time.
+    pub holds_sqlite: Option<bool>,
+    /// The version of SQLite whose text stands in it: thin evidence. `None` if no text tells it,
+    /// or several do.
     pub version: Option<String>,
     /// True if this version has the WAL-reset bug.
     pub has_wal_reset_bug: Option<bool>,
@@ -203,8 +208,8 @@ pub fn neighbours(path: impl AsRef<Path>) -> Result<Neighbours> {
     found.map_err(|error| error.on_disk("nothing was changed"))
 }
 
-/// `with_libraries`: also what SQLite the processes run, for which libraries are read.
-fn ask(path: &Path, with_libraries: bool) -> Result<Neighbours> {
+/// `with_libraries`: also what SQLite the processes run, for which the files that they run are read.
+pub(crate) fn ask(path: &Path, with_libraries: bool) -> Result<Neighbours> {
     let database = files::resolve(path)?;
     let files = files::look(&database);
     let folder = folder_of(&database);
@@ -281,9 +286,9 @@ impl Neighbours {
 }
 
 impl Neighbour {
-    /// Files that have an SQLite in them, by the version text in them. A process with two of
-    /// them has two copies of SQLite.
+    /// Files that have the code of SQLite in them. A process with two of them has two copies of
+    /// SQLite; which of them has opened the database is not told by that.
     pub fn copies_of_sqlite(&self) -> Vec<&Library> {
-        self.libraries.iter().filter(|library| library.version.is_some()).collect()
+        self.libraries.iter().filter(|library| library.holds_sqlite == Some(true)).collect()
     }
 }

@@ -9,7 +9,6 @@
 //! Must never: fail because a process ends while it is looked at.
 #![allow(clippy::disallowed_methods, reason = "files of /proc are no databases")]
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -18,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 use super::files::{FileFacts, Which, path_of};
 use super::lock_text::{self, LockLine};
-use super::{Library, Neighbour, OpenFile, Standing, maps, versions};
+use super::versions::{self, Effort};
+use super::{Library, Neighbour, OpenFile, Standing, maps};
 use crate::profile::check_background_checkpoints;
 use crate::vfs::FileIdentity;
 use crate::words::bytes_text;
@@ -40,12 +40,12 @@ pub struct Seen {
 pub fn look(database: &Path, files: &[FileFacts], with_libraries: bool) -> Seen {
     let target = Target::new(database, files);
     let mut seen = Seen::default();
-    let mut versions = HashMap::new();
+    let mut effort = Effort::begin();
     for pid in all_processes() {
         match target.look_at(pid) {
             Ok(Some((mut process, locks))) => {
                 if with_libraries {
-                    process.libraries = libraries_of(pid, &mut versions);
+                    process.libraries = libraries_of(pid, &mut effort);
                 }
                 seen.processes.push(process);
                 seen.by_descriptor.extend(locks);
@@ -219,20 +219,22 @@ fn command_of(pid: u32) -> String {
     words.map(bytes_text).collect::<Vec<_>>().join(" ")
 }
 
-fn libraries_of(pid: u32, versions: &mut HashMap<PathBuf, Option<String>>) -> Vec<Library> {
+fn libraries_of(pid: u32, effort: &mut Effort) -> Vec<Library> {
     // The text may have bytes that are not UTF-8: file names.
     let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let libraries = maps::libraries(&text).into_iter();
-    libraries
-        .map(|path| {
-            // The path as the process sees it, which may be in a container.
-            let seen = PathBuf::from(format!("/proc/{pid}/root{path}"));
-            let key = dunce::canonicalize(&seen).unwrap_or_else(|_| seen.clone());
-            let version = versions.entry(key).or_insert_with(|| versions::of_file(&seen)).clone();
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let files = maps::files(&text, program.as_deref().and_then(Path::to_str)).into_iter();
+    files
+        .filter_map(|file| {
+            let contents = versions::of_file(pid, &file, effort);
+            let holds_sqlite = contents.as_ref().map(|it| it.holds_sqlite);
+            let version = contents.and_then(|it| it.version);
             let number = version.as_deref().and_then(versions::number);
             let has_wal_reset_bug = number.map(|it| check_background_checkpoints(it).is_err());
-            Library { path: PathBuf::from(path), version, has_wal_reset_bug }
+            let path = PathBuf::from(file.path);
+            let is_telling = holds_sqlite != Some(false) || file.has_telling_name();
+            is_telling.then_some(Library { path, holds_sqlite, version, has_wal_reset_bug })
         })
         .collect()
 }

@@ -17,12 +17,12 @@ use crate::error::Result;
 #[cfg(unix)]
 pub(crate) fn refuse_second_name(path: &Path) -> Result<()> {
     use crate::error::Error;
-    use crate::neighbours::{OpenFile, Which};
+    use crate::neighbours::{OpenFile, Which, ask};
     use crate::vfs::locks::descriptors_unused_by_sqlite;
     use crate::words::path_text;
 
     let Some(kind) = second_name_of(path) else { return Ok(()) };
-    let Ok(found) = crate::neighbours(path) else { return Ok(()) };
+    let Ok(found) = ask(path, false) else { return Ok(()) };
     // A file whose header was read may still be open under the name by which that was done.
     let unused = descriptors_unused_by_sqlite();
     for process in &found.processes {

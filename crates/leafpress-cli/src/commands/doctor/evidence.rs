@@ -6,7 +6,8 @@
 //!
 //! Must never: open the database itself, or wait for longer than it was told to.
 
-use std::io::{self, Read as _};
+use std::ffi::c_char;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ pub const FRAMES_BEHIND_MAX: u32 = 1000;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The kind of the file `-journal`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Journal {
     /// The file does not exist, or is empty.
     None,
@@ -40,6 +41,9 @@ pub enum Journal {
     InUse,
     /// A transaction was cut off; the next reader rolls it back.
     Hot,
+    /// A transaction over several databases names this super-journal, which is gone: to SQLite it is
+    /// committed, and the next reader removes the journal.
+    WithoutSuper(PathBuf),
     /// The file may not be read.
     Unreadable,
 }
@@ -105,7 +109,10 @@ impl Evidence {
     fn or_unreadable(self) -> Result<Self> {
         let is_explained = self.now.locks.iter().any(|held| held.alone)
             || self.now.lost_files().next().is_some()
-            || matches!(self.journal, Journal::Hot | Journal::Unreadable)
+            || matches!(
+                self.journal,
+                Journal::Hot | Journal::Unreadable | Journal::WithoutSuper(_)
+            )
             || [Which::Log, Which::Journal].iter().any(|which| self.bytes_of(*which) > 0);
         match &self.inside {
             Err(_) if !is_explained => {
@@ -186,8 +193,48 @@ fn journal(now: &Neighbours) -> Journal {
         Some(_) if is_written => Journal::InUse,
         // SQLite zeroes the first bytes of a journal that it keeps.
         Some(0) => Journal::Done,
-        Some(_) => Journal::Hot,
+        Some(_) => match super_journal_of(file) {
+            Ok(Some(named)) if !is_there(&named) => Journal::WithoutSuper(named),
+            Ok(_) => Journal::Hot,
+            Err(_) => Journal::Unreadable,
+        },
     }
+}
+
+/// The super-journal that a journal names at its end:
+///
+/// | bytes | meaning |
+/// |---|---|
+/// | n | its path |
+/// | 4 | n, the first byte highest, as in all numbers here |
+/// | 4 | the sum of the bytes of the path |
+/// | 8 | the mark of a journal |
+fn super_journal_of(file: &FileFacts) -> io::Result<Option<PathBuf>> {
+    const MARK: [u8; 8] = *b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
+    const TAIL_BYTES: u64 = 16;
+    /// More than SQLite allows.
+    const PATH_BYTES_MAX: u64 = 4096;
+    let mut journal = FileHandle::open(&file.path)?;
+    let mut end = Vec::new();
+    let from = file.bytes.saturating_sub(PATH_BYTES_MAX + TAIL_BYTES);
+    journal.seek(SeekFrom::Start(from))?;
+    journal.take(PATH_BYTES_MAX + TAIL_BYTES).read_to_end(&mut end)?;
+    let named = end.strip_suffix(&MARK).and_then(|rest| {
+        let (rest, sum) = rest.split_last_chunk::<4>()?;
+        let (rest, bytes) = rest.split_last_chunk::<4>()?;
+        let from = rest.len().checked_sub(u32::from_be_bytes(*bytes) as usize)?;
+        let path = std::str::from_utf8(&rest[from..]).ok().filter(|path| !path.is_empty())?;
+        // As C does it, where a character may be a signed number.
+        let number = |byte: u8| i32::from(c_char::from_ne_bytes([byte])).cast_unsigned();
+        let found = path.bytes().map(number).fold(0, u32::wrapping_add);
+        (found == u32::from_be_bytes(*sum)).then(|| PathBuf::from(path))
+    });
+    Ok(named)
+}
+
+/// Returns true if SQLite takes the file for one that is there: it must not be empty.
+fn is_there(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|facts| !facts.is_file() || facts.len() > 0)
 }
 
 fn first_byte(file: &FileFacts) -> Option<u8> {

@@ -2,6 +2,8 @@
 //!
 //! Must never: advise to delete a journal or a log that holds something.
 
+use std::path::Path;
+
 use leafpress::neighbours::{FileFacts, Which};
 use leafpress::path_text;
 
@@ -18,8 +20,8 @@ pub fn left_behind(evidence: &Evidence) -> Finding {
     let check = Check(29, "journal and log beside the database");
     let path = quoted(&evidence.now.database);
     let log_bytes = evidence.bytes_of(Which::Log);
-    let holds = |journal| matches!(journal, Journal::Hot | Journal::Unreadable);
-    if evidence.bytes_of(Which::Database) == 0 && (log_bytes > 0 || holds(evidence.journal)) {
+    let holds = !matches!(evidence.journal, Journal::None | Journal::Done | Journal::InUse);
+    if evidence.bytes_of(Which::Database) == 0 && (log_bytes > 0 || holds) {
         let (what, bytes) = match log_bytes {
             0 => ("journal", evidence.bytes_of(Which::Journal)),
             bytes => ("write-ahead log", bytes),
@@ -36,7 +38,8 @@ pub fn left_behind(evidence: &Evidence) -> Finding {
             ),
         );
     }
-    match evidence.journal {
+    match &evidence.journal {
+        Journal::WithoutSuper(named) => without_super(check, evidence, named),
         Journal::Hot => check.care(
             format!(
                 "a journal of {} holds a transaction that was cut off, and no process is at it",
@@ -55,6 +58,43 @@ pub fn left_behind(evidence: &Evidence) -> Finding {
         Journal::Done => check.ok("the journal is done with, and kept for the next transaction"),
         Journal::None => check.ok("nothing was left behind"),
     }
+}
+
+/// A journal whose super-journal is gone. That commits the transaction in all of its databases at
+/// once. But SQLite finds the super-journal by its whole path, and so not either if the files were
+/// moved or copied to another folder.
+fn without_super(check: Check, evidence: &Evidence, named: &Path) -> Finding {
+    let seen = format!(
+        "a journal of a transaction over several databases, whose super-journal {} is not there",
+        path_text(named)
+    );
+    let folder = evidence.now.database.parent();
+    let name = named.as_os_str().to_string_lossy();
+    // Its name is that of one of the databases, and more behind.
+    let of = name.rsplit_once("-mj").map(|(database, _)| Path::new(database));
+    let is_moved_along =
+        folder.zip(named.file_name()).is_some_and(|(it, name)| it.join(name).exists());
+    if is_moved_along || !of.is_some_and(Path::exists) {
+        return check.care(
+            if is_moved_along {
+                format!("{seen}, but beside this database")
+            } else {
+                format!("{seen}, nor is its database")
+            },
+            "the files seem to be moved or copied: SQLite then takes the transaction for committed \
+             and removes the journal, and the database may stay half written",
+            "put all files of the transaction back to where they were before one of its databases \
+             is opened",
+        );
+    }
+    let committed = "to SQLite the transaction is committed, and the next to open the database \
+                     removes the journal";
+    if of.and_then(Path::parent) == folder {
+        return check.ok(format!("{seen}: {committed}"));
+    }
+    check.unknown(format!(
+        "{seen}: {committed}. That is right unless the database was moved or copied with its journal"
+    ))
 }
 
 /// Check 30.

@@ -26,31 +26,97 @@ pub fn wal_reset_bug(evidence: &Evidence) -> Finding {
         let evidence = format!("SQLite {} is built into this program", linked.version);
         return check.care(evidence, risk, format!("build Leafpress anew: {mend}"));
     }
-    let bad = evidence.now.others().find_map(|process| {
-        let is_bad = |it: &&Library| it.has_wal_reset_bug == Some(true);
-        process.libraries.iter().find(is_bad).map(|library| (process, library))
-    });
-    let Some((process, library)) = bad else {
-        return check.ok(format!(
-            "SQLite {} is built in here, and no older one was found in {}",
-            linked.version,
-            human::counted(
-                evidence.now.others().count() as u64,
-                "other process",
-                "other processes"
-            )
-        ));
+    let bad = evidence.now.others().filter_map(|process| Some((process, with_bug(process)?)));
+    let bad: Vec<(&Neighbour, String)> = bad.collect();
+    let untold =
+        untold(evidence, evidence.now.others().filter(|it| with_bug(it).is_none()), |it| {
+            why_untold(it).or_else(|| why_no_version(it))
+        });
+    if !bad.is_empty() {
+        let pids: Vec<String> = bad.iter().map(|(process, _)| process.pid.to_string()).collect();
+        let processes = if pids.len() == 1 { "process" } else { "processes" };
+        let seen = format!(
+            "{} (thin evidence: a distribution may have mended it){}",
+            that_run(evidence, &bad),
+            untold.map_or_else(String::new, |untold| format!("; {untold}"))
+        );
+        let mend = format!("give {processes} {} a newer SQLite: {mend}", pids.join(", "));
+        return check.care(seen, risk, mend);
+    }
+    if let Some(untold) = untold {
+        return check.unknown(untold);
+    }
+    let others = evidence.now.others().count() as u64;
+    check.ok(format!(
+        "SQLite {} is built in here, and no older one was found in {}",
+        linked.version,
+        human::counted(others, "other process", "other processes")
+    ))
+}
+
+/// The files of a process by whose text their SQLite has the bug; `None` if there are none.
+fn with_bug(process: &Neighbour) -> Option<String> {
+    let bad = process.libraries.iter().filter(|it| it.has_wal_reset_bug == Some(true));
+    let one = |library: &Library| {
+        let version = library.version.as_deref().unwrap_or("unknown");
+        format!("{}, by its text SQLite {version}", path_text(&library.path))
     };
-    check.care(
-        format!(
-            "{process} runs {}, by its text SQLite {} (thin evidence: a distribution may have \
-             mended it)",
-            path_text(&library.path),
-            library.version.as_deref().unwrap_or("unknown")
-        ),
-        risk,
-        format!("give process {} a newer SQLite: {mend}", process.pid),
-    )
+    let bad: Vec<String> = bad.map(one).collect();
+    (!bad.is_empty()).then(|| bad.join(" and "))
+}
+
+/// `process 1 (a) runs X; process 2 (b) and process 3 (b) run Y`.
+fn that_run(evidence: &Evidence, processes: &[(&Neighbour, String)]) -> String {
+    let run = |(what, pids): (&str, Vec<u32>)| {
+        let run = if pids.len() == 1 { "runs" } else { "run" };
+        format!("{} {run} {what}", evidence.who(&pids))
+    };
+    by_text(processes).into_iter().map(run).collect::<Vec<_>>().join("; ")
+}
+
+/// `cannot be told for process 1 (a): no SQLite was found in the files that it runs`. `why` gives
+/// the reason, if there is one; `None` if there is none for any process.
+fn untold<'e>(
+    evidence: &Evidence,
+    processes: impl Iterator<Item = &'e Neighbour>,
+    why: impl Fn(&Neighbour) -> Option<String>,
+) -> Option<String> {
+    let untold: Vec<(&Neighbour, String)> =
+        processes.filter_map(|process| Some((process, why(process)?))).collect();
+    let one = |(why, pids): (&str, Vec<u32>)| format!("{}: {why}", evidence.who(&pids));
+    let all: Vec<String> = by_text(&untold).into_iter().map(one).collect();
+    (!all.is_empty()).then(|| format!("cannot be told for {}", all.join("; ")))
+}
+
+/// The texts, each with the processes that it is about.
+fn by_text<'p>(processes: &'p [(&Neighbour, String)]) -> Vec<(&'p str, Vec<u32>)> {
+    let mut found: Vec<(&str, Vec<u32>)> = Vec::new();
+    for (process, text) in processes {
+        match found.iter_mut().find(|(known, _)| known == text) {
+            Some((_, pids)) => pids.push(process.pid),
+            None => found.push((text, vec![process.pid])),
+        }
+    }
+    found
+}
+
+/// The reason why a process can have an SQLite that was not found. An SQLite in memory alone, as
+/// of a WebAssembly program, shows in no file.
+fn why_untold(process: &Neighbour) -> Option<String> {
+    let unread = process.libraries.iter().find(|library| library.holds_sqlite.is_none());
+    match unread {
+        Some(library) => Some(format!("{} could not be read to its end", path_text(&library.path))),
+        None if process.copies_of_sqlite().is_empty() => {
+            Some("no SQLite was found in the files that it runs".to_owned())
+        }
+        None => None,
+    }
+}
+
+fn why_no_version(process: &Neighbour) -> Option<String> {
+    let copies = process.copies_of_sqlite();
+    let library = copies.iter().find(|library| library.version.is_none())?;
+    Some(format!("the SQLite in {} does not tell its version", path_text(&library.path)))
 }
 
 /// Check 23.
@@ -141,22 +207,46 @@ pub fn copies_of_sqlite(evidence: &Evidence) -> Finding {
     }
     let risk = "locks of one copy do not hold for the other, and are dropped when the other closes \
                 the file: both write at once, and commits vanish";
-    let mut kept_apart: Option<String> = None;
     let mend = "let one copy alone open this database in that process, or use a process of its own";
-    for process in evidence.now.processes.iter().filter(|process| copies(process).len() > 1) {
-        let names = copies(process).join(" and ");
-        if !is_kept_apart(evidence, process) {
-            return check.care(format!("{process} runs {names}"), risk, mend);
-        }
-        kept_apart.get_or_insert(format!(
-            "{process} runs {names}: Leafpress takes locks of descriptors, which hold against the \
-             other copy"
-        ));
+    let mut found: Vec<(&Neighbour, String)> = Vec::new();
+    let (mut idle, mut kept_apart) = (found.clone(), found.clone());
+    for process in evidence.now.processes.iter().filter(|it| it.copies_of_sqlite().len() > 1) {
+        let of = if is_kept_apart(evidence, process) {
+            &mut kept_apart
+        } else if is_open_twice(process) {
+            &mut found
+        } else {
+            &mut idle
+        };
+        let copies = process.copies_of_sqlite().into_iter();
+        let names: Vec<String> = copies.map(|it| path_text(&it.path)).collect();
+        of.push((process, names.join(" and ")));
     }
-    match &evidence.now.second_copy[..] {
-        [] => check.ok(kept_apart.as_deref().unwrap_or("no process was found that has two")),
-        [first, ..] => check.care(format!("this process: {first}"), risk, mend),
+    let idle = (!idle.is_empty()).then(|| {
+        format!(
+            "{}; now one copy alone has this database open, and two must not",
+            that_run(evidence, &idle)
+        )
+    });
+    let untold = untold(evidence, evidence.now.processes.iter(), why_untold);
+    let unknown: Vec<String> = idle.into_iter().chain(untold).collect();
+    if !found.is_empty() {
+        let found = [that_run(evidence, &found)].into_iter().chain(unknown);
+        return check.care(found.collect::<Vec<_>>().join("; "), risk, mend);
     }
+    if let [first, ..] = &evidence.now.second_copy[..] {
+        return check.care(format!("this process: {first}"), risk, mend);
+    }
+    if !unknown.is_empty() {
+        return check.unknown(unknown.join("; "));
+    }
+    if kept_apart.is_empty() {
+        return check.ok("no process was found that has two");
+    }
+    check.ok(format!(
+        "{}: Leafpress takes locks of descriptors, which hold against the other copy",
+        that_run(evidence, &kept_apart)
+    ))
 }
 
 /// Returns true if one of two copies is Leafpress's with locks of descriptors. Two others take
@@ -164,19 +254,26 @@ pub fn copies_of_sqlite(evidence: &Evidence) -> Finding {
 fn is_kept_apart(evidence: &Evidence, process: &Neighbour) -> bool {
     let of_process = evidence.now.locks.iter().filter(|held| held.pids.contains(&process.pid));
     let styles: Vec<LockStyle> = of_process.map(|held| held.style).collect();
-    let others = copies(process).into_iter().filter(|path| !path.contains("leafpress")).count();
+    let copies = process.copies_of_sqlite();
+    // The folder may be called so for another reason.
+    let name = |it: &Library| it.path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_other = |it: &&&Library| !name(it).is_some_and(|name| name.contains("leafpress"));
+    let others = copies.iter().filter(is_other).count();
     let is_careful = styles.is_empty() || styles.contains(&LockStyle::Ofd);
-    others == 1 && copies(process).len() == 2 && is_careful
+    others == 1 && copies.len() == 2 && is_careful
 }
 
-/// The libraries of a process that have an SQLite inside. A program of that name counts where
-/// no library does: it may have SQLite's texts without its code.
-fn copies(process: &Neighbour) -> Vec<String> {
-    let all = process.copies_of_sqlite();
-    let is_library = |path: &std::path::Path| path_text(path).contains(".so");
-    let has_libraries = all.iter().any(|it| is_library(&it.path));
-    let counted = all.iter().filter(|it| !has_libraries || is_library(&it.path));
-    counted.map(|it| path_text(&it.path)).collect()
+/// Returns true if two copies can have the database open now. One copy opens the index of the log
+/// once for all of its connections, and the database once for each.
+fn is_open_twice(process: &Neighbour) -> bool {
+    let count = |which| {
+        let is_it = |it: &&OpenFile| it.which == which && it.standing == Standing::InPlace;
+        process.open.iter().filter(is_it).count()
+    };
+    match count(Which::SharedMemory) {
+        0 => count(Which::Database) > 1,
+        indexes => indexes > 1,
+    }
 }
 
 /// Check 28.

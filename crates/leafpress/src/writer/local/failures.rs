@@ -43,10 +43,10 @@ impl LocalTarget {
         }
     }
 
-    /// Names the database in an error whose cause is a full disk.
+    /// Names the database in an error whose cause is a full disk, or its damage.
     pub(super) fn naming_the_disk(&self, error: Error) -> Error {
         match &self.path {
-            Some(path) => error.on_full_disk(path),
+            Some(path) => error.on_full_disk(path).of_damaged(path),
             None => error,
         }
     }
