@@ -3,7 +3,8 @@
 //! Must never: name a keyword that no function has.
 
 /// Options of the library whose keyword is not their name, or needs a value.
-const KEYWORDS: [(&str, &str); 23] = [
+const KEYWORDS: [(&str, &str); 24] = [
+    ("all_files", "a pattern, such as \"folder/*.csv\""),
     ("all_text", "all_text=True"),
     ("append", "if_exists=\"append\""),
     ("busy_limit", "busy_timeout"),

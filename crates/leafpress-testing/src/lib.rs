@@ -16,6 +16,26 @@
 //! of pages are done again, slowly and plainly, from the format's description.
 #![forbid(unsafe_code)]
 
+/// The examples of the README and the guides, which are tests like all others. They are here and not in
+/// the library, whose package does not have these files.
+#[cfg(doctest)]
+mod examples_in_documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/durability.md")]
+    struct Durability;
+    #[doc = include_str!("../../../docs/neighbours.md")]
+    struct Neighbours;
+    #[doc = include_str!("../../../docs/writer.md")]
+    struct Writer;
+    #[doc = include_str!("../../../docs/shared.md")]
+    struct Shared;
+    #[doc = include_str!("../../../docs/queue.md")]
+    struct Queue;
+    #[doc = include_str!("../../../docs/doctor.md")]
+    struct Doctor;
+}
+
 mod check;
 pub mod crash;
 pub mod faults;

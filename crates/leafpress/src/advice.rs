@@ -16,7 +16,8 @@
 use std::sync::{PoisonError, RwLock};
 
 /// Options that an advice may name, and their words in Rust.
-const OPTIONS: [(&str, &str); 55] = [
+const OPTIONS: [(&str, &str); 56] = [
+    ("all_files", "all of them with load_files"),
     ("all_text", "all_text"),
     ("append", "into_table(IntoTable::Append)"),
     ("busy_limit", "busy_limit"),

@@ -69,26 +69,10 @@
     allow(dead_code, unused_imports, rustdoc::broken_intra_doc_links)
 )]
 
-/// The examples of the README and the guides, which are tests like all others.
+/// The examples of the package's README, which are tests like all others.
 #[cfg(all(doctest, feature = "load"))]
-mod examples_in_documents {
-    #[doc = include_str!("../../../README.md")]
-    struct Readme;
-    #[doc = include_str!("../README.md")]
-    struct PackageReadme;
-    #[doc = include_str!("../../../docs/durability.md")]
-    struct Durability;
-    #[doc = include_str!("../../../docs/neighbours.md")]
-    struct Neighbours;
-    #[doc = include_str!("../../../docs/writer.md")]
-    struct Writer;
-    #[doc = include_str!("../../../docs/shared.md")]
-    struct Shared;
-    #[doc = include_str!("../../../docs/queue.md")]
-    struct Queue;
-    #[doc = include_str!("../../../docs/doctor.md")]
-    struct Doctor;
-}
+#[doc = include_str!("../README.md")]
+struct PackageReadme;
 
 mod advice;
 #[cfg(feature = "load")]

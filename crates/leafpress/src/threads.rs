@@ -2,6 +2,7 @@
 //!
 //! Must never: panic where the system gives no thread.
 
+use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::error::{Error, Result};
@@ -45,6 +46,15 @@ where
     Ok(workers)
 }
 
+/// Waits for threads; returns their outcomes. Goes on with the panic of one that panicked: a scope
+/// that ends without this has a panic of its own, and the message of the caller's code is lost.
+pub(crate) fn join_all<'scope, T>(
+    threads: impl IntoIterator<Item = ScopedJoinHandle<'scope, T>>,
+) -> Vec<T> {
+    let outcomes = threads.into_iter().map(ScopedJoinHandle::join);
+    outcomes.map(|outcome| outcome.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+}
+
 /// A system that gives the threads that a test allows.
 #[cfg(test)]
 mod injected {
@@ -75,7 +85,11 @@ mod injected {
 mod tests {
     use std::fmt::Write as _;
     use std::fs;
+    use std::io::Read;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use rusqlite::Connection;
 
@@ -168,5 +182,46 @@ mod tests {
             outcome
         });
         assert!(failures >= 1);
+    }
+
+    /// Loads the text of a reader; returns the message of the panic by which the load ends.
+    fn panic_of(loader: &dyn Fn(Loader) -> Loader, read: impl FnMut() + Send) -> String {
+        struct Asked<F>(F, u32);
+        impl<F: FnMut()> Read for Asked<F> {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                self.1 += 1;
+                // By the third read all is begun.
+                if self.1 == 3 {
+                    (self.0)();
+                }
+                Ok(if self.1 < 5 { (&b"a,b\n"[..]).read(buffer)? } else { 0 })
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let load = || {
+            let loader = loader(Loader::new(folder.path().join("t.db")).table("t").threads(2));
+            loader.load_reader("t.csv", Asked(read, 0)).map(drop)
+        };
+        let panic = catch_unwind(AssertUnwindSafe(load)).unwrap_err();
+        panic.downcast_ref::<&str>().copied().unwrap_or("another one").to_owned()
+    }
+
+    #[test]
+    fn panics_of_a_callers_code_keep_their_messages() {
+        assert_eq!(panic_of(&|loader| loader, || panic!("the reader")), "the reader");
+        let (test, told) = (std::thread::current().id(), Arc::new(AtomicBool::new(false)));
+        let watched = |loader: Loader| {
+            let told = told.clone();
+            loader.progress(move |_| {
+                told.store(true, Ordering::Release);
+                assert!(std::thread::current().id() == test, "the progress");
+            })
+        };
+        let until_told = || {
+            while !told.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+        };
+        assert_eq!(panic_of(&watched, until_told), "the progress");
     }
 }

@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A point in time: milliseconds since the Unix epoch, as the tables hold it and JSON shows it.
 ///
@@ -17,7 +17,9 @@ use serde::{Serialize, Serializer};
 /// assert_eq!(SystemTime::from(at), SystemTime::UNIX_EPOCH + Duration::from_millis(1_500));
 /// assert_eq!(UnixTime::from(SystemTime::from(at)).as_ms(), 1_500);
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct UnixTime(i64);
 

@@ -3,7 +3,8 @@
 //! Must never: be asked for an option that it does not have; a test compares it with the library.
 
 /// Options of the library, and their flags.
-const FLAGS: [(&str, &str); 55] = [
+const FLAGS: [(&str, &str); 56] = [
+    ("all_files", "a pattern in quotes, such as 'folder/*.csv'"),
     ("all_text", "--all-text"),
     ("append", "--append"),
     ("busy_limit", "--busy-timeout"),

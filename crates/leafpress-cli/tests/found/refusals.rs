@@ -497,6 +497,14 @@ const ADVICE: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a folder as an input",
+        run: "mkdir in; leafpress load y.db in --table q",
+        status: 3,
+        says: &["to do: name the files in it, or a pattern in quotes, such as 'folder/*.csv'"],
+        leaves_no: &["y.db"],
+        ..Found::NONE
+    },
+    Found {
         finding: "a copy of a pipe that has no room",
         run: "yes 1,2 | head -c 300000 | (ulimit -f 100; leafpress load y.db - --tmpdir . --table q)",
         status: 3,

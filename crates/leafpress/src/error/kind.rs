@@ -197,13 +197,15 @@ pub enum ErrorKind {
     Interrupted,
     /// A call of the writer, closing it, or the wait for a reader took longer than it may: try
     /// again, or allow more time.
-    #[error("{}", out_of_time(*limit, *is_for_reader))]
+    #[error("{}", out_of_time(*limit, *is_for_reader, *is_for_closing))]
     #[non_exhaustive]
     TimedOut {
         /// The longest time that it may take.
         limit: Duration,
         /// True for the wait for a reader: nothing was run.
         is_for_reader: bool,
+        /// True for the closing of a writer.
+        is_for_closing: bool,
     },
     /// The writer's queue has no room, and the call was not to wait for it: try again later.
     #[error("the writer's queue is full: {capacity} calls wait already")]
@@ -351,9 +353,11 @@ fn held(waited: Duration) -> String {
     format!("the database was held by another connection for {:.1} s", waited.as_secs_f64())
 }
 
-fn out_of_time(limit: Duration, is_for_reader: bool) -> String {
+fn out_of_time(limit: Duration, is_for_reader: bool, is_for_closing: bool) -> String {
     if is_for_reader {
         format!("no reader became free within {limit:?}")
+    } else if is_for_closing {
+        format!("closing the writer took longer than the {limit:?} that it may")
     } else {
         format!("it was stopped, as it took longer than the {limit:?} that it may")
     }

@@ -35,6 +35,10 @@ use crate::words::{path_text, printable, printable_lines};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure, with the state of the disk after it and the way out.
+///
+/// It prints as the whole message, of several lines, with the text of its [source](std::error::Error::source). What
+/// prints an error with all its sources, as `{:#}` of `anyhow` does, repeats that text behind the
+/// advice: print it with `{}` there. [`kind`](Self::kind) prints as what happened alone.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -74,7 +78,13 @@ impl Error {
     /// Work that took longer than it may.
     #[doc(hidden)]
     pub fn timed_out(limit: std::time::Duration) -> Self {
-        ErrorKind::TimedOut { limit, is_for_reader: false }.into()
+        ErrorKind::TimedOut { limit, is_for_reader: false, is_for_closing: false }.into()
+    }
+
+    /// A writer that was not closed in time: it takes no calls any more.
+    pub(crate) fn not_closed_in_time(limit: std::time::Duration) -> Self {
+        let kind = ErrorKind::TimedOut { limit, is_for_reader: false, is_for_closing: true };
+        Self::from(kind).marked(Mark::Closed)
     }
 
     /// A thing that is not there. `what`: its kind, such as `table`; `reason`: the message, with
@@ -310,8 +320,8 @@ impl Error {
             ErrorKind::OutcomeUnknown { what, reason } => {
                 ErrorKind::OutcomeUnknown { what, reason: reason.clone() }
             }
-            ErrorKind::TimedOut { limit, is_for_reader } => {
-                ErrorKind::TimedOut { limit: *limit, is_for_reader: *is_for_reader }
+            &ErrorKind::TimedOut { limit, is_for_reader, is_for_closing } => {
+                ErrorKind::TimedOut { limit, is_for_reader, is_for_closing }
             }
             ErrorKind::ReadOnly { path, reason } => {
                 ErrorKind::ReadOnly { path: path.clone(), reason: reason.clone() }

@@ -184,7 +184,7 @@ mod tests {
             (constraint("UNIQUEness is not asked for"), vec!["constraint"]),
             (ErrorKind::QueueFull { capacity: 1 }.into(), vec!["retryable"]),
             (Error::timed_out(limit), vec!["retryable"]),
-            (Error::timed_out(limit).marked(Mark::Closed), vec![]),
+            (Error::not_closed_in_time(limit), vec![]),
             (Error::unknown_outcome("power"), vec!["unknown"]),
             (Error::io("write", std::path::Path::new("a"), full), vec!["full"]),
             (Error::misuse("no"), vec![]),

@@ -115,7 +115,7 @@ impl<'a> Source<'a> {
         if metadata.is_dir() {
             let reason = "is a folder, not a file".to_owned();
             return Err(Error::from(ErrorKind::Input { file: name, reason })
-                .to_do("name the files in it, or a pattern in quotes, such as 'folder/*.csv'"));
+                .to_do("name the files in it, or ⟦all_files⟧"));
         }
         if metadata.is_file() {
             return Ok(Self { name, origin: Origin::File { path, seen: None } });

@@ -58,6 +58,7 @@ mod target;
 mod tree;
 mod values;
 
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -124,6 +125,12 @@ type ProgressCallback = Box<dyn Fn(&Progress) + Send + Sync>;
 pub struct Loader {
     options: LoadOptions,
     progress: Option<ProgressCallback>,
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loader").field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 impl Loader {

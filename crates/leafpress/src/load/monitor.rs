@@ -78,10 +78,13 @@ impl Monitor {
                     std::thread::park_timeout(INTERVAL);
                 }
             });
-            let watcher = watcher.as_ref().ok().map(ScopedJoinHandle::thread);
-            let _stop = StopWatching { monitor: self, watcher };
+            let watcher = watcher.ok();
+            let thread = watcher.as_ref().map(ScopedJoinHandle::thread);
+            let stop = StopWatching { monitor: self, watcher: thread };
             let result = work();
             callback(&self.progress());
+            drop(stop);
+            threads::join_all(watcher);
             result
         })
     }

@@ -4,19 +4,20 @@
 //!
 //! Must never: know a database.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, Result};
 pub use crate::lease::{LeaseLost, Token};
 use crate::times::{UnixTime, in_milliseconds as to_ms};
 
 /// The content of a job. A database shows its kind by the type of the value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
     /// Any bytes, stored as a BLOB.
@@ -98,7 +99,7 @@ impl From<String> for Payload {
 }
 
 fn check_json(what: &str, text: &str) -> Result<()> {
-    serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|error| {
+    serde_json::from_str::<de::IgnoredAny>(text).map(drop).map_err(|error| {
         let (line, column, reason) = (error.line(), error.column(), json_fault(&error));
         Error::misuse(format!("{what} is not JSON: line {line}, column {column}: {reason}"))
     })
@@ -386,8 +387,15 @@ impl FromStr for Token {
     }
 }
 
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        text.parse().map_err(|_| de::Error::custom(format!("{text:?} is no token, such as 17.1")))
+    }
+}
+
 /// A job that a consumer holds, until its lease ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Claim {
     /// The token with which it is acked, nacked or extended.
@@ -611,6 +619,28 @@ mod tests {
         for text in ["", "17", "17.", ".1", "17.1.1", "17.-1", "x.1", "99999999999999999999.1"] {
             assert!(text.parse::<Token>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_claim_can_be_sent_to_a_worker_elsewhere() {
+        let claim = Claim {
+            token: Token { job: 17, claim: 2 },
+            id: 17,
+            queue: "mail".to_owned(),
+            payload: Payload::Bytes(vec![1, 2]),
+            attempt: 1,
+            attempts_max: 5,
+            priority: 0,
+            group: Some("g".to_owned()),
+            correlation_id: None,
+            metadata: None,
+            pushed_at: UnixTime::from_ms(1),
+            lease_until: UnixTime::from_ms(2),
+        };
+        let sent = serde_json::to_string(&claim).expect("JSON");
+        assert_eq!(serde_json::from_str::<Claim>(&sent).expect("a claim"), claim);
+        let error = serde_json::from_str::<Token>("\"17\"").expect_err("no token");
+        assert!(error.to_string().contains("\"17\" is no token"), "{error}");
     }
 
     #[test]

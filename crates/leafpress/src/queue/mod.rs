@@ -97,6 +97,7 @@ mod worker;
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,6 +142,10 @@ pub struct Queue {
     id: i64,
     name: Arc<str>,
 }
+
+// All that changes in it is in the database, or behind a lock that no panic leaves half changed.
+impl UnwindSafe for Queue {}
+impl RefUnwindSafe for Queue {}
 
 /// Opens a [`Queue`].
 #[must_use = "nothing is opened before `open`"]

@@ -565,3 +565,15 @@ fn a_token_that_was_never_given_is_no_such_claim() {
     assert_eq!(why(bench.queue.ack(claim.token)), LeaseLost::Settled);
     unknown(Token { job: job + 1, claim: 1 });
 }
+
+#[test]
+fn a_writer_and_a_queue_can_be_used_where_panics_are_caught() {
+    let Bench { writer, queue, folder, .. } = bench();
+    // Compiles only for types that bear it.
+    std::panic::catch_unwind(|| {
+        writer.execute_batch("CREATE TABLE t(a)").expect("a table");
+        queue.push(Job::bytes("x")).expect("a push");
+    })
+    .expect("no panic");
+    drop(folder);
+}

@@ -4,6 +4,7 @@
 //! below the engine, which says when a step begins and ends.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 
 use super::caught::caught;
 use crate::fork::Process;
@@ -12,8 +13,10 @@ thread_local! {
     /// The process and the step of this thread, while it drives the engine: a closure that forks
     /// goes on in the child, and may use a new writer there.
     static IS_DRIVING: Cell<Option<(Process, Phase)>> = const { Cell::new(None) };
-    /// Code that runs once the group is answered.
-    static AFTER: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
+    /// Code that runs once the group is answered. It has no destructor, so a thread that ends still
+    /// has it: destructors of other thread-local variables may call a writer. [`end`] leaves it empty.
+    static AFTER: ManuallyDrop<RefCell<Vec<Box<dyn FnOnce()>>>> =
+        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// Runs `code` on this thread once all calls of a group are answered, if a waker calls this while
@@ -22,7 +25,7 @@ thread_local! {
 pub fn after_answers(code: impl FnOnce() + 'static) {
     let driving = IS_DRIVING.get();
     if driving.is_some_and(|(process, phase)| process.is_current() && phase == Phase::Answering) {
-        AFTER.with_borrow_mut(|after| after.push(Box::new(code)));
+        AFTER.with(|after| after.borrow_mut().push(Box::new(code)));
     } else {
         code();
     }
@@ -57,7 +60,47 @@ pub(super) fn begin(process: Process, phase: Phase) {
 /// Says that this thread drives it no longer, and runs what was to run after the answers.
 pub(super) fn end() {
     IS_DRIVING.set(None);
-    for code in AFTER.take() {
+    for code in AFTER.with(|after| after.take()) {
         caught("code after a group", code);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::OnceCell;
+    use std::panic::catch_unwind;
+    use std::sync::mpsc::{Sender, channel};
+
+    use crate::Writer;
+
+    /// Calls a writer when its thread ends.
+    struct CallAtEnd(Writer, Sender<Option<u64>>);
+
+    impl Drop for CallAtEnd {
+        fn drop(&mut self) {
+            let Self(writer, calls) = self;
+            // A panic here would abort the process.
+            let execute = || writer.execute("INSERT INTO t VALUES (2)", ()).unwrap().rows_changed;
+            let _ = calls.send(catch_unwind(std::panic::AssertUnwindSafe(execute)).ok());
+        }
+    }
+
+    #[test]
+    fn a_destructor_of_a_thread_local_variable_may_call_a_writer() {
+        thread_local!(static CALL: OnceCell<CallAtEnd> = const { OnceCell::new() });
+        let folder = tempfile::tempdir().unwrap();
+        let writer = Writer::builder(folder.path().join("t.db")).open().unwrap();
+        writer.execute_batch("CREATE TABLE t(a)").unwrap();
+        let (calls, made) = channel();
+        let call = CallAtEnd(writer.clone(), calls);
+        let thread = std::thread::spawn(move || {
+            CALL.with(|place| assert!(place.set(call).is_ok()));
+            CALL.with(|call| {
+                call.get().unwrap().0.execute("INSERT INTO t VALUES (1)", ()).unwrap()
+            });
+        });
+        thread.join().unwrap();
+        assert_eq!(made.recv(), Ok(Some(1)));
+        writer.close().unwrap();
     }
 }

@@ -84,6 +84,7 @@ mod ticket;
 mod transaction;
 mod transaction_hooks;
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
@@ -116,7 +117,7 @@ use self::stats::Recorder;
 use self::ticket::{Take, waits_in_closure};
 use self::transaction_hooks::TransactionHooksPlace;
 use crate::checkpoint::Checkpointer;
-use crate::error::{Error, ErrorKind, Mark, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 use crate::profile::{InForce, Locking};
 use crate::sync::lock;
@@ -136,6 +137,11 @@ pub struct Writer {
     /// Longest time that a call of this clone may run; `None` for no limit.
     call_limit: Option<Duration>,
 }
+
+// A panic of a closure, a destructor or a waker is caught where it runs, and that of a caller leaves
+// its call whole: no clone is ever seen half changed.
+impl UnwindSafe for Writer {}
+impl RefUnwindSafe for Writer {}
 
 #[derive(Debug)]
 struct Shared {
@@ -318,6 +324,10 @@ impl Writer {
     /// and nothing of it is done. What it [submits](Self::submit) is a call of its own, which comes
     /// after it and stays if the closure fails.
     ///
+    /// It runs on the writer's thread, or on that of any caller that waits for its own call, so it
+    /// should count on no thread: neither on its stack and its thread-local variables nor on its
+    /// runtime. That holds for closures that are submitted or awaited too.
+    ///
     /// # Errors
     /// As [`execute`](Self::execute), the closure's own, and [`Panicked`](crate::ErrorKind::Panicked).
     pub fn transaction<T: Send + 'static>(
@@ -327,7 +337,8 @@ impl Writer {
         self.carry_out(closure_call(body), value)
     }
 
-    /// Does as [`transaction`](Self::transaction), without waiting for the commit.
+    /// Does as [`transaction`](Self::transaction), without waiting for the commit. The closure runs on
+    /// [some thread](Self::transaction).
     ///
     /// # Errors
     /// If the writer is closed.
@@ -535,8 +546,7 @@ impl Shared {
         let interrupts = self.queue.interrupts();
         interrupts.ask_all();
         let timed_out = |state: &str| {
-            Error::timed_out(limit)
-                .marked(Mark::Closed)
+            Error::not_closed_in_time(limit)
                 .on_disk(format!("what was answered with success; nothing of others. {state}"))
                 .to_do("make the calls that were refused again, on a writer that is opened anew")
         };

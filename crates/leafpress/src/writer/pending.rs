@@ -238,7 +238,7 @@ impl Writer {
     }
 
     /// As [`transaction`](Self::transaction), as a future. The closure itself is not
-    /// asynchronous: it runs on the writer's thread, and all calls wait for it.
+    /// asynchronous: it runs on [some thread](Self::transaction), and all calls wait for it.
     pub fn transaction_async<T: Send + 'static>(
         &self,
         body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,

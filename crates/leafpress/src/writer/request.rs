@@ -43,7 +43,8 @@ pub enum Parameters {
 /// Types that can be the parameters of a statement: `()` and `[]` for none; tuples of up to 16
 /// values; arrays of up to 32; vectors and slices of [`Value`]; references to arrays of references;
 /// and the results of `rusqlite::params!` and `rusqlite::named_params!`. A value is one that
-/// implements [`ToSql`]. The trait is sealed: no other type implements it.
+/// implements [`ToSql`], and is NULL, a number, text or a blob: not a `ZeroBlob`, nor the array of `rarray`,
+/// which are made only where they are bound. The trait is sealed: no other type implements it.
 pub trait IntoParameters: Sealed {
     /// The values, copied.
     ///
@@ -158,7 +159,10 @@ fn owned(value: &dyn ToSql) -> Result<Value> {
         ToSqlOutput::Borrowed(value) => Value::try_from(value)
             .map_err(|source| Error::misuse(format!("a parameter is not text in UTF-8: {source}"))),
         ToSqlOutput::Owned(value) => Ok(value),
-        _ => Err(Error::misuse("a parameter is neither NULL, a number, text nor a blob")),
+        _ => Err(Error::misuse(
+            "a parameter is neither NULL, a number, text nor a blob, but a ZeroBlob or an array",
+        )
+        .to_do("write zeroblob(?) in SQL for a ZeroBlob, and json_each(?) for an array")),
     }
 }
 

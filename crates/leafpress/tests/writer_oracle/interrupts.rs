@@ -258,6 +258,8 @@ fn closing_has_a_deadline_too() {
     let error = writer.close_timeout(Duration::from_millis(50)).expect_err("a call runs");
     assert!(matches!(error.kind(), ErrorKind::TimedOut { .. }), "{error}");
     assert!(!error.is_retryable(), "the writer is closed");
+    let says = error.kind().to_string();
+    assert_eq!(says, "closing the writer took longer than the 50ms that it may");
     assert!(is_interrupted(&runaway.wait().expect_err("it has no end")));
     assert!(waits.execute(INSERT, [1]).is_err());
     assert!(!path.with_extension("db-wal").exists(), "it is closed");

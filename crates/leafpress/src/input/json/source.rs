@@ -198,15 +198,8 @@ impl<'a> RowSource for JsonSource<'a> {
         let (reader, decoder) = self.open(bytes_read)?;
         let survey = Survey { reader: Mutex::new((0, reader)), decoder };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut outcomes = Vec::new();
-        std::thread::scope(|scope| {
-            for worker in threads::start_workers(scope, cores, || || survey.collect_keys())? {
-                match worker.join() {
-                    Ok(outcome) => outcomes.push(outcome),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            Ok::<_, Error>(())
+        let outcomes = std::thread::scope(|scope| {
+            threads::start_workers(scope, cores, || || survey.collect_keys()).map(threads::join_all)
         })?;
         let mut found = Vec::new();
         for outcome in outcomes {

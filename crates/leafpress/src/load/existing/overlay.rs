@@ -29,7 +29,7 @@ use leafpress_format::header;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::connect::{Target, ask};
+use super::connect::{Target, UNCHANGED, ask};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::sync::lock;
@@ -58,12 +58,7 @@ impl Overlay {
         let page_bytes = ask::<u32>(&snapshot, "PRAGMA page_size").map_err(refused)? as usize;
         let pages = ask::<u32>(&snapshot, "PRAGMA page_count").map_err(refused)?;
         if snapshot.prepare(PAGE).is_err() {
-            let reason = "this SQLite is built without SQLITE_ENABLE_DBPAGE_VTAB, so a dry run \
-                          cannot try what the table would refuse";
-            return Err(target.refusal(reason).to_do(
-                "build with LIBSQLITE3_FLAGS=\"-DSQLITE_ENABLE_DBPAGE_VTAB\" in the [env] of \
-                 .cargo/config.toml",
-            ));
+            return Err(no_table_of_pages());
         }
         let changes = crate::rights::unnamed_file(folder)
             .map_err(|source| Error::io("create a temporary file in", folder, source))
@@ -87,6 +82,16 @@ impl Overlay {
         connection.execute_batch("PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF")?;
         Ok(connection)
     }
+}
+
+/// The error where SQLite has no table of pages.
+fn no_table_of_pages() -> Error {
+    let reason = "this SQLite is built without SQLITE_ENABLE_DBPAGE_VTAB, so a dry run cannot try \
+                  what the table would refuse";
+    Error::unsupported(reason).on_disk(UNCHANGED).to_do(
+        "build with LIBSQLITE3_FLAGS=\"-DSQLITE_ENABLE_DBPAGE_VTAB\" in the [env] of \
+         .cargo/config.toml",
+    )
 }
 
 /// Query for a page by its number.
@@ -301,6 +306,12 @@ impl VfsFile for OverlayFile {
 mod tests {
     use super::super::connect::resolve;
     use super::*;
+
+    #[test]
+    fn a_sqlite_without_its_table_of_pages_is_what_cannot_do_it() {
+        let error = no_table_of_pages();
+        assert!(matches!(error.kind(), crate::ErrorKind::Unsupported(_)), "{error}");
+    }
 
     fn made(path: &Path, sql: &str) -> Connection {
         let connection = connect::open(path, OpenFlags::default()).unwrap();

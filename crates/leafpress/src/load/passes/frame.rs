@@ -270,7 +270,7 @@ impl Frame<'_> {
             work();
         } else {
             std::thread::scope(|scope| {
-                threads::start_workers(scope, self.threads.max(1), || work).map(drop)
+                threads::start_workers(scope, self.threads.max(1), || work).map(threads::join_all)
             })?;
         }
         let Joining { joined, halt } = run.join.into_state();

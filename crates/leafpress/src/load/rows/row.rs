@@ -1,5 +1,9 @@
 //! Rows made in memory: tuples, slices of values, anything that implements [`Row`].
 
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+
 use leafpress_format::{NumberText, RecordWriter, Value};
 
 use crate::load::values::typed::{TypedRules, TypedWritten};
@@ -170,6 +174,7 @@ fields! {
     i64, |field| Value::Integer(*field);
     i32, |field| Value::Integer(i64::from(*field));
     i16, |field| Value::Integer(i64::from(*field));
+    i8, |field| Value::Integer(i64::from(*field));
     u32, |field| Value::Integer(i64::from(*field));
     u16, |field| Value::Integer(i64::from(*field));
     u8, |field| Value::Integer(i64::from(*field));
@@ -192,14 +197,35 @@ impl Field for Value<'_> {
     }
 }
 
-impl<F: Field + ?Sized> sealed::Sealed for &F {}
-impl<F: Field + ?Sized> Field for &F {
-    const IS_UTF8: bool = F::IS_UTF8;
-
+impl<const N: usize> sealed::Sealed for [u8; N] {}
+impl<const N: usize> Field for [u8; N] {
     #[inline(always)]
     fn value(&self) -> Value<'_> {
-        (**self).value()
+        Value::Blob(self)
     }
+}
+
+/// Fields that are the value to which they point.
+macro_rules! pointers {
+    ($($bound:path, $type:ty;)+) => {
+        $(impl<F: $bound + ?Sized> sealed::Sealed for $type {}
+        impl<F: $bound + Field + ?Sized> Field for $type {
+            const IS_UTF8: bool = F::IS_UTF8;
+
+            #[inline(always)]
+            fn value(&self) -> Value<'_> {
+                (**self).value()
+            }
+        })+
+    };
+}
+
+pointers! {
+    Field, &F;
+    Field, Box<F>;
+    Field, Rc<F>;
+    Field, Arc<F>;
+    ToOwned, Cow<'_, F>;
 }
 
 impl<F: Field> sealed::Sealed for Option<F> {}

@@ -157,7 +157,7 @@ impl SortedPress<'_> {
                     }
                 }
             })
-            .map(drop)
+            .map(threads::join_all)
         })?;
         if let Some(error) = failed.into_inner().unwrap_or_default() {
             return Err(error);

@@ -287,7 +287,7 @@ impl Out {
 fn all_out(state: &State, waited: Duration) -> Error {
     let holders: Vec<String> = state.out.values().map(|it| it.shown().to_string()).collect();
     let all = format!("all {} are out: {}", holders.len(), holders.join("; "));
-    Error::from(ErrorKind::TimedOut { limit: waited, is_for_reader: true })
+    Error::from(ErrorKind::TimedOut { limit: waited, is_for_reader: true, is_for_closing: false })
         .held_by(Some(format!("no reader came back; {all}")))
         .to_do("drop readers when they are done with, or allow more of them")
 }

@@ -74,6 +74,20 @@ impl From<String> for PushHalt {
     }
 }
 
+/// Guard of a thread that works on a part: if it panics, threads with later parts give them up.
+struct FailOnPanic<'f> {
+    part: usize,
+    failed: &'f AtomicUsize,
+}
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.failed.fetch_min(self.part, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Pressing<'_> {
     /// Runs the parts on as many threads as allowed. Returns the first error in the order of the
     /// parts.
@@ -97,6 +111,7 @@ impl Pressing<'_> {
                 if number > failed.load(Ordering::Relaxed) {
                     break;
                 }
+                let _guard = FailOnPanic { part: number, failed: &failed };
                 let outcome = work(part, &failed);
                 let outcome = outcome.and_then(|done| self.fault.take().map_or(Ok(done), Err));
                 if outcome.is_err() {
@@ -107,8 +122,9 @@ impl Pressing<'_> {
         };
         std::thread::scope(|scope| {
             // This thread is one of the workers, and the only one where the system gives no other.
-            let _ = threads::start_workers(scope, workers.saturating_sub(1), || do_parts);
+            let others = threads::start_workers(scope, workers.saturating_sub(1), || do_parts);
             do_parts();
+            threads::join_all(others.unwrap_or_default());
         });
         let mut outcomes = outcomes.into_inner().unwrap_or_default();
         outcomes.sort_by_key(|(number, _)| *number);
@@ -503,5 +519,5 @@ fn not_added(halt: AddHalt, part: usize, index: u64) -> Error {
 #[cold]
 fn bad_part_row(part: usize, index: u64, reason: String) -> Error {
     Error::from(bad_row(part, index, reason))
-        .to_do("each row needs a value for each column, and one that fits it")
+        .to_do("each row needs a value for each column that fits it, and may have 1 GB in all")
 }

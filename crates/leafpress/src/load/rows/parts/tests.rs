@@ -1,8 +1,10 @@
 //! Bad rows among rows made in memory, and implementations of [`Row`] that break its rules.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use leafpress_format::Value;
 use rusqlite::Connection;
@@ -313,6 +315,9 @@ fn a_row_that_breaks_a_rule_of_its_trait_is_named() {
             let error = load(loader(skips), Odd { content_bytes: 3, ..Odd::default() });
             assert!(error.contains("Row::content_bytes"), "{error}");
         }
+        let error = load(loader(false), Odd { content_bytes: 2_000_000_000, ..Odd::default() });
+        assert!(error.contains("longer than SQLite's limit"), "{error}");
+        assert!(error.contains("to do: each row") && error.contains("1 GB in all"), "{error}");
         let error = load(loader(false), Odd { columns: 3, ..Odd::default() });
         assert!(error.contains("3 values"), "{error}");
         let changes_to = Some(Value::Text(b"a longer text"));
@@ -322,4 +327,82 @@ fn a_row_that_breaks_a_rule_of_its_trait_is_named() {
         let error = load(loader(true), Odd { changes_to, ..Odd::default() });
         assert!(error.contains("Row::value"), "{error}");
     }
+}
+
+/// A column of numbers, and the part of a load whose rows these are.
+fn numbers<'n>(numbers: impl Iterator<Item = i64> + Send + 'n) -> NumberPart<'n> {
+    Box::new(numbers.map(|number| (number,)))
+}
+
+type NumberPart<'n> = Box<dyn Iterator<Item = (i64,)> + Send + 'n>;
+
+/// Loads parts that panic; returns the message of the panic.
+fn panic_of_parts(case: &Case, parts: Vec<NumberPart<'_>>) -> String {
+    let columns = [Column::new("a", ColumnType::Integer)];
+    let load = || case.loader().load_parts(&columns, parts).map(drop);
+    let panic = catch_unwind(AssertUnwindSafe(load)).expect_err("a part panics");
+    assert_eq!(fs::read_dir(case.0.path()).expect("the folder").count(), 0);
+    panic.downcast_ref::<&str>().copied().unwrap_or("another one").to_owned()
+}
+
+#[test]
+fn a_panic_in_a_part_keeps_its_message_on_each_thread() {
+    let (test, begun) = (std::thread::current().id(), Barrier::new(2));
+    for in_test in [false, true] {
+        let part = |number| {
+            if number == 0 {
+                begun.wait();
+                let panics = (std::thread::current().id() == test) == in_test;
+                assert!(!panics, "as the part says");
+            }
+            number
+        };
+        let parts = vec![numbers((0..10).map(part)), numbers((0..10).map(part))];
+        assert_eq!(panic_of_parts(&Case::new(), parts), "as the part says", "{in_test}");
+    }
+}
+
+#[test]
+fn a_panic_in_a_part_ends_those_behind_it() {
+    const ROWS: i64 = 5_000_000;
+    let (panics, taken) = (AtomicBool::new(false), AtomicI64::new(0));
+    let first = |_| {
+        panics.store(true, Ordering::Release);
+        panic!("the first part")
+    };
+    let second = |number| {
+        while !panics.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        taken.fetch_add(1, Ordering::Relaxed);
+        number
+    };
+    let parts = vec![numbers((0..1).map(first)), numbers((0..ROWS).map(second))];
+    assert_eq!(panic_of_parts(&Case::new(), parts), "the first part");
+    assert!(taken.into_inner() < ROWS);
+}
+
+#[test]
+fn fields_are_of_the_types_that_parameters_of_the_writer_have() {
+    use std::borrow::Cow;
+    use std::sync::Arc;
+
+    let case = Case::new();
+    assert!(format!("{:?}", case.loader()).contains("a.db"));
+    let text = ColumnType::Text;
+    let types = [ColumnType::Integer, text, text, ColumnType::Blob, text];
+    let mut names = "abcde".chars();
+    let columns = types.map(|it| Column::new(names.next().expect("a name"), it));
+    let row =
+        (-1_i8, Cow::from("cow"), Box::<str>::from("box"), [1_u8, 2], Arc::<str>::from("arc"));
+    case.loader().load_rows(&columns, [row]).expect("a load");
+    let values = case.rows("SELECT concat_ws(',', a, b, c, hex(d), e) FROM t");
+    assert_eq!(values, ["-1,cow,box,0102,arc"]);
+}
+
+#[test]
+fn advice_for_a_folder_names_the_call_for_its_files() {
+    let case = Case::new();
+    let error = case.loader().load_file(case.0.path()).expect_err("a folder").to_string();
+    assert!(error.contains("name the files in it, or all of them with load_files"), "{error}");
 }
