@@ -130,6 +130,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
         };
         let planned = feed.plan_columns(declared);
         planned.map_err(|error| with_columns_of(error, feed.inputs.iter()))?;
+        if declared.is_none() {
+            // After all that is wrong with the options, which may say more.
+            let mut inputs = feed.inputs.iter();
+            inputs.try_for_each(|it| it.reading.refuse_unsure(it.source.name()))?;
+        }
         Ok(feed)
     }
 
@@ -335,10 +340,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
     /// Keeps what a pass has found in an input.
     fn note(&mut self, input: usize, carried: &Carried) {
         let CsvInput { source, reading, .. } = &self.inputs[input];
+        let ragged = self.state.options.csv.ragged;
         let notes = &mut self.state.notes;
         notes.extend(strays(carried));
-        notes.extend(carried.signs.notes(source.name(), reading));
-        notes.extend(reading.late_note(source.name()));
+        notes.extend(carried.signs.notes(source.name(), reading, ragged));
+        notes.extend(reading.late_notes(source.name()));
     }
 }
 
