@@ -102,7 +102,7 @@ impl LineRules {
     pub fn apply(&self, text: &[u8]) -> Vec<u8> {
         let mut made = Vec::with_capacity(text.len());
         let (is_cut, blank_lines_at_end) = (Arc::default(), Arc::default());
-        let rules = Self { is_cut, blank_lines_at_end, ..self.clone() };
+        let rules = Self { blank_lines_at_end, is_cut, ..self.clone() };
         // Reading from memory cannot fail.
         let _ = LineFilter::new(rules, text).read_to_end(&mut made);
         made

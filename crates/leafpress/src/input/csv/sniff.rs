@@ -352,8 +352,8 @@ mod tests {
     }
 
     /// Texts in which several candidates divide all records: with a header or without, the
-    /// delimiter that is taken, and another one if nothing decides. Behind each, the one that
-    /// Python's `csv.Sniffer` takes; `DuckDB` takes the one of most columns.
+    /// delimiter that is taken, and another one if nothing decides. Above each, the one that
+    /// Python's `csv.Sniffer` takes.
     #[test]
     fn rivals_are_told_apart_by_quotes_numbers_spaces_and_fields() {
         for (text, has_header, taken, equal) in [
@@ -364,11 +364,11 @@ mod tests {
             // Python: the comma. A comma before a space is one of a sentence.
             ("Ort;Lage (Breite, Länge);Land\nA;52.0, 13.0;DE\n", true, b';', None),
             ("place\tlat, lon\nA\t52.0, 13.0\n", true, b'\t', None),
-            // Python: the pipe has most fields for DuckDB, and it is the comma here.
+            // Python: the comma. The header has no pipe.
             ("id,tags\n1,a|b|c\n2,d|e|f\n", true, b',', None),
             // Python: the semicolon, as the header has no comma.
             ("id;text\n1;a, b\n2;c, d\n", true, b';', None),
-            // Python: the comma. Fields of semicolons have no comma for a comma to win by.
+            // Python: the comma. It stands before spaces, and makes less fields.
             ("id;n;m, n\nx;y;a, b\n", true, b';', None),
             // Python: the tab, with more numbers.
             ("id\tn;m\tv\n1\t5;6\t7\n", true, b'\t', None),
@@ -379,7 +379,7 @@ mod tests {
             // Python: the comma. Lists without a header may have any number of items.
             ("x,a|b|c\ny,d|e|f\n", false, b'|', Some(b',')),
             ("1,a|b|c\n2,d|e|f\n", false, b',', None),
-            // Python: the comma, whose fields are more.
+            // Python: the comma. It makes more fields.
             ("x,y,a|b\nz,v,c|d\n", false, b',', None),
         ] {
             let fits = fits(all(text), &LineRules::new(Dialect::default()));
