@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use glob::Pattern;
+use glob::{MatchOptions, Pattern};
 use leafpress::path_text;
 
 /// The inputs, with each pattern that names no file replaced by the files that fit it.
@@ -90,16 +90,21 @@ fn fitting(folder: &Path, part: &OsStr) -> Result<Vec<PathBuf>, String> {
     }
     let pattern = Pattern::new(&text_of(part)).map_err(|error| format!("it is wrong: {error}"))?;
     let mut names = names_in(folder)?;
-    names.retain(|name| pattern.matches(&text_of(name)));
+    // As in a shell, a hidden file fits only a pattern that begins with a dot.
+    let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
+    names.retain(|name| pattern.matches_with(&text_of(name), options));
     Ok(names.into_iter().map(|name| folder.join(name)).collect())
 }
 
-/// A folder and all that are below it, those that are links left out.
+/// A folder and all that are below it, those that are hidden or links left out.
 fn folders_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut all = Vec::new();
     let mut waiting = VecDeque::from([folder.to_owned()]);
     while let Some(folder) = waiting.pop_front() {
         for name in names_in(&folder)? {
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
             let path = folder.join(name);
             if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 waiting.push_back(path);
@@ -170,6 +175,21 @@ mod tests {
             Ok(vec![at("x.csv"), at("2024/x.csv"), at("2024/a/x.csv")])
         });
         assert_eq!(expand(&[at("d[1]/*.csv")]), Ok(vec![at("d[1]/z.csv")]), "a name first of all");
+    }
+
+    #[test]
+    fn hidden_files_fit_only_a_pattern_that_begins_with_a_dot() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at(".git/a")).unwrap();
+        for name in ["a.csv", ".b.csv", ".git/a/c.csv"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        assert_eq!(expand(&[at("*.csv")]), Ok(vec![at("a.csv")]));
+        assert_eq!(expand(&[at("**/*.csv")]), Ok(vec![at("a.csv")]));
+        assert!(expand(&[at("[.]b.csv")]).is_err());
+        assert_eq!(expand(&[at(".*.csv")]), Ok(vec![at(".b.csv")]));
+        assert_eq!(expand(&[at(".g*/**/*.csv")]), Ok(vec![at(".git/a/c.csv")]));
     }
 
     #[cfg(unix)]

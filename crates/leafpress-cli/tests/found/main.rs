@@ -12,6 +12,7 @@ mod command;
 mod common;
 mod csv;
 mod csv_advice;
+mod csv_forms;
 mod encodings;
 mod existing;
 mod keys;

@@ -30,6 +30,8 @@ const EVIDENCE_BYTES_MAX: usize = 8 << 20;
 /// Number of bytes beyond ASCII below which encodings are easily mistaken for one another.
 const NON_ASCII_FEW: u64 = 20;
 
+/// Bytes that are no character in windows-1252, and letters or lines in the encodings of DOS.
+const UNUSED_IN_1252: [u8; 5] = [0x81, 0x8D, 0x8F, 0x90, 0x9D];
 /// Encodings of Latin letters, one byte each, that are easily mistaken for windows-1252.
 const LATIN: [&Encoding; 6] =
     [WINDOWS_1250, WINDOWS_1254, WINDOWS_1257, WINDOWS_1258, ISO_8859_2, ISO_8859_4];
@@ -50,6 +52,8 @@ pub struct Guess {
     encoding: &'static Encoding,
     /// The bytes beyond ASCII that it rests on.
     non_ascii: u64,
+    /// True if some of them are control characters in it.
+    makes_controls: bool,
 }
 
 impl Guess {
@@ -61,6 +65,11 @@ impl Guess {
     /// The certainty of the guess, in words.
     pub fn how_sure(self) -> String {
         match self.non_ascii {
+            _ if self.makes_controls => {
+                "not sure: some bytes are control characters in it; a file of DOS, in \
+                 cp437 or cp850, is converted with iconv first"
+                    .to_owned()
+            }
             1 => "not sure: it rests on 1 byte that is not ASCII".to_owned(),
             count if count < NON_ASCII_FEW => {
                 format!("not sure: it rests on {count} bytes that are not ASCII")
@@ -172,6 +181,10 @@ struct Evidence {
     /// Sequences of more than one byte that are UTF-8, and bytes that are not.
     multi_byte: u64,
     bad: u64,
+    /// Halves of surrogate pairs, written as if they were characters; of each, three bytes are bad.
+    surrogates: u64,
+    /// True if there is a byte that is no character in windows-1252.
+    has_unused: bool,
 }
 
 impl Default for Evidence {
@@ -184,6 +197,8 @@ impl Default for Evidence {
             non_ascii: 0,
             multi_byte: 0,
             bad: 0,
+            surrogates: 0,
+            has_unused: false,
         }
     }
 }
@@ -205,6 +220,7 @@ impl Evidence {
         if self.first_bad.is_some() {
             self.shown_bytes += bytes.len();
             self.non_ascii += bytes.iter().filter(|byte| !byte.is_ascii()).count() as u64;
+            self.has_unused |= bytes.iter().any(|byte| UNUSED_IN_1252.contains(byte));
             self.detector.feed(bytes, false);
         }
         self.bytes_seen += bytes.len() as u64;
@@ -217,6 +233,7 @@ impl Evidence {
             let (valid, bad) = rest.split_at(error.valid_up_to());
             self.multi_byte += leads(valid);
             self.bad += 1;
+            self.surrogates += u64::from(matches!(bad, [0xED, 0xA0..=0xBF, 0x80..=0xBF, ..]));
             at += valid.len() as u64;
             self.first_bad.get_or_insert(at);
             let skipped = error.error_len().unwrap_or(bad.len());
@@ -231,7 +248,8 @@ impl Evidence {
     }
 
     fn guess(&self) -> Option<Guess> {
-        if self.first_bad.is_none() || self.multi_byte > self.bad {
+        let is_other_utf8 = self.bad <= self.surrogates * 3;
+        if self.first_bad.is_none() || self.multi_byte > self.bad || is_other_utf8 {
             return None;
         }
         let mut encoding = self.detector.guess(None, Utf8Detection::Deny);
@@ -240,7 +258,8 @@ impl Evidence {
             encoding = WINDOWS_1252;
         }
         let is_utf8 = encoding == UTF_8;
-        (!is_utf8).then_some(Guess { encoding, non_ascii: self.non_ascii })
+        let makes_controls = encoding == WINDOWS_1252 && self.has_unused;
+        (!is_utf8).then_some(Guess { encoding, non_ascii: self.non_ascii, makes_controls })
     }
 }
 

@@ -23,6 +23,34 @@ const fn of(what: &'static str, to_do: &'static str) -> Foreign {
 }
 
 const NO_ROWS: &str = "name the file that holds the rows";
+const PG_DUMP: Foreign = of(
+    "a dump of PostgreSQL that pg_restore reads",
+    "restore it, and load what \\copy writes of its tables as CSV",
+);
+/// Text that other programs read, by its first bytes or its ending. The caller may say that it is CSV.
+pub const SQL: Foreign = of(
+    "a script of SQL",
+    "run it: sqlite3 DB < FILE (one of another server there, and load what that server writes of the \
+     tables as CSV); if its lines are rows all the same, say so by ⟦format⟧",
+);
+/// A page of the web.
+pub const HTML: Foreign = of(
+    "a page of HTML",
+    "see where it comes from: a download that failed leaves such a page; save its table as CSV; if its \
+     lines are rows all the same, say so by ⟦format⟧",
+);
+/// Elements with names.
+pub const XML: Foreign = of(
+    "a file of XML",
+    "write its rows as CSV or JSON; if its lines are rows all the same, say so by ⟦format⟧",
+);
+/// Documents of indented lines.
+pub const YAML: Foreign = of(
+    "a file of YAML",
+    "write its rows as JSON; if its lines are rows all the same, say so by ⟦format⟧",
+);
+/// A table of SPSS.
+pub const SPSS: Foreign = of("a file of SPSS", "save its table as CSV or Parquet");
 const PICKLE: Foreign = of("a pickle of Python", "save its rows as CSV or Parquet");
 const R: Foreign = of("a file of R", "save its table as CSV or Parquet");
 const OFFICE: Foreign =
@@ -39,7 +67,7 @@ const TAR: Foreign = of(
 );
 
 /// First bytes and their formats. Each has a byte that no text has, or is too long to be one by chance.
-const FIRST_BYTES: [(&[u8], Foreign); 24] = [
+const FIRST_BYTES: [(&[u8], Foreign); 28] = [
     (b"\xfd7zXZ\0", of("an xz file", "unpack it: xz -dc FILE | leafpress load DB -")),
     (b"]\0\0", of("an lzma file", "unpack it: xz -dc FILE | leafpress load DB -")),
     (b"LZIP\x01", of("an lzip file", "unpack it: lzip -dc FILE | leafpress load DB -")),
@@ -58,6 +86,19 @@ const FIRST_BYTES: [(&[u8], Foreign); 24] = [
     (b"\x89HDF\r\n\x1a\n", of("an HDF5 file", "save its table as CSV or Parquet")),
     (b"Obj\x01", of("an Avro file", "save its rows as JSON lines or Parquet")),
     (b"\x93NUMPY", of("a NumPy file", "save its rows as CSV or Parquet")),
+    (
+        b"\x1f\x8b\x08",
+        of("a gzip file inside another", "unpack it once: gzip -dc FILE | leafpress load DB -"),
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        of(
+            "a zstd file inside another file",
+            "unpack it once: zstd -dc FILE | leafpress load DB -",
+        ),
+    ),
+    (b"PGDMP\x01", PG_DUMP),
+    (b"$FL2@(#)", SPSS),
     (b"RDX2\nX\n\0", R),
     (b"RDX3\nX\n\0", R),
     (b"X\n\0\0\0", R),
@@ -100,6 +141,28 @@ pub fn foreign(first: &[u8]) -> Option<Foreign> {
     let begins = |known: &&(&[u8], Foreign)| first.starts_with(known.0);
     let found = FIRST_BYTES.iter().find(begins).map(|(_, format)| *format);
     found.or_else(|| is_tar(first).then_some(TAR))
+}
+
+/// First words of texts that are no rows, in lower case.
+const FIRST_WORDS: [(&[u8], Foreign); 10] = [
+    (b"<?xml", XML),
+    (b"<!doctype html", HTML),
+    (b"<!doctype", XML),
+    (b"<html", HTML),
+    (b"pragma foreign_keys=off;", SQL),
+    (b"-- mysql dump ", SQL),
+    (b"-- mariadb dump ", SQL),
+    (b"/*m!999999", SQL),
+    (b"/*!40", SQL),
+    (b"--\n-- postgresql database ", SQL),
+];
+
+/// The format of text that begins with `first` as no rows do.
+pub fn foreign_text(first: &[u8]) -> Option<Foreign> {
+    let text = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start();
+    let begins =
+        |word: &[u8]| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    FIRST_WORDS.iter().find(|(word, _)| begins(word)).map(|(_, format)| *format)
 }
 
 /// The refusal of first bytes without a byte order mark that are neither text in UTF-8 nor a known format:
@@ -165,6 +228,24 @@ mod tests {
             let error = foreign(first).expect(name).refuse(name).to_string();
             assert!(error.contains(what) && error.contains(command), "{error}");
         }
+    }
+
+    #[test]
+    fn texts_of_other_programs_are_known_by_their_first_words() {
+        for (first, what) in [
+            (&b"\xef\xbb\xbf<?xml version=\"1.0\"?>"[..], XML),
+            (b"\n<!DOCTYPE html>", HTML),
+            (b"<HTML>", HTML),
+            (b"PRAGMA foreign_keys=OFF;\nBEGIN", SQL),
+            (b"-- MySQL dump 10.13", SQL),
+            (b"--\n-- PostgreSQL database dump\n", SQL),
+        ] {
+            assert_eq!(foreign_text(first), Some(what), "{first:?}");
+        }
+        for text in [&b"a,b\n"[..], b"<a>,b\n", b"--,x\n", b"pragma,b\n", b""] {
+            assert_eq!(foreign_text(text), None, "{text:?}");
+        }
+        assert!(foreign(b"PGDMP\x01\x0f").is_some() && foreign(b"PGDMP,b\n").is_none());
     }
 
     #[test]

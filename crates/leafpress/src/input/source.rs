@@ -374,6 +374,19 @@ enum Format {
     Zstandard,
 }
 
+/// The largest window of Zstandard, as of `--long=31`, where addresses have room for it; a power of two.
+const WINDOW_LOG_MAX: u32 = if cfg!(target_pointer_width = "64") { 31 } else { 27 };
+
+/// Advice for a sound Zstandard input that the decoder refuses, by a word in its reason.
+const ZSTANDARD_REFUSED: [(&str, &str, &str); 2] = [
+    (
+        "ictionary",
+        "need a dictionary",
+        "unpack them: zstd -dc -D DICTIONARY FILE | leafpress load DB -",
+    ),
+    ("memory", "need more memory", "unpack them: zstd -dc -M2048MB FILE | leafpress load DB -"),
+];
+
 /// Number of first bytes that tell a compression.
 const MAGIC_BYTES_MAX: usize = 4;
 
@@ -414,7 +427,11 @@ impl<'a> Opened<'a> {
             Format::Plain => Box::new(whole),
             Format::Gzip => Box::new(GzipReader::new(buffered(whole))),
             Format::Zstandard => {
-                let decoder = zstd::Decoder::with_buffer(buffered(whole));
+                let decoder =
+                    zstd::Decoder::with_buffer(buffered(whole)).and_then(|mut decoder| {
+                        decoder.window_log_max(WINDOW_LOG_MAX)?;
+                        Ok(decoder)
+                    });
                 Box::new(decoder.map_err(|error| Error::io("read", Path::new(&name), error))?)
             }
         };
@@ -471,6 +488,16 @@ impl<'a> Opened<'a> {
             Format::Zstandard => "Zstandard",
             Format::Plain => "",
         };
+        if self.format == Format::Zstandard && error.raw_os_error().is_none() {
+            let text = error.to_string();
+            if let Some((_, need, advice)) =
+                ZSTANDARD_REFUSED.iter().find(|(word, ..)| text.contains(word))
+            {
+                let reason = format!("the Zstandard data {need}: {error}");
+                let file = if self.name.starts_with('<') { "FILE" } else { &self.name };
+                return Error::input(&self.name, reason).to_do(advice.replace("FILE", file));
+            }
+        }
         let reason = match error.get_ref().and_then(|inner| inner.downcast_ref::<Unreadable>()) {
             Some(Unreadable(reason)) => reason.clone(),
             // What the system refuses has a code, what a decoder finds has not.

@@ -2,6 +2,8 @@
 //!
 //! Must never: be the last word. What the first bytes of a file show goes before its name.
 
+use crate::input::foreign::{Foreign, HTML, SPSS, SQL, XML, YAML};
+
 /// Format that an ending tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
@@ -12,13 +14,15 @@ enum Ending {
     Json,
     /// A format that the first bytes show, with its name.
     Binary(&'static str),
+    /// A format of another program, which cannot be loaded.
+    Foreign(Foreign),
     /// A compression, which says nothing of the content.
     Packed,
     /// A database.
     Database,
 }
 
-const ENDINGS: [(&str, Ending); 24] = [
+const ENDINGS: [(&str, Ending); 31] = [
     ("csv", Ending::Text),
     ("tsv", Ending::Tabs),
     ("tab", Ending::Tabs),
@@ -43,6 +47,13 @@ const ENDINGS: [(&str, Ending); 24] = [
     ("zst", Ending::Packed),
     ("zstd", Ending::Packed),
     ("db", Ending::Database),
+    ("sql", Ending::Foreign(SQL)),
+    ("xml", Ending::Foreign(XML)),
+    ("html", Ending::Foreign(HTML)),
+    ("htm", Ending::Foreign(HTML)),
+    ("yaml", Ending::Foreign(YAML)),
+    ("yml", Ending::Foreign(YAML)),
+    ("sav", Ending::Foreign(SPSS)),
 ];
 
 /// The meaning of one ending, in any case.
@@ -76,6 +87,14 @@ pub fn binary_format(name: &str) -> Option<&'static str> {
     }
 }
 
+/// The format of another program that a name tells.
+pub fn foreign_format(name: &str) -> Option<Foreign> {
+    match meaning_of(name)? {
+        Ending::Foreign(format) => Some(format),
+        _ => None,
+    }
+}
+
 /// Name of a file without known endings; `None` if nothing is left.
 pub fn without_endings(name: &str) -> Option<&str> {
     let mut stem = name.trim_start_matches('.');
@@ -93,7 +112,7 @@ pub fn without_endings(name: &str) -> Option<&str> {
 pub fn is_input(name: &str) -> bool {
     name.rsplit_once('.')
         .and_then(|(_, ending)| meaning(ending))
-        .is_some_and(|it| it != Ending::Database)
+        .is_some_and(|it| !matches!(it, Ending::Database | Ending::Foreign(_)))
 }
 
 /// Returns true if a file of this name is an input by its name, and no CSV.

@@ -6,14 +6,14 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::endings::{self, binary_format, without_endings};
+use super::endings::{self, binary_format, foreign_format, without_endings};
 use super::monitor::Monitor;
 use super::options::{InputFormat, LoadOptions};
 use crate::error::{Error, Result};
 #[cfg(feature = "arrow")]
 use crate::input::arrow::ArrowSource;
 use crate::input::detect_encoding::{detect, is_auto};
-use crate::input::foreign::foreign;
+use crate::input::foreign::{foreign, foreign_text};
 use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::RowSource;
@@ -129,9 +129,13 @@ fn refuse_foreign(options: &LoadOptions, name: &str, beginning: &[u8]) -> Result
     if let Some(format) = foreign(beginning) {
         return Err(format.refuse(name));
     }
-    let Some(format) = binary_format(name).filter(|_| options.format.is_none()) else {
+    if options.format.is_some() {
         return Ok(());
-    };
+    }
+    if let Some(format) = foreign_text(beginning).or_else(|| foreign_format(name)) {
+        return Err(format.refuse(name));
+    }
+    let Some(format) = binary_format(name) else { return Ok(()) };
     let reason = format!("has the name of a file of {format}, and does not begin as one");
     let advice = "see where it comes from; if it is text all the same, say so by ⟦format⟧";
     Err(Error::input(name, reason).to_do(advice))

@@ -90,6 +90,12 @@ fn check(rows: &Rows) {
     assert_eq!(loaded(&text, InputFormat::PostgresText, columns), of_postgres, "{text:?}");
     let ended = text + "\\.\n";
     assert_eq!(loaded(&ended, InputFormat::PostgresText, columns), of_postgres);
+    let is_return_last =
+        |value: &Option<String>| value.as_ref().is_some_and(|it| it.ends_with('\r'));
+    if rows.iter().all(|row| row.last().is_some_and(is_return_last)) {
+        // Read as line ends of Windows, with a note.
+        return;
+    }
     let text = written(rows, mysql);
     assert_eq!(loaded(&text, InputFormat::MysqlText, columns), *rows, "{text:?}");
 }

@@ -39,19 +39,36 @@ enum At {
 }
 
 impl Reading {
+    /// Blank lines before the last record are rows where all records have one field, and a quote
+    /// byte can write such a row.
     pub fn of(input: &[u8], options: &CsvOptions) -> Self {
+        let reading = Self::read(input, options, false);
+        let is_one_column = reading.records.iter().all(|record| record.fields.len() == 1);
+        if is_one_column && !reading.records.is_empty() && options.quote.is_some() {
+            return Self::read(input, options, true);
+        }
+        reading
+    }
+
+    fn read(input: &[u8], options: &CsvOptions, blanks_are_rows: bool) -> Self {
         let mut bytes = input.strip_prefix(b"\xef\xbb\xbf").unwrap_or(input).to_vec();
         if bytes.last().is_some_and(|&last| last != b'\n') {
             bytes.push(b'\n');
         }
         let mut reading = Self { bytes, records: Vec::new(), unfinished: None };
-        let mut at = 0;
+        let (mut at, mut blanks) = (0, Vec::new());
         while at < reading.bytes.len() {
             let rest = &reading.bytes[at..];
             if rest.starts_with(b"\n") || rest.starts_with(b"\r\n") {
-                at += if rest[0] == b'\r' { 2 } else { 1 };
+                let end = at + if rest[0] == b'\r' { 2 } else { 1 };
+                if blanks_are_rows && !(options.header && reading.records.is_empty()) {
+                    let fields = vec![Field { start: at, value: Vec::new() }];
+                    blanks.push(Record { start: at, end, fields });
+                }
+                at = end;
                 continue;
             }
+            reading.records.append(&mut blanks);
             match record(&reading.bytes, at, options) {
                 Ok(record) => {
                     at = record.end;
@@ -96,6 +113,12 @@ impl Reading {
         let has_one = alone.peek().is_some();
         let opens = alone.any(|next| next.is_some() && next == quote);
         has_one && (self.records.len() < 2 || opens)
+    }
+
+    /// Tells whether its beginning may be of one column, and all of it is not.
+    pub fn is_of_one_column_at_first(&self) -> bool {
+        let is_one = |record: &Record| record.fields.len() == 1;
+        self.records.first().is_some_and(is_one) && !self.records.iter().all(is_one)
     }
 
     /// Line and column of an offset, from 1.

@@ -183,9 +183,22 @@ fn reading_of(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        // Its dictionaries of decimals are read as the decimals themselves: the crate that reads
+        // Parquet makes no such dictionary.
+        DataType::Dictionary(_, value) if is_decimal(value) => (**value).clone(),
         other => other.clone(),
     };
     field.clone().with_data_type(data_type)
+}
+
+fn is_decimal(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..)
+    )
 }
 
 /// Claims rows of a file in order.

@@ -1,6 +1,6 @@
 //! The changes to lines before they are scanned: lines in front of the header go, comments
-//! become blank lines, carriage returns that end lines become newlines, and the line `\.` ends
-//! the text.
+//! become blank lines, carriage returns that end lines become newlines or go, blank lines become
+//! empty fields where they are rows, and the line `\.` ends the text.
 //!
 //! Few inputs need any of it; for those this filter stands between the source and the blocks,
 //! and knows as much of quotes as it must. Each line keeps its newline, so that lines count as
@@ -10,7 +10,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use memchr::{memchr, memchr2};
 
@@ -22,6 +22,17 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// The longest line that must be seen whole: `\.` with its line end.
 const MARK_BYTES_MAX: usize = 4;
 
+/// The meaning of blank lines before the last record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlankLines {
+    /// They are left as they are.
+    Kept,
+    /// Those below the header are rows of one empty field.
+    RowsBelowHeader,
+    /// All are.
+    Rows,
+}
+
 /// The rules for an input's lines.
 #[derive(Debug, Clone)]
 pub struct LineRules {
@@ -29,6 +40,12 @@ pub struct LineRules {
     pub dialect: Dialect,
     /// True if a carriage return alone ends a line.
     pub returns_end_lines: bool,
+    /// True if carriage returns before the newline of a line go.
+    pub drops_returns: bool,
+    /// Rows of blank lines. Needs a quote byte in the dialect.
+    pub blank_lines: BlankLines,
+    /// The number of blank lines behind the last record, where others are rows.
+    pub blank_lines_at_end: Arc<AtomicU64>,
     /// Lines in front of the header that go.
     pub skip_lines: u64,
     /// The first byte of lines that are comments.
@@ -45,6 +62,9 @@ impl LineRules {
         Self {
             dialect,
             returns_end_lines: false,
+            drops_returns: false,
+            blank_lines: BlankLines::Kept,
+            blank_lines_at_end: Arc::default(),
             skip_lines: 0,
             comment: None,
             has_end_mark: false,
@@ -55,6 +75,8 @@ impl LineRules {
     /// Tells whether there is nothing to do.
     pub fn are_idle(&self) -> bool {
         !self.returns_end_lines
+            && !self.drops_returns
+            && self.blank_lines == BlankLines::Kept
             && self.skip_lines == 0
             && self.comment.is_none()
             && !self.has_end_mark
@@ -65,10 +87,22 @@ impl LineRules {
         if self.returns_end_lines { LineEnds::ReturnsToo } else { LineEnds::Newlines }
     }
 
+    /// The bytes of a blank line with its end, if `rest` begins with one.
+    fn blank_line_bytes(&self, rest: &[u8]) -> Option<usize> {
+        match rest {
+            [b'\n', ..] => Some(1),
+            [b'\r', b'\n', ..] => Some(2),
+            [b'\r', b'\r', b'\n', ..] if self.drops_returns => Some(3),
+            [b'\r', ..] if self.returns_end_lines => Some(1),
+            _ => None,
+        }
+    }
+
     /// The lines of a text that is at hand, such as a sample.
     pub fn apply(&self, text: &[u8]) -> Vec<u8> {
         let mut made = Vec::with_capacity(text.len());
-        let rules = Self { is_cut: Arc::default(), ..self.clone() };
+        let (is_cut, blank_lines_at_end) = (Arc::default(), Arc::default());
+        let rules = Self { blank_lines_at_end, is_cut, ..self.clone() };
         // Reading from memory cannot fail.
         let _ = LineFilter::new(rules, text).read_to_end(&mut made);
         made
@@ -99,6 +133,13 @@ enum Place {
     Ended,
 }
 
+impl Place {
+    /// Tells whether a carriage return may belong to a line end here.
+    fn is_outside_quotes(self) -> bool {
+        matches!(self, Self::LineStart | Self::FieldStart | Self::Text | Self::QuoteInQuoted)
+    }
+}
+
 /// Reads lines by their rules.
 pub struct LineFilter<R> {
     reader: R,
@@ -107,6 +148,13 @@ pub struct LineFilter<R> {
     place: Place,
     /// True if the last byte was a carriage return that ended a line.
     after_return: bool,
+    /// Carriage returns that go if a newline follows, and else are text.
+    returns_held: usize,
+    /// True if blank lines are rows from here on.
+    blanks_are_rows: bool,
+    /// Rows of blank lines, and the lines of comments among them, which go if no record follows.
+    held: Vec<u8>,
+    blank_lines_held: u64,
     /// Bytes that were read; those not yet looked at begin at `position`.
     input: Vec<u8>,
     position: usize,
@@ -123,9 +171,13 @@ impl<R: Read> LineFilter<R> {
         Self {
             reader,
             lines_to_skip: rules.skip_lines,
+            blanks_are_rows: rules.blank_lines == BlankLines::Rows,
             rules,
             place,
             after_return: false,
+            returns_held: 0,
+            held: Vec::new(),
+            blank_lines_held: 0,
             input: Vec::new(),
             position: 0,
             is_ended: false,
@@ -172,12 +224,52 @@ impl<R: Read> LineFilter<R> {
             self.step(self.input[self.position]);
             self.position += 1;
         }
+        if self.is_ended {
+            let at_end = &self.rules.blank_lines_at_end;
+            at_end.store(self.blank_lines_held, Ordering::Relaxed);
+        }
         Ok(())
+    }
+
+    /// Takes a blank line where such lines may be rows. Says no where the line is not blank.
+    fn take_blank_line(&mut self) -> bool {
+        let rest = &self.input[self.position..];
+        let Some(bytes) = self.rules.blank_line_bytes(rest) else {
+            if self.rules.comment != Some(rest[0]) {
+                self.blanks_are_rows = true;
+                self.blank_lines_held = 0;
+                self.output.append(&mut self.held);
+            }
+            return false;
+        };
+        self.after_return = false;
+        self.position += bytes;
+        match self.rules.dialect.quote() {
+            Some(quote) if self.blanks_are_rows => {
+                self.held.extend_from_slice(&[quote, quote, b'\n']);
+                self.blank_lines_held += 1;
+            }
+            _ => self.output.push(b'\n'),
+        }
+        true
+    }
+
+    /// Writes the newline of a line, behind the blank lines that are held where it was a comment.
+    fn end_line(&mut self, is_comment: bool) {
+        let is_held = is_comment && !self.held.is_empty();
+        if is_held { &mut self.held } else { &mut self.output }.push(b'\n');
     }
 
     /// Takes what is known of a line by its start: that it is the last one, or a plain one that
     /// is taken whole. Says no where the line must be walked.
     fn take_line_start(&mut self) -> bool {
+        if self.returns_held > 0 {
+            return false;
+        }
+        let is_old_end = self.after_return && self.input[self.position] == b'\n';
+        if self.rules.blank_lines != BlankLines::Kept && !is_old_end && self.take_blank_line() {
+            return true;
+        }
         let rest = &self.input[self.position..];
         if self.rules.has_end_mark && is_end_mark(rest, self.is_ended) {
             self.position += rest.len().min(2);
@@ -195,11 +287,19 @@ impl<R: Read> LineFilter<R> {
             (Some(one), None) | (None, Some(one)) => memchr(one, line).is_some(),
             (None, None) => false,
         };
-        if !has_special {
-            self.output.extend_from_slice(line);
-            self.position += line.len();
+        if has_special {
+            return false;
         }
-        !has_special
+        self.position += line.len();
+        if self.rules.drops_returns {
+            let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+            let text_bytes = line.iter().rposition(|byte| !is_end(byte)).map_or(0, |at| at + 1);
+            self.output.extend_from_slice(&line[..text_bytes]);
+            self.output.push(b'\n');
+        } else {
+            self.output.extend_from_slice(line);
+        }
+        true
     }
 
     /// Drops what follows the end mark, and says if that is more than blank lines.
@@ -217,7 +317,17 @@ impl<R: Read> LineFilter<R> {
             // The line ended with the return before it.
             return;
         }
+        if byte == b'\r' && self.rules.drops_returns && self.place.is_outside_quotes() {
+            self.returns_held += 1;
+            return;
+        }
+        let returns = std::mem::take(&mut self.returns_held);
+        if returns > 0 && byte != b'\n' {
+            self.output.resize(self.output.len() + returns, b'\r');
+            self.place = Place::Text;
+        }
         let is_return = byte == b'\r' && self.rules.returns_end_lines;
+        let is_comment = self.place == Place::Comment;
         let dialect = self.rules.dialect;
         let is_quote = dialect.quote() == Some(byte);
         let is_escape = dialect.escape() == Some(byte);
@@ -238,10 +348,14 @@ impl<R: Read> LineFilter<R> {
             _ if is_return => {
                 self.after_return = true;
                 self.place = Place::LineStart;
-                self.output.push(b'\n');
+                self.end_line(is_comment);
                 return;
             }
-            _ if byte == b'\n' => Place::LineStart,
+            _ if byte == b'\n' => {
+                self.place = Place::LineStart;
+                self.end_line(is_comment);
+                return;
+            }
             _ if byte == dialect.delimiter() => Place::FieldStart,
             Place::LineStart | Place::FieldStart | Place::QuoteInQuoted if is_quote => {
                 Place::Quoted
@@ -328,6 +442,50 @@ mod tests {
         ] {
             assert_becomes(&rules, text, expected);
         }
+    }
+
+    #[test]
+    fn returns_before_the_newline_of_a_line_go() {
+        let rules = LineRules { drops_returns: true, ..LineRules::new(Dialect::default()) };
+        for (text, expected) in [
+            ("a,b\r\r\n1,2\r\r\n", "a,b\n1,2\n"),
+            ("a,\"b\r\n\"\r\r\n\r\r\nc\r\n", "a,\"b\r\n\"\n\nc\n"),
+            ("a\rb,\"c\"\r\rd\r\n", "a\rb,\"c\"\r\rd\n"),
+            ("a\r\r", "a"),
+        ] {
+            assert_becomes(&rules, text, expected);
+        }
+        let dialect = Dialect::mysql_text(b'\t').unwrap();
+        let rules = LineRules { dialect, ..rules };
+        assert_becomes(&rules, "1\t\\N\r\n\\t\r\n", "1\t\\N\n\\t\n");
+    }
+
+    #[test]
+    fn blank_lines_are_rows_up_to_the_last_record() {
+        let rules = LineRules {
+            blank_lines: BlankLines::RowsBelowHeader,
+            comment: Some(b'#'),
+            ..LineRules::new(Dialect::default())
+        };
+        for (text, expected) in [
+            ("a\n\nb\n", "a\n\"\"\nb\n"),
+            ("\n\r\na\r\n\r\nb\n\n\n", "\n\na\r\n\"\"\nb\n"),
+            ("a\n\n#x\n\nb\n#y\n\n#z\n", "a\n\"\"\n\n\"\"\nb\n\n"),
+            ("a\n\"\n\n\"\n\n", "a\n\"\n\n\"\n"),
+            ("a\n \n", "a\n \n"),
+        ] {
+            assert_becomes(&rules, text, expected);
+        }
+        assert_becomes(
+            &LineRules { returns_end_lines: true, ..rules.clone() },
+            "a\r\rb\r\n\rc\r",
+            "a\n\"\"\nb\n\"\"\nc\n",
+        );
+        let rules = LineRules { blank_lines: BlankLines::Rows, ..rules };
+        assert_becomes(&rules, "\na\n\n", "\"\"\na\n");
+        let mut made = Vec::new();
+        LineFilter::new(rules.clone(), &b"a\n\nb\n\n\r\n#x\n"[..]).read_to_end(&mut made).unwrap();
+        assert_eq!(rules.blank_lines_at_end.load(Ordering::Relaxed), 2);
     }
 
     #[test]

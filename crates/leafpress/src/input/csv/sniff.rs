@@ -9,12 +9,14 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::dialect::Dialect;
 use super::lines::LineRules;
-use super::scan::{FieldIndex, Scanner, record_start};
+use super::scan::{FieldIndex, RecordSpan, Scanner, record_start};
 
 /// Delimiters that are looked for, the likeliest first.
 pub const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// Records that must agree in their number of fields, if there are as many.
 const RECORDS_MIN: usize = 10;
+/// Records whose fields are looked at.
+const RECORDS_WEIGHED_MAX: usize = 100;
 /// Bytes that are looked at first; all of the sample only where they hold too few records.
 const LOOK_BYTES: usize = 128 << 10;
 
@@ -40,6 +42,15 @@ pub struct Fit {
     pub alike: usize,
     /// Records that were looked at.
     pub records: usize,
+    /// Records that have more than one field.
+    pub divided: usize,
+    /// True if no quote is stray: a quote inside a field is often one around a field of another
+    /// delimiter.
+    is_clean: bool,
+    /// Fields that are numbers, dates or times, in the first agreeing records.
+    numbers: usize,
+    /// True if each delimiter in those records stands before a space, as commas in sentences do.
+    is_spaced: bool,
 }
 
 impl Fit {
@@ -52,6 +63,23 @@ impl Fit {
     /// advice, and not for a decision.
     pub fn is_likely(&self) -> bool {
         self.fields > 1 && self.alike * 2 > self.records
+    }
+
+    /// Tells whether records read with this delimiter have one field each, where `other` divides
+    /// most of them, or all in some way.
+    pub fn is_one_field_for(&self, other: &Self) -> bool {
+        let is_one = self.fields == 1 && self.alike == self.records;
+        is_one && other.fields > 1 && (other.is_likely() || other.divided == other.records)
+    }
+
+    /// What is known of its quality, the weightiest first.
+    fn evidence(&self) -> (bool, usize, usize) {
+        (self.is_clean, self.agreeing, self.numbers)
+    }
+
+    /// The order of consistent fits.
+    fn rank(&self) -> impl Ord + use<> {
+        (self.evidence(), !self.is_spaced, self.fields)
     }
 }
 
@@ -175,13 +203,35 @@ fn fit_of(sample: Sample<'_>, rules: &LineRules) -> Option<Fit> {
     let (text, index) = indexed(sample, rules)?;
     let counts = || index.records(&text, 0).map(|record| record.field_ends.len());
     let fields = counts().next()?;
+    let (mut numbers, mut is_spaced) = (0, fields > 1);
+    let agreeing = index.records(&text, 0).take_while(|record| record.field_ends.len() == fields);
+    for RecordSpan { mut start, field_ends } in agreeing.take(RECORDS_WEIGHED_MAX) {
+        for (at, end) in field_ends.iter().map(|end| *end as usize).enumerate() {
+            let raw = &text[start..end];
+            numbers += usize::from(is_number(raw));
+            is_spaced &= at == 0 || raw.first() == Some(&b' ');
+            start = end + 1;
+        }
+    }
     Some(Fit {
         delimiter: rules.dialect.delimiter(),
         fields,
         agreeing: counts().take_while(|count| *count == fields).count(),
         alike: counts().filter(|count| *count == fields).count(),
         records: index.record_ends().len(),
+        divided: counts().filter(|count| *count > 1).count(),
+        is_clean: index.stray_quotes() == 0,
+        numbers,
+        is_spaced,
     })
+}
+
+/// Tells whether a field, perhaps in quotes, is a number, a date or a time without a comma.
+fn is_number(raw: &[u8]) -> bool {
+    let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+    let raw = raw.strip_prefix(b"\"").and_then(|it| it.strip_suffix(b"\"")).unwrap_or(raw);
+    raw.iter().any(u8::is_ascii_digit)
+        && raw.iter().all(|byte| byte.is_ascii_digit() || b".+-:/".contains(byte))
 }
 
 /// The whole lines of a sample, by the rules.
@@ -205,6 +255,15 @@ fn indexed(sample: Sample<'_>, rules: &LineRules) -> Option<(Vec<u8>, FieldIndex
     Some((text, index))
 }
 
+/// Tells whether each whole record of a sample ends with these bytes, before its newline.
+pub fn records_end_with(sample: Sample<'_>, rules: &LineRules, ending: &[u8]) -> bool {
+    let Some((text, index)) = indexed(Sample { is_all: false, ..sample }, rules) else {
+        return false;
+    };
+    let ends = index.record_ends();
+    !ends.is_empty() && ends.iter().all(|end| text[..*end as usize].ends_with(ending))
+}
+
 /// The number of lines above the header, if the records of a sample begin with some of few
 /// fields and go on with at least two that have as many as each other.
 pub fn title_lines(sample: Sample<'_>, rules: &LineRules) -> Option<u64> {
@@ -224,17 +283,40 @@ pub fn title_lines(sample: Sample<'_>, rules: &LineRules) -> Option<u64> {
     })
 }
 
+/// Tells whether the first record of a sample has one field less than all others, as where a
+/// column of row names has no name.
+pub fn is_header_short(sample: Sample<'_>, rules: &LineRules) -> bool {
+    let Some((text, index)) = indexed(sample, rules) else { return false };
+    let mut counts = index.records(&text, 0).map(|record| record.field_ends.len());
+    let (Some(names), rest) = (counts.next(), counts) else { return false };
+    names > 1 && rest.len() > 0 && rest.into_iter().all(|fields| fields == names + 1)
+}
+
 /// The fit of each candidate, in the order of [`CANDIDATES`].
 pub fn fits(sample: Sample<'_>, rules: &LineRules) -> Vec<Fit> {
     CANDIDATES.iter().filter_map(|delimiter| fit(sample, rules, *delimiter)).collect()
 }
 
-/// The candidate that fits best. A comma wins unless another one holds for more records.
+/// The candidate that fits best: without stray quotes, for most records, with most numbers, not
+/// before a space, with most fields. Of equals, the comma.
 pub fn best(fits: &[Fit]) -> Option<Fit> {
     let consistent = fits.iter().filter(|fit| fit.is_consistent());
     // The last of several equals is taken: the likeliest must come last.
-    let rank = |fit: &&Fit| (fit.agreeing, fit.delimiter == b',', fit.fields);
-    consistent.rev().max_by_key(rank).copied()
+    consistent.rev().max_by_key(|fit| (fit.rank(), fit.delimiter == b',')).copied()
+}
+
+/// A candidate that fits as well as the best one, so that nothing decides. A header is evidence: the
+/// lists in a column make as many fields in each row, but seldom in its name. Without one, the number
+/// of fields and the spaces do not decide against the comma.
+pub fn equal_of(best: &Fit, fits: &[Fit], has_header: bool) -> Option<Fit> {
+    let is_equal = |fit: &&Fit| {
+        let is_decided = has_header || (best.delimiter == b',' && best.fields > fit.fields);
+        fit.delimiter != best.delimiter
+            && fit.is_consistent()
+            && fit.evidence() == best.evidence()
+            && !(is_decided && fit.rank() != best.rank())
+    };
+    fits.iter().find(is_equal).copied()
 }
 
 #[cfg(test)]
@@ -266,6 +348,81 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(found(text), expected, "{text:?}");
+        }
+    }
+
+    /// Texts in which several candidates divide all records: with a header or without, the
+    /// delimiter that is taken, and another one if nothing decides. Above each, the one that
+    /// Python's `csv.Sniffer` takes.
+    #[test]
+    fn rivals_are_told_apart_by_quotes_numbers_spaces_and_fields() {
+        for (text, has_header, taken, equal) in [
+            // Python: the semicolon. The quotes are not around the fields of commas.
+            ("\"id\";\"Name, Vorname\"\n\"1\";\"Müller, Hans\"\n", true, b';', None),
+            // Python: the comma. Dates and numbers are fields of semicolons.
+            ("Datum;Von;Betrag, EUR;Konto\n01.01.2024;X;1,50;0012\n", true, b';', None),
+            // Python: the comma. A comma before a space is one of a sentence.
+            ("Ort;Lage (Breite, Länge);Land\nA;52.0, 13.0;DE\n", true, b';', None),
+            ("place\tlat, lon\nA\t52.0, 13.0\n", true, b'\t', None),
+            // Python: the comma. The header has no pipe.
+            ("id,tags\n1,a|b|c\n2,d|e|f\n", true, b',', None),
+            // Python: the semicolon, as the header has no comma.
+            ("id;text\n1;a, b\n2;c, d\n", true, b';', None),
+            // Python: the comma. It stands before spaces, and makes less fields.
+            ("id;n;m, n\nx;y;a, b\n", true, b';', None),
+            // Python: the tab, with more numbers.
+            ("id\tn;m\tv\n1\t5;6\t7\n", true, b'\t', None),
+            // Python: the comma. With decimal commas or lists of two, nothing decides.
+            ("a,b;c\n1,2;3\n4,5;6\n", true, b',', Some(b';')),
+            ("1;2,5;3,5\n4;5,5;6,5\n", false, b',', Some(b';')),
+            ("x,a|b\ny,c|d\n", false, b',', Some(b'|')),
+            // Python: the comma. Lists without a header may have any number of items.
+            ("x,a|b|c\ny,d|e|f\n", false, b'|', Some(b',')),
+            ("1,a|b|c\n2,d|e|f\n", false, b',', None),
+            // Python: the comma. It makes more fields.
+            ("x,y,a|b\nz,v,c|d\n", false, b',', None),
+        ] {
+            let fits = fits(all(text), &LineRules::new(Dialect::default()));
+            let best = best(&fits).unwrap();
+            let equal_of = equal_of(&best, &fits, has_header).map(|fit| fit.delimiter);
+            assert_eq!((best.delimiter, equal_of), (taken, equal), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_quotes_enclose_never_decides() {
+        for (delimiter, other) in CANDIDATES.iter().flat_map(|it| CANDIDATES.map(|b| (*it, b))) {
+            let (d, o) = (char::from(delimiter), char::from(other));
+            let row = format!("\"x{o}{o}\"{d}\"{o} {o}{o}\"{d}\"1{o}2\"\n");
+            let text = format!("a{d}b{d}c\n{}", row.repeat(11));
+            assert_eq!(found(&text), Some(delimiter), "{text:?}");
+            let text = format!("\"a{o}\"{d}\"b{o}{o}{o}\"{d}c\n{}", row.repeat(11));
+            assert_eq!(found(&text), Some(delimiter), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_ragged_record_at_any_place_makes_no_single_column() {
+        let rules = LineRules::new(Dialect::default());
+        for (delimiter, at) in [b';', b'\t', b'|'].iter().flat_map(|it| (1..15).map(|at| (*it, at)))
+        {
+            let d = char::from(delimiter);
+            let mut records = vec![format!("a{d}b"); 15];
+            records[at] = format!("1{d}\"t\nu\"{d}2");
+            let text = records.join("\n");
+            let one = fit(all(&text), &rules, b',').unwrap();
+            let other = fit(all(&text), &rules, delimiter).unwrap();
+            let is_known = best(&[one, other]).is_some_and(|fit| fit.delimiter == delimiter);
+            assert!(is_known || one.is_one_field_for(&other), "{text:?}");
+        }
+        let one = |text: &str| {
+            let other = fit(all(text), &rules, b';').unwrap();
+            fit(all(text), &rules, b',').unwrap().is_one_field_for(&other)
+        };
+        assert!(one("a;b\n1;2;3\n"));
+        // One column of texts, and a header that is one with a few.
+        for text in ["text\na;b\nc;d\n", "a; b\nc\nd\n", "a;b\n1;2,3\n4;5\n6;7;8\n"] {
+            assert!(!one(text), "{text:?}");
         }
     }
 

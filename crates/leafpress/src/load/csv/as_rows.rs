@@ -46,6 +46,9 @@ impl<'l> CsvRows<'l> {
         let page_bytes = options.page_bytes() as usize;
         let opening = Opening { options, page_bytes, monitor, declared: None, is_single: false };
         let (mut input, header) = opening.input(source)?;
+        if options.into.is_none() && options.declaration.is_none() {
+            input.reading.refuse_unsure(input.source.name())?;
+        }
         let column = |name| SourceColumn { name, declared: None, declared_sql: None };
         let columns = header.names.into_iter().map(column).collect();
         let mut notes = std::mem::take(&mut input.reading.notes);
@@ -73,6 +76,10 @@ impl<'l> RowSource for CsvRows<'l> {
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+
+    fn notes_at_end(&self) -> Vec<String> {
+        self.reading.late_notes(self.source.name())
     }
 
     fn is_stream(&self) -> bool {

@@ -26,7 +26,7 @@ use self::locate::LocateRecords;
 use self::pass::{BlockRows, Carried, CsvBlocks, Reader, Scanned};
 use self::press::{Press, PressedTable};
 use self::signs::{missing_value_notes, with_columns, with_columns_of, with_dialect};
-use self::survey::Survey;
+use self::survey::{Evidence, Survey};
 use super::monitor::Monitor;
 use super::options::LoadOptions;
 use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
@@ -130,6 +130,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
         };
         let planned = feed.plan_columns(declared);
         planned.map_err(|error| with_columns_of(error, feed.inputs.iter()))?;
+        if declared.is_none() {
+            // After all that is wrong with the options, which may say more.
+            let mut inputs = feed.inputs.iter();
+            inputs.try_for_each(|it| it.reading.refuse_unsure(it.source.name()))?;
+        }
         Ok(feed)
     }
 
@@ -178,6 +183,8 @@ impl<'l, 's> CsvFeed<'l, 's> {
         {
             self.rules[key] = FieldRule::Rowid;
         }
+        // The sample leaves out the rows that the table will refuse.
+        self.make_table()?;
         let rules = self.rules_of(0);
         if let Some(Opened { first: Some(block), index, .. }) = &self.inputs[0].first {
             let survey =
@@ -212,23 +219,15 @@ impl<'l, 's> CsvFeed<'l, 's> {
 
     /// Turns the evidence into rules and a declaration.
     fn decide(&mut self) -> Result<()> {
-        let all_text = self.state.options.all_text;
-        let columns = self.rules.iter_mut().zip(&self.real_rules).zip(&self.evidence);
-        for ((rule, real_rule), evidence) in columns {
-            if *rule == FieldRule::Empty {
+        for column in 0..self.rules.len() {
+            if self.rules[column] == FieldRule::Empty {
+                let evidence = &self.evidence[column];
                 let column_type = if self.is_surveyed {
                     evidence.verdict().column_type
                 } else {
                     evidence.guess()
                 };
-                *rule = match column_type {
-                    Some(ColumnType::Integer) => FieldRule::Integer,
-                    Some(ColumnType::Real) if all_text => FieldRule::Text,
-                    Some(ColumnType::Real) if *real_rule == RealRule::Exact => FieldRule::ExactReal,
-                    Some(ColumnType::Real) => FieldRule::Real,
-                    Some(ColumnType::Text | ColumnType::Blob) => FieldRule::Text,
-                    None => FieldRule::Empty,
-                };
+                self.rules[column] = self.rule_of(column, column_type);
             }
         }
         let may_be_rowid = |rule| matches!(rule, FieldRule::Integer | FieldRule::Empty);
@@ -238,6 +237,24 @@ impl<'l, 's> CsvFeed<'l, 's> {
         if let Some(key) = self.state.later_key.filter(|&key| may_be_rowid(self.rules[key])) {
             self.rules[key] = FieldRule::Integer;
         }
+        self.make_table()
+    }
+
+    /// The rule of a column whose values have this type.
+    fn rule_of(&self, column: usize, column_type: Option<ColumnType>) -> FieldRule {
+        let is_exact = self.real_rules[column] == RealRule::Exact;
+        match column_type {
+            Some(ColumnType::Integer) => FieldRule::Integer,
+            Some(ColumnType::Real) if self.state.options.all_text => FieldRule::Text,
+            Some(ColumnType::Real) if is_exact => FieldRule::ExactReal,
+            Some(ColumnType::Real) => FieldRule::Real,
+            Some(ColumnType::Text | ColumnType::Blob) => FieldRule::Text,
+            None => FieldRule::Empty,
+        }
+    }
+
+    /// Plans a table with the types that the rules have so far.
+    fn make_table(&mut self) -> Result<()> {
         let types = self.rules.iter().enumerate().map(|(at, rule)| {
             let is_uuid = matches!(self.inputs[0].sources[at], ValueSource::Uuid7(_));
             match self.state.options.uuid7 {
@@ -249,7 +266,10 @@ impl<'l, 's> CsvFeed<'l, 's> {
     }
 
     /// Undoes [`decide`](Self::decide).
-    fn forget_types(&mut self) {
+    fn forget_types(&mut self) -> Result<()> {
+        if self.state.is_declared {
+            return Ok(());
+        }
         let key_is_detected = self.state.key_is_detected();
         for (column, rule) in self.rules.iter_mut().enumerate() {
             let detected = match rule {
@@ -259,10 +279,12 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 FieldRule::Rowid => key_is_detected,
                 _ => false,
             };
-            if detected && !self.state.is_declared {
+            if detected {
                 *rule = FieldRule::Empty;
             }
         }
+        // A key that is no rowid for now refuses empty fields like any column that is NOT NULL.
+        self.make_table()
     }
 
     /// The input, opened at its start.
@@ -335,10 +357,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
     /// Keeps what a pass has found in an input.
     fn note(&mut self, input: usize, carried: &Carried) {
         let CsvInput { source, reading, .. } = &self.inputs[input];
+        let ragged = self.state.options.csv.ragged;
         let notes = &mut self.state.notes;
         notes.extend(strays(carried));
-        notes.extend(carried.signs.notes(source.name(), reading));
-        notes.extend(reading.late_note(source.name()));
+        notes.extend(carried.signs.notes(source.name(), reading, ragged));
+        notes.extend(reading.late_notes(source.name()));
     }
 }
 
@@ -399,9 +422,8 @@ impl Feed for CsvFeed<'_, '_> {
 
     fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
         self.begin(rejects);
-        self.forget_types();
-        let evidence = self.real_rules.iter().map(|rule| ColumnEvidence::new(*rule));
-        let mut evidence: Vec<ColumnEvidence> = evidence.collect();
+        self.forget_types()?;
+        let mut evidence = Evidence::new(&self.real_rules);
         let real_rules = self.real_rules.clone();
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
@@ -411,7 +433,11 @@ impl Feed for CsvFeed<'_, '_> {
             evidence = joined;
             self.note(input, &carried);
         }
-        self.evidence = evidence;
+        self.evidence = evidence.settled(|column, evidence| {
+            let rule = self.rule_of(column, evidence.verdict().column_type);
+            // A key without a value becomes the rowid.
+            rule.is_text() && (rule == FieldRule::Text || self.state.key != Some(column))
+        });
         self.is_surveyed = true;
         if !self.state.is_declared {
             self.decide()?;

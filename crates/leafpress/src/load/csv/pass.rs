@@ -240,6 +240,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
         let read = (records - usize::from(scanned.skip_header)) as u64;
         let text_bytes = scanned.block.bytes().len() as u64;
         self.reject(piece, &mut carried.signs, bad, rejects)?;
+        self.note_reshaped(&piece.scanned, bad, &mut carried.signs);
         Ok(Counted { read, good: read - bad.len() as u64, text_bytes })
     }
 
@@ -272,6 +273,20 @@ impl CsvBlocks<'_> {
         for (record, span) in index.records(bytes, block.start()).enumerate() {
             if let Err(misfit) = self.rules.check(bytes, &span, is_utf8, scratch) {
                 misfits.push((record, misfit));
+            }
+        }
+    }
+
+    /// Counts the rows that are filled or cut; the bad ones do not count.
+    fn note_reshaped(&self, scanned: &Scanned, bad: &[usize], signs: &mut Signs) {
+        if self.rules.ragged_is_bad() {
+            return;
+        }
+        let Scanned { block, index, skip_header, .. } = scanned;
+        let records = index.records(block.bytes(), block.start()).enumerate();
+        for (record, span) in records.skip(usize::from(*skip_header)) {
+            if self.rules.is_ragged(&span) && bad.binary_search(&record).is_err() {
+                signs.add_reshaped(|| block.position(span.start).line);
             }
         }
     }

@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
-use crate::input::csv::lines::LineRules;
+use crate::input::csv::lines::{BlankLines, LineRules};
 use crate::input::csv::sniff::{self, CANDIDATES, CommentLines, Fit, Sample};
 use crate::load::endings;
 use crate::load::options::{CsvOptions, InputFormat, LoadOptions};
 use crate::schema::names::ColumnName;
+use crate::words::counted;
 
 /// Dialect of one input.
 #[derive(Debug, Clone)]
@@ -24,14 +25,27 @@ pub struct Reading {
     pub first_line: u64,
     /// Another delimiter, which seems to divide the records better.
     pub other: Option<Fit>,
+    /// True if the header has one name less than the records have fields.
+    is_header_short: bool,
     /// Lines that seem to stand above the header.
     title_lines: Option<u64>,
     /// Lines at the beginning that may be comments.
     comments: Option<CommentLines>,
     /// True if most records have as many fields as the first one, and that is more than one.
     is_likely: bool,
+    /// The reason that a delimiter which nobody named cannot be taken.
+    unsure: Option<Unsure>,
     /// Notes about all that was decided without the caller's word.
     pub notes: Vec<String>,
+}
+
+/// A choice of a delimiter for which too little speaks.
+#[derive(Debug, Clone, Copy)]
+enum Unsure {
+    /// Both divide the records alike.
+    Equal(u8, u8),
+    /// The records have one field, and another delimiter divides most of them.
+    OneField(Fit),
 }
 
 impl Reading {
@@ -63,17 +77,26 @@ impl Reading {
             lines,
             first_line: 1,
             other: None,
+            is_header_short: false,
             title_lines: None,
             comments: None,
             is_likely: false,
+            unsure: None,
             notes: Vec::new(),
         };
         if options.is_database_text() {
             reading.lines.has_end_mark = options.format == Some(InputFormat::PostgresText);
+            if options.format == Some(InputFormat::MysqlText) {
+                reading.find_returns(file, sample, b"\r", "a carriage return and a newline");
+            }
         } else {
             reading.lines.comment = csv.comment;
             reading.find_line_ends(options, file, sample);
             reading.find_delimiter(options, file, sample)?;
+            let ends =
+                "two carriage returns and a newline, as of line ends that were translated twice";
+            reading.find_returns(file, sample, b"\r\r", ends);
+            reading.find_blank_lines(options, sample);
         }
         reading.first_line = 1 + reading.lines.skip_lines;
         Ok(reading)
@@ -87,6 +110,25 @@ impl Reading {
                 "{file}: its lines end with a carriage return alone, as on old Macs, and are \
                  read so"
             ));
+        }
+    }
+
+    /// Takes carriage returns for a part of the line ends where all records end with them.
+    fn find_returns(&mut self, file: &str, sample: Sample<'_>, returns: &[u8], ends: &str) {
+        if sniff::records_end_with(sample, &self.lines, returns) {
+            self.lines.drops_returns = true;
+            self.notes.push(format!("{file}: its lines end with {ends}, and are read so"));
+        }
+    }
+
+    /// Takes blank lines for rows where records have one field. Without a quote byte there is no
+    /// way to write such a row.
+    fn find_blank_lines(&mut self, options: &LoadOptions, sample: Sample<'_>) {
+        let taken = sniff::fit(sample, &self.lines, self.dialect.delimiter());
+        let is_one_column = taken.is_some_and(|fit| fit.fields == 1 && fit.alike == fit.records);
+        if is_one_column && self.dialect.quote().is_some() {
+            self.lines.blank_lines =
+                if options.has_header() { BlankLines::RowsBelowHeader } else { BlankLines::Rows };
         }
     }
 
@@ -121,7 +163,63 @@ impl Reading {
             ));
         }
         self.find_other_delimiter(file, sample, &fits, given.is_none());
+        if given.is_none() {
+            self.unsure = self.find_doubt(options, sample, &fits);
+        }
         Ok(())
+    }
+
+    /// Finds a reason to ask for the delimiter.
+    fn find_doubt(
+        &self,
+        options: &LoadOptions,
+        sample: Sample<'_>,
+        fits: &[Fit],
+    ) -> Option<Unsure> {
+        if let Some(best) = sniff::best(fits) {
+            let equal = sniff::equal_of(&best, fits, options.has_header())?;
+            return Some(Unsure::Equal(best.delimiter, equal.delimiter));
+        }
+        let is_one_named = options.csv.columns.as_ref().is_some_and(|names| names.len() == 1);
+        let taken = sniff::fit(sample, &self.lines, self.dialect.delimiter())?;
+        let other = self.other.filter(|other| taken.is_one_field_for(other))?;
+        (!is_one_named).then_some(Unsure::OneField(other))
+    }
+
+    /// Refuses an input whose delimiter would decide the columns of a table, and is not sure.
+    ///
+    /// # Errors
+    /// An input error, with the delimiters to choose from.
+    pub fn refuse_unsure(&self, file: &str) -> Result<()> {
+        let (reason, advice) = match self.unsure {
+            None => return Ok(()),
+            Some(Unsure::Equal(one, other)) => {
+                let (one, other) = (one.escape_ascii(), other.escape_ascii());
+                (
+                    format!("'{one}' and '{other}' divide its records equally well"),
+                    format!(
+                        "say which of them separates its fields: ⟦delimiter '{one}'⟧ or \
+                         ⟦delimiter '{other}'⟧"
+                    ),
+                )
+            }
+            Some(Unsure::OneField(Fit { delimiter, fields, .. })) => {
+                let (taken, other) = (self.dialect.delimiter(), delimiter.escape_ascii());
+                (
+                    format!(
+                        "it would be one column, but '{other}' divides its first record into \
+                         {fields} fields, and others too, if not all alike"
+                    ),
+                    format!(
+                        "the file looks as if its delimiter were '{other}': use \
+                         ⟦delimiter '{other}'⟧; rows of other lengths are bad rows then. If it is one \
+                         column, use ⟦delimiter '{}'⟧",
+                        taken.escape_ascii()
+                    ),
+                )
+            }
+        };
+        Err(Error::input(file, reason).to_do(advice))
     }
 
     /// Looks for a delimiter that fits as well as the chosen one, or better.
@@ -147,6 +245,7 @@ impl Reading {
                     || (!is_likely && fit.is_likely())
             };
             let rank = |fit: &&Fit| (fit.is_consistent(), fit.alike, fit.fields);
+            self.is_header_short = sniff::is_header_short(sample, &self.lines);
             self.other = others().filter(is_better).max_by_key(rank).copied();
             if !self.other.is_some_and(|fit| fit.is_consistent()) {
                 self.title_lines = sniff::title_lines(sample, &self.lines);
@@ -185,15 +284,25 @@ impl Reading {
         Some(named)
     }
 
-    /// A note about the input's lines that needs a whole pass over them.
-    pub fn late_note(&self, file: &str) -> Option<String> {
-        let is_cut = self.lines.is_cut.load(Ordering::Relaxed);
-        is_cut.then(|| {
-            format!(
+    /// Notes about the input's lines that need a whole pass over them.
+    pub fn late_notes(&self, file: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.lines.is_cut.load(Ordering::Relaxed) {
+            notes.push(format!(
                 "{file}: the line \\. ends the data, as in PostgreSQL's text format; what \
                  follows it is not read"
-            )
-        })
+            ));
+        }
+        let blank = self.lines.blank_lines_at_end.load(Ordering::Relaxed);
+        if blank > 0 {
+            let lines = counted(
+                blank,
+                "blank line behind its last row is",
+                "blank lines behind its last row are",
+            );
+            notes.push(format!("{file}: {lines} no rows; those before it are"));
+        }
+        notes
     }
 
     /// Advice for rows with another number of fields.
@@ -218,6 +327,14 @@ impl Reading {
     }
 
     fn header_advice(&self) -> Option<String> {
+        if self.is_header_short {
+            let lines = self.lines.skip_lines + 1;
+            return Some(format!(
+                "the header has one name less than the rows have fields: if it lacks the first \
+                 column's, as of row names in R, leave it out with ⟦skip_lines {lines}⟧ and \
+                 ⟦no_header⟧, and name all columns with ⟦columns⟧"
+            ));
+        }
         if let Some(lines) = self.title_lines {
             return Some(format!(
                 "if lines stand above the header, leave them out with ⟦skip_lines {lines}⟧"

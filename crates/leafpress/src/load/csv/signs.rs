@@ -11,11 +11,13 @@ use crate::error::{BadRow, Error};
 use crate::input::block::Block;
 use crate::input::csv::Dialect;
 use crate::input::detect_encoding::{Guess, guess};
+use crate::load::options::Ragged;
 use crate::load::passes::columns::is_about_columns;
 use crate::load::passes::rejects::bad_row_of;
 use crate::load::report::ColumnReport;
 use crate::load::values::fields::{Misfit, is_not_utf8, is_ragged};
 use crate::schema::names::listed;
+use crate::words::counted;
 
 /// Letters that mean control characters behind a backslash in the text formats of databases.
 const DATABASE_LETTERS: &[u8] = b"bfnrtv0Z";
@@ -27,6 +29,9 @@ pub struct Signs {
     ragged: bool,
     /// The encoding that fits the first bad row that is not UTF-8.
     guess: Option<Guess>,
+    /// Rows that were filled or cut as the caller says, and the line of the first one.
+    reshaped: u64,
+    reshaped_line: Option<u64>,
     /// First line with an escape before a letter for which databases mean another character.
     letter_line: Option<u64>,
 }
@@ -40,16 +45,32 @@ impl Signs {
         }
     }
 
+    /// Adds a row that has another number of fields than the header, and is loaded all the same.
+    pub fn add_reshaped(&mut self, line: impl FnOnce() -> u64) {
+        self.reshaped += 1;
+        self.reshaped_line.get_or_insert_with(line);
+    }
+
     /// Adds the line that [`escaped_letter_line`] found in a block.
     pub fn add_letter(&mut self, line: Option<u64>) {
         self.letter_line = self.letter_line.or(line);
     }
 
     /// Notes on an input after a pass.
-    pub fn notes(&self, file: &str, reading: &Reading) -> Vec<String> {
+    pub fn notes(&self, file: &str, reading: &Reading, ragged: Ragged) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(advice) = reading.ragged_advice().filter(|_| self.ragged) {
             notes.push(format!("{file}: rows have another number of fields; {advice}"));
+        }
+        if let Some(line) = self.reshaped_line {
+            let rows = counted(self.reshaped, "row has", "rows have");
+            let how = match ragged {
+                Ragged::Truncate => "surplus fields are dropped",
+                _ => "missing fields are empty",
+            };
+            notes.push(format!(
+                "{file}: {rows} another number of fields, the first in line {line}: {how}"
+            ));
         }
         if let Some(guess) = self.guess {
             let (label, how_sure) = (guess.label(), guess.how_sure());
@@ -142,8 +163,10 @@ fn advice_for(row: &BadRow, reading: &Reading) -> Option<String> {
 }
 
 /// Texts by which programs say that a value is missing.
-const NO_VALUE: [&str; 12] =
-    ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "-", "--", "?"];
+const NO_VALUE: [&str; 20] = [
+    "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "-", "--", "?", "\\N",
+    "<NA>", "(null)", "nil", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!",
+];
 
 /// Notes on columns of TEXT that would be numbers if a text meant that a value is missing, as far as
 /// the first value tells that is no number.

@@ -2,6 +2,7 @@
 //!
 //! Must never: know the format of an input.
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +19,7 @@ use crate::load::tree::{Build, Joined, RowOrder};
 use crate::load::values::demands::Demands;
 use crate::load::values::uuid7::Uuid7Range;
 use crate::schema::Witness;
-use crate::schema::names::{ColumnName, column_named};
+use crate::schema::names::{ColumnName, column_named, listed};
 use crate::schema::shape::TableShape;
 
 /// An input of a load. The flow knows only its rows.
@@ -159,6 +160,8 @@ impl<'l> FeedState<'l> {
         let is_given = |at: usize| inputs.iter().any(|it| it.sources[at].is_given());
         self.plan.given = (0..columns.len()).map(is_given).collect();
         self.columns = columns;
+        let note = partition_note(&self.inputs, &self.columns);
+        self.notes.extend(note.filter(|note| !self.notes.contains(note)));
         declared.map_or(Ok(()), |shape| refuse_open_columns(self.options, shape, inputs))
     }
 
@@ -290,6 +293,24 @@ impl<'l> FeedState<'l> {
             changed_form: None,
         }
     }
+}
+
+/// The note about values that only the folders of an input have, as in `year=2024/part.csv`.
+fn partition_note(inputs: &[String], columns: &[ColumnName]) -> Option<String> {
+    inputs.iter().find_map(|input| {
+        let folder = Path::new(input).parent()?;
+        let parts = folder.iter().filter_map(|part| part.to_str()?.split_once('='));
+        let keys = parts.filter(|(key, value)| !key.is_empty() && !value.is_empty());
+        let is_column = |key: &str| columns.iter().any(|it| it.written.eq_ignore_ascii_case(key));
+        let lost: Vec<&str> = keys.map(|(key, _)| key).filter(|key| !is_column(key)).collect();
+        (!lost.is_empty()).then(|| {
+            format!(
+                "{input}: folders of its path name values of {}, and no column does: they are not \
+                 loaded",
+                listed(&lost)
+            )
+        })
+    })
 }
 
 /// The error of a pass that can only fail.

@@ -356,6 +356,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         if self.declared.is_some() {
             return Ok(());
         }
+        // The sample leaves out the rows that the table will refuse.
+        self.make_table()?;
         let mut opened = self.open(0)?;
         if self.rules.contains(&TypeRule::Empty) {
             let mut raw = RawOf::<S>::default();
@@ -405,6 +407,11 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         if let Some(key) = self.state.later_key.filter(|&key| may_be_rowid(self.rules[key])) {
             self.rules[key] = TypeRule::Integer;
         }
+        self.make_table()
+    }
+
+    /// Plans a table with the types that the rules have so far, unless one is declared.
+    fn make_table(&mut self) -> Result<()> {
         if self.declared.is_some() {
             return Ok(());
         }
@@ -503,6 +510,7 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
     fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
         self.state.begin();
         self.first_rules()?;
+        self.make_table()?;
         let mut evidence = vec![TypedEvidence::default(); self.rules.len()];
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);

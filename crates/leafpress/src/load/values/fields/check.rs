@@ -35,6 +35,21 @@ impl FieldRule {
 }
 
 impl RowRules {
+    /// Returns true if a column refuses NULL.
+    pub fn refuses_null(&self, column: usize) -> bool {
+        self.demands.refuses_null(column)
+    }
+
+    /// Returns true if each row with another number of fields is bad.
+    pub fn ragged_is_bad(&self) -> bool {
+        self.ragged == Ragged::Reject
+    }
+
+    /// Returns true for a row with another number of fields than there are columns.
+    pub fn is_ragged(&self, span: &RecordSpan<'_>) -> bool {
+        span.field_ends.len() != self.fields
+    }
+
     /// Checks the number of fields, by the caller's rule.
     #[inline(always)]
     pub fn check_shape(&self, span: &RecordSpan<'_>) -> Result<(), Misfit> {

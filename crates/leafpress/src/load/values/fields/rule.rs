@@ -39,7 +39,7 @@ pub enum FieldRule {
 impl FieldRule {
     /// Returns true if the column holds text as it is, so that an empty field is ''.
     #[inline(always)]
-    pub(super) fn is_text(self) -> bool {
+    pub fn is_text(self) -> bool {
         matches!(self, Self::Text | Self::Empty | Self::Given(ColumnType::Text) | Self::Any)
     }
 
