@@ -15,6 +15,7 @@ mod csv_advice;
 mod encodings;
 mod existing;
 mod keys;
+mod left_alone;
 mod names;
 mod numbers;
 mod order;
