@@ -20,11 +20,11 @@
 //! Must never: say what is on disk, which only its caller knows.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leafpress_format::header;
+use leafpress_format::{DATABASE_HEADER_BYTES, header};
 use rusqlite::ErrorCode;
 
 use crate::error::{
@@ -128,10 +128,10 @@ impl Refusal<'_> {
 
     /// The error of a database that can be read, but not written.
     pub fn read_only(&self, says: &str) -> Error {
-        let file = self.file.map(real_path);
-        if let Some(why) = file.as_deref().and_then(newer_to_write) {
-            return self.not_writable(&why).to_do("write to it by a newer version of SQLite");
+        if let Err(newer) = self.unless_newer() {
+            return newer;
         }
+        let file = self.file.map(real_path);
         let beside = |file: &PathBuf| companions(file).find_map(|it| why_not_writable(&it));
         let own = file.as_deref().and_then(why_not_writable);
         if let Some(why) = file.as_ref().filter(|_| own.is_none()).and_then(beside) {
@@ -146,6 +146,15 @@ impl Refusal<'_> {
             "give yourself leave to write to the file and its folder, or use a copy in a folder \
              that you may write to",
         )
+    }
+
+    /// Refuses a database that only a newer SQLite may write to.
+    pub fn unless_newer(&self) -> Result<()> {
+        let why = self.file.map(real_path).as_deref().and_then(newer_to_write);
+        let refusal = |why: String| {
+            Err(self.not_writable(&why).to_do("write to it by a newer version of SQLite"))
+        };
+        why.map_or(Ok(()), refusal)
     }
 
     /// Refuses a file that this user may not write, or whose log, index of the log or journal this user
@@ -250,16 +259,20 @@ pub(crate) fn refuse_unless_path(name: &Path) -> Result<()> {
     why_no_path(name).map_or(Ok(()), |reason| Err(Error::misuse(reason)))
 }
 
-/// Refuses what is there and no file.
+/// Refuses what is there and no file, and a file that is shorter than a database's header. SQLite
+/// takes one such as a single line end for an empty database, and writes over it.
 pub(crate) fn refuse_unless_file(path: &Path, found: &fs::Metadata) -> Result<()> {
     let (reason, advice) = if found.is_dir() {
-        ("is a directory, not a database", "name a file in it")
+        ("is a directory, not a database".to_owned(), "name a file in it")
     } else if !found.is_file() {
-        ("is not a regular file, so it cannot be a database", "name a file")
+        ("is not a regular file, so it cannot be a database".to_owned(), "name a file")
+    } else if (1..DATABASE_HEADER_BYTES as u64).contains(&found.len()) {
+        let cut = || "is cut short: it ends inside a database's header".to_owned();
+        (what_a_file_is(path).unwrap_or_else(cut), "name another file")
     } else {
         return Ok(());
     };
-    let (path, reason) = (path.to_owned(), reason.to_owned());
+    let path = path.to_owned();
     Err(Error::from(ErrorKind::NotADatabase { path, reason }).to_do(advice))
 }
 
@@ -279,7 +292,33 @@ pub(crate) fn refuse_odd_companions(file: &Path) -> Result<()> {
         let error = Error::from(ErrorKind::Destination { path, reason });
         return Err(error.to_do("see what it is for, and move it away"));
     }
-    Ok(())
+    refuse_log_of_emptied(file)
+}
+
+/// Refuses an empty database beside a log, which SQLite would delete. The log is looked at first: a
+/// database that is made meanwhile has its log later than its first page.
+fn refuse_log_of_emptied(file: &Path) -> Result<()> {
+    let log = companion_of(&real_path(file), "-wal");
+    if !holds_something(&log) || !fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() == 0) {
+        return Ok(());
+    }
+    let shown = path_text(file);
+    let reason =
+        format!("is the write-ahead log of {shown}, which is empty now: SQLite would delete it");
+    let error = Error::from(ErrorKind::Destination { path: log, reason });
+    Err(error.to_do(format!("put {shown} back from a copy; else move the -wal file away")))
+}
+
+/// Returns true if a log or journal is not empty. SQLite zeroes the first bytes of a journal that
+/// it keeps and is done with.
+pub(crate) fn holds_something(companion: &Path) -> bool {
+    if !fs::metadata(companion).is_ok_and(|it| it.is_file() && it.len() > 0) {
+        return false;
+    }
+    let mut first = [0];
+    let read = FileHandle::open(companion).and_then(|mut file| file.read_exact(&mut first));
+    // A file that cannot be read counts as not empty.
+    read.is_err() || first != [0]
 }
 
 /// A file that the system does not let this user read.
@@ -347,8 +386,6 @@ fn why_no_journal(folder: &Path) -> Option<String> {
 
 /// Files of this write version may be read by every SQLite, and written by newer ones only.
 fn newer_to_write(file: &Path) -> Option<String> {
-    use std::io::Read as _;
-
     let mut start = [0; header::WRITE_VERSION + 1];
     FileHandle::open(file).and_then(|mut file| file.read_exact(&mut start)).ok()?;
     let version = start[header::WRITE_VERSION];

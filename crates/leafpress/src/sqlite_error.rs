@@ -13,6 +13,16 @@ pub fn sqlite_says(error: &rusqlite::Error) -> String {
     }
 }
 
+/// The error without the statement, for one that its reader did not write.
+pub(crate) fn without_statement(error: rusqlite::Error) -> rusqlite::Error {
+    match error {
+        rusqlite::Error::SqlInputError { error, msg, .. } => {
+            rusqlite::Error::SqliteFailure(error, Some(msg))
+        }
+        other => other,
+    }
+}
+
 /// Returns true if the row is to blame, and not the disk or another program.
 pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
     matches!(
@@ -22,9 +32,35 @@ pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
 }
 
 /// Returns true if a row that was given to a prepared INSERT caused its failure. SQLite has no code
-/// of its own for an expression of an index or a CHECK that fails on a value.
+/// of its own for an expression of an index or a CHECK that fails on a value. The same code comes from
+/// a virtual table that cannot take any row, here or at all.
 pub(crate) fn is_fault_of_a_row(error: &rusqlite::Error) -> bool {
-    is_refusal(error) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
+    let may_be_of_a_value = || {
+        error.sqlite_error_code() == Some(ErrorCode::Unknown)
+            && !is_unexplained(error)
+            && !needs_its_application(error)
+    };
+    is_refusal(error) || may_be_of_a_value()
+}
+
+/// Returns true if SQLite gives no reason. Expressions that fail on a value give one.
+pub(crate) fn is_unexplained(error: &rusqlite::Error) -> bool {
+    sqlite_says(error) == "SQL logic error"
+}
+
+/// Returns true if the schema needs a function, a collation, a module or a tokenizer that only its
+/// application has.
+pub(crate) fn needs_its_application(error: &rusqlite::Error) -> bool {
+    const MISSING: [&str; 6] = [
+        "unknown function",
+        "no such function",
+        "no such collation",
+        "no such module",
+        "no such tokenizer",
+        "unknown tokenizer",
+    ];
+    let says = sqlite_says(error);
+    MISSING.iter().any(|it| says.contains(it))
 }
 
 /// Advice for a row for which SQLite has rolled the whole transaction back.

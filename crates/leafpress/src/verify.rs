@@ -41,7 +41,7 @@ use crate::paths::companion_of;
 use crate::refusal::{
     Refusal, not_readable, refuse_odd_companions, refuse_unless_file, refuse_unless_path,
 };
-use crate::sqlite_error::sqlite_says;
+use crate::sqlite_error::{needs_its_application, sqlite_says};
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
 use crate::{Error, ErrorKind, Result};
@@ -265,6 +265,16 @@ impl Candidate {
         self.access != Access::Locked
     }
 
+    /// Refuses a database that only a newer SQLite may write to.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ReadOnly`].
+    pub fn refuse_unless_written_here(&self) -> Result<()> {
+        let (named, file, waited) =
+            (self.named.as_path(), Some(self.path.as_path()), Duration::ZERO);
+        Refusal { named, file, waited }.unless_newer()
+    }
+
     /// A connection that reads, and makes no file.
     ///
     /// # Errors
@@ -327,9 +337,9 @@ impl Candidate {
             }
             Some(ErrorCode::OperationInterrupted) => refusal.error(action, error),
             _ => {
-                let advice = if names_missing_function(&error) {
-                    "let the application check it that has this function or collation: PRAGMA \
-                     integrity_check"
+                let advice = if needs_its_application(&error) {
+                    "let the application check it that has this function, collation, module or \
+                     tokenizer: PRAGMA integrity_check"
                 } else {
                     "see what leafpress doctor says of the database"
                 };
@@ -337,12 +347,6 @@ impl Candidate {
             }
         }
     }
-}
-
-/// Returns true if the schema needs a function or a collation that only its application has.
-fn names_missing_function(error: &rusqlite::Error) -> bool {
-    let says = sqlite_says(error);
-    ["unknown function", "no such function", "no such collation"].iter().any(|it| says.contains(it))
 }
 
 fn choose_access(named: &Path, path: &Path, file_bytes: u64) -> Result<Access> {
@@ -442,14 +446,15 @@ pub(crate) fn what_a_file_is(path: &Path) -> Option<String> {
 fn newer_format(sample: &[u8]) -> Option<String> {
     let schema_format = number_in(sample, header::SCHEMA_FORMAT)?;
     let newer = if sample[header::READ_VERSION] > header::VERSION_WAL {
-        format!("its read version is {}", sample[header::READ_VERSION])
+        format!("of a newer one: its read version is {}", sample[header::READ_VERSION])
     } else if schema_format > header::SCHEMA_FORMAT_NEWEST {
-        format!("its schema format is {schema_format}")
+        // Ciphers leave the bytes before it as they are, so that SQLite finds the page size.
+        format!("of a newer one or encrypted: its schema format is {schema_format}")
     } else {
         return None;
     };
     let version = rusqlite::version();
-    Some(format!("is in a format that SQLite {version} does not know, of a newer one: {newer}"))
+    Some(format!("is in a format that SQLite {version} does not know, {newer}"))
 }
 
 /// Returns true if the bytes are spread as evenly as those of a cipher.

@@ -79,6 +79,7 @@ pub fn measure(database: &Path, statements: &[Statement], options: &IoOptions) -
     }
     options.check().map_err(untouched)?;
     let candidate = Candidate::look_at(database).map_err(untouched)?;
+    candidate.refuse_unless_written_here().map_err(untouched)?;
     let usual = if candidate.is_wal() { Profile::Durable } else { Profile::Rollback };
     let profile = options.profile.unwrap_or(usual);
     let mut report = if options.in_place {

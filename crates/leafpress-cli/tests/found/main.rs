@@ -16,6 +16,7 @@ mod csv_forms;
 mod encodings;
 mod existing;
 mod keys;
+mod left_alone;
 mod names;
 mod numbers;
 mod order;

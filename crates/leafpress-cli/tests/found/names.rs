@@ -36,9 +36,9 @@ const B27_TO_B38: &[Found] = &[
         files: &[("t.csv", b"id,n\nx,1\n")],
         databases: KEYED,
         run: "leafpress load t.db t.csv --replace --on-error skip",
-        status: 1,
-        says: &["note: t is empty now"],
-        holds: &[("t.db", "SELECT * FROM t", "")],
+        status: 3,
+        says: &["no row is left to replace those of t: its only row is bad at t.csv:2:1: "],
+        holds: &[("t.db", "SELECT * FROM t", "1,1")],
         ..Found::NONE
     },
     Found {

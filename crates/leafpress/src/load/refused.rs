@@ -36,6 +36,8 @@ pub struct RefusedRows<'r> {
     pub stops: bool,
     /// True if an option could leave rows with a taken key out, or let them change others.
     pub is_append: bool,
+    /// Number of all rows, if they replace those of the table.
+    pub replaced_by: Option<u64>,
 }
 
 impl RefusedRows<'_> {
@@ -62,6 +64,10 @@ impl RefusedRows<'_> {
         }
         let mut rejects = lock(self.rejects);
         rejects.release()?;
+        if self.replaced_by.is_some_and(|all| all > 0 && all == rows.len() as u64) {
+            let inputs = &self.feed.state().inputs;
+            return Err(nothing_to_replace_by(inputs, self.table, &mut rejects));
+        }
         rejects.flush()?;
         drop(rejects);
         self.feed.release();
@@ -98,6 +104,23 @@ impl RefusedRows<'_> {
             None => error,
         })
     }
+}
+
+/// The error of an exchange of rows for which no new row is left, as all are bad: the old rows stay.
+pub fn nothing_to_replace_by(inputs: &[String], table: &str, rejects: &mut Rejects) -> Error {
+    let which = match rejects.count() {
+        1 => "its only row is bad".to_owned(),
+        rejected => format!("all of its {rejected} rows are bad, the first"),
+    };
+    let first = rejects.take_shown().into_iter().next();
+    let first = first.map_or(String::new(), |row| {
+        format!(" at {}:{}:{}: {}", row.file, row.line, row.column, row.reason)
+    });
+    let reason = format!("no row is left to replace those of {table}: {which}{first}");
+    let file = inputs.first().cloned().unwrap_or_default();
+    Error::from(ErrorKind::Input { file, reason })
+        .on_disk("the database is as it was")
+        .to_do("mend the rows or the table; to empty the table, load an input without rows")
 }
 
 /// A row of an input that can be read only once, known by its ordinal in the order of the key.

@@ -19,7 +19,7 @@
 //! remove a file.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,11 +37,11 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::{companion_of, folder_of};
 use crate::refusal::{
-    Refusal, not_readable, refuse_odd_companions, refuse_unless_file, refuse_unless_path,
-    why_not_synced, why_not_writable,
+    Refusal, holds_something, not_readable, refuse_odd_companions, refuse_unless_file,
+    refuse_unless_path, why_not_synced, why_not_writable,
 };
 use crate::storage::FileSystem;
-use crate::vfs::locks::{self, FileHandle};
+use crate::vfs::locks;
 use crate::words::path_text;
 
 const AS_IT_WAS: &str = "the database is as it was";
@@ -347,18 +347,6 @@ fn refuse_orphans(target: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Returns true if a log or journal is not empty. SQLite zeroes the first bytes of a journal that
-/// it keeps and is done with.
-fn holds_something(companion: &Path) -> bool {
-    if !fs::metadata(companion).is_ok_and(|it| it.is_file() && it.len() > 0) {
-        return false;
-    }
-    let mut first = [0];
-    let read = FileHandle::open(companion).and_then(|mut file| file.read_exact(&mut first));
-    // A file that cannot be read counts as not empty.
-    read.is_err() || first != [0]
 }
 
 /// Every journal on disk needs a place beside the database.

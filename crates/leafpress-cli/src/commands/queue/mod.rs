@@ -148,14 +148,18 @@ fn builder(path: &Path, common: &QueueCommonFlags) -> WriterBuilder {
 
 fn refuse_missing(path: &Path) -> Result<()> {
     place::refuse_cluster(path)?;
-    // Other errors are told when it is opened.
-    let Err(source) = path.metadata() else { return Ok(()) };
-    if source.kind() != io::ErrorKind::NotFound {
-        return Ok(());
-    }
-    Err(Error::io("open", path, source)
-        .on_disk("there is no such database, and nothing was made")
-        .to_do("look at the path, or make it with `leafpress queue push`"))
+    let error = match path.metadata() {
+        // SQLite takes it for a new database, and opening it would make it one.
+        Ok(found) if found.is_file() && found.len() == 0 => {
+            let reason = format!("{} is empty: it has no queue yet", path_text(path));
+            Error::not_found("file", path_text(path), reason).on_disk("nothing was changed")
+        }
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Error::io("open", path, source)
+            .on_disk("there is no such database, and nothing was made"),
+        // Other errors are told when it is opened.
+        _ => return Ok(()),
+    };
+    Err(error.to_do("look at the path, or make it with `leafpress queue push`"))
 }
 
 /// The error for something that a database does not have.

@@ -21,7 +21,7 @@ use crate::load::report::Stage;
 use crate::paths::companion_of;
 use crate::profile::{refuse_log_of_another, refuse_second_name};
 use crate::refusal::{Refusal, not_readable, refuse_unless_path};
-use crate::sqlite_error::sqlite_says;
+use crate::sqlite_error::{is_unexplained, needs_its_application, sqlite_says, without_statement};
 use crate::verify::uri;
 use crate::vfs::locks;
 use crate::words::path_text;
@@ -32,6 +32,14 @@ pub const UNCHANGED: &str = "the database is as it was";
 pub const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 /// Cache size that SQLite gets however little memory is given.
 pub const CACHE_BYTES_MIN: u64 = 2 << 20;
+
+/// Beginning of SQLite's refusal to use a database beside one with another encoding.
+const ENCODINGS_DIFFER: &str = "attached databases must use the same text encoding";
+const LEAVE_IT_TO_ITS_APPLICATION: &str = "let the application do it that has this function, \
+     collation, module or tokenizer: rows can be loaded into a table of their own, from which it \
+     copies them";
+const UNEXPLAINED_TO_DO: &str = "look at the virtual tables that the table's triggers write to: one is \
+     broken, or uses a module or tokenizer that only its application has";
 
 type OpenFile = fn(String, OpenFlags) -> rusqlite::Result<Connection>;
 
@@ -223,6 +231,11 @@ impl Target {
             .to_do("load again")
     }
 
+    /// The error of a database with another property than at its inspection, such as its page size.
+    pub fn changed_by_another(&self, what: &str) -> Error {
+        self.changed(&format!("its {what} was changed by another program meanwhile"))
+    }
+
     /// Refuses a database that was read as a file that does not change, and did change.
     pub fn refuse_unless_at_rest(&self) -> Result<()> {
         if self.at_rest.is_some() && AtRest::of(&self.path) != self.at_rest {
@@ -262,12 +275,23 @@ impl Target {
         if let Err(changed) = self.refuse_unless_at_rest() {
             return changed.caused_by(error);
         }
+        let error = without_statement(error);
         let error = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => {
                 Error::no_space("write to", &self.named, Error::copy_of(&error)).to_do(format!(
                     "free some space; a load needs as much as the new rows, and twice that in \
                      WAL mode{OR_FULL_OTHERWISE}"
                 ))
+            }
+            // Nothing is attached to a database that was in UTF-16 at its inspection.
+            _ if sqlite_says(&error).starts_with(ENCODINGS_DIFFER) => {
+                self.changed_by_another("text encoding").caused_by(error)
+            }
+            Some(ErrorCode::Unknown) if needs_its_application(&error) => {
+                self.refusal_of_sqlite().error(action, error).to_do(LEAVE_IT_TO_ITS_APPLICATION)
+            }
+            Some(ErrorCode::Unknown) if is_unexplained(&error) && action == "insert the rows" => {
+                self.refusal_of_sqlite().error(action, error).to_do(UNEXPLAINED_TO_DO)
             }
             // What the table's own statements say: those of a load are known to be right.
             Some(ErrorCode::Unknown | ErrorCode::ConstraintViolation)

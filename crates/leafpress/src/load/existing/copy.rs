@@ -44,7 +44,7 @@ pub(super) fn copy_table(
     let transaction = target.begin(&mut connection)?;
     steps.end("waiting for the lock");
 
-    refuse_if_taken(&transaction, target, &table.table.name)?;
+    refuse_if_taken(&transaction, target, table)?;
     let rows = if attached {
         copy_attached(&transaction, table).map_err(refused)?
     } else {

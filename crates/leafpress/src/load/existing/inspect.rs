@@ -247,12 +247,11 @@ fn look_around(
     busy_timeout: Duration,
 ) -> rusqlite::Result<Existing> {
     let objects = read_objects(connection)?;
-    let encoding: String = ask(connection, "PRAGMA encoding")?;
     let header = read_header(connection)?;
     let mut existing = Existing {
         page_bytes: ask(connection, "PRAGMA page_size")?,
         reserved_bytes: header.as_ref().map_or(0, |it| it.reserved_bytes),
-        encoding: if encoding == "UTF-8" { TextEncoding::Utf8 } else { TextEncoding::Utf16 },
+        encoding: read_encoding(connection)?,
         journal_mode: ask(connection, "PRAGMA journal_mode")?,
         objects,
         why_not_moved: None,
@@ -274,8 +273,7 @@ fn why_not_moved(existing: &Existing, header: Option<&Header>) -> Option<&'stati
     if existing.encoding != TextEncoding::Utf8 {
         return Some("the database's texts are UTF-16");
     }
-    // 0: the database has no table yet, and takes the newest format.
-    if !matches!(header.schema_format, 0 | 4) {
+    if !header.is_of_this_format() {
         return Some("the database has an old schema format");
     }
     None
@@ -286,6 +284,20 @@ fn why_not_moved(existing: &Existing, header: Option<&Header>) -> Option<&'stati
 pub(super) struct Header {
     pub reserved_bytes: u8,
     pub schema_format: u32,
+}
+
+impl Header {
+    /// Returns true if SQLite reads pressed pages as they are meant. A database without a table has the
+    /// format 0, and takes the newest one.
+    pub fn is_of_this_format(self) -> bool {
+        matches!(self.schema_format, 0 | 4)
+    }
+}
+
+/// Encoding of a database's texts.
+pub(super) fn read_encoding(connection: &Connection) -> rusqlite::Result<TextEncoding> {
+    let encoding: String = ask(connection, "PRAGMA encoding")?;
+    Ok(if encoding == "UTF-8" { TextEncoding::Utf8 } else { TextEncoding::Utf16 })
 }
 
 /// Reads page 1 through SQLite; `None` where it cannot reach single pages.

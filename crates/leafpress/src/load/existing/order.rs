@@ -6,7 +6,7 @@
 //!
 //! Must never: give an order that shows in the rows, but for rowids that no column has.
 
-use super::inspect::Existing;
+use super::inspect::{Existing, no_such_table};
 use crate::error::Result;
 use crate::schema::declared::{DeclaredIndex, DeclaredTable, OrderColumn};
 
@@ -45,7 +45,11 @@ pub(in crate::load) fn best_order(
     let target = &existing.target;
     let connection = target.open(existing.busy_timeout)?;
     let refused = |error| target.refused("read the table's declaration", error);
-    let declared = DeclaredTable::read(&connection, table).map_err(refused)?;
+    let declared = match DeclaredTable::read(&connection, table) {
+        // It was there at the inspection.
+        Err(rusqlite::Error::QueryReturnedNoRows) => return Err(no_such_table(table)),
+        declared => declared.map_err(refused)?,
+    };
     Ok(order_of(&declared, columns, mode))
 }
 

@@ -33,7 +33,7 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::carry::{Batch, Carrier, MapEntries, NewPages, PageSource, Renumbering, damaged};
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
-use super::inspect::{Existing, read_header};
+use super::inspect::{Existing, TextEncoding, read_encoding, read_header};
 use super::orphan::Search;
 use super::staged::{StagedTable, StagedTree, has_table};
 use super::task::{Outcome, Settings, Staged};
@@ -97,12 +97,17 @@ pub(super) fn move_pages(
     })
 }
 
-/// Refuses a name that another program has taken since the inspection.
+/// Refuses the table if another program has taken its name, or that of an index, since the inspection.
 pub(super) fn refuse_if_taken(
     transaction: &Transaction<'_>,
     target: &Target,
-    name: &str,
+    table: &StagedTable,
 ) -> Result<()> {
+    let mut declared = table.trees().filter(|it| it.sql.is_some());
+    declared.try_for_each(|it| refuse_if_named(transaction, target, &it.name))
+}
+
+fn refuse_if_named(transaction: &Transaction<'_>, target: &Target, name: &str) -> Result<()> {
     let refused = |error| target.refused("read the database", error);
     let sql =
         "SELECT type FROM main.sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type <> 'trigger'";
@@ -117,7 +122,8 @@ pub(super) fn refuse_if_taken(
         return Ok(());
     };
     let kind = row.map_err(refused)?;
-    let what = format!("{}: a {kind} {name}", path_text(&target.named));
+    let article = if kind == "index" { "an" } else { "a" };
+    let what = format!("{}: {article} {kind} {name}", path_text(&target.named));
     Err(Error::made_meanwhile(what).on_disk(UNCHANGED).to_do("load again"))
 }
 
@@ -128,17 +134,23 @@ fn refuse_if_changed(
     table: &StagedTable,
 ) -> Result<()> {
     let refused = |error| target.refused("read the database", error);
-    refuse_if_taken(transaction, target, &table.table.name)?;
+    refuse_if_taken(transaction, target, table)?;
     let page_bytes: u32 = ask(transaction, "PRAGMA page_size").map_err(refused)?;
-    let reserved_bytes = read_header(transaction).map_err(refused)?.map(|it| it.reserved_bytes);
-    if page_bytes as usize != table.layout.page_bytes()
+    let encoding = read_encoding(transaction).map_err(refused)?;
+    let header = read_header(transaction).map_err(refused)?;
+    let reserved_bytes = header.as_ref().map(|it| it.reserved_bytes);
+    let what = if page_bytes as usize != table.layout.page_bytes()
         || reserved_bytes != Some(table.layout.reserved_bytes())
     {
-        return Err(target
-            .changed("its page size was changed by another program meanwhile")
-            .to_do("run the load again"));
-    }
-    Ok(())
+        "page size"
+    } else if encoding != TextEncoding::Utf8 {
+        "text encoding"
+    } else if !header.is_some_and(|it| it.is_of_this_format()) {
+        "schema format"
+    } else {
+        return Ok(());
+    };
+    Err(target.changed_by_another(what))
 }
 
 /// Has SQLite make the table and its indexes, empty.

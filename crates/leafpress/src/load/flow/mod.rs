@@ -24,7 +24,7 @@ use super::existing::{InsertHalt, Orphan, Refusals, RefusedRow, UNCHANGED, no_su
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict, OnError};
 use super::preset::{Layout, Preset};
-use super::refused::{RefusedRows, column_of, constraint};
+use super::refused::{RefusedRows, column_of, constraint, nothing_to_replace_by};
 use super::report::{Report, Stage};
 use super::target::{BuiltRows, Published, Target};
 use crate::advice::spelled;
@@ -243,6 +243,10 @@ impl Flow<'_> {
     /// Inserts the built rows into the existing table: all at once, or row by row if SQLite refuses
     /// some.
     fn insert(&mut self, output: &Output, path: &Path, outcome: &mut Outcome) -> Result<Published> {
+        let replaces = self.options.into == Some(IntoTable::Replace);
+        if replaces && outcome.built.rows == 0 && lock(&self.rejects).count() > 0 {
+            return Err(self.nothing_to_replace_by());
+        }
         let columns = self.feed.state().plan.given_names();
         let built = BuiltRows { file: path, rows: outcome.built.rows, columns: &columns };
         match self.target.insert(self.options, &built, outcome.order, self.monitor) {
@@ -269,11 +273,17 @@ impl Flow<'_> {
             reads_again,
             stops,
             is_append: options.into == Some(IntoTable::Append),
+            replaced_by: replaces.then_some(built.rows),
         };
         let mut decide = |rows: &[RefusedRow]| refused.decide(rows);
         let with_values = !reads_again;
         let mut refusals = Refusals { stops, with_values, reads_database, decide: &mut decide };
         target.insert_one_by_one(options, &built, &mut refusals, monitor)
+    }
+
+    fn nothing_to_replace_by(&self) -> Error {
+        let inputs = &self.feed.state().inputs;
+        nothing_to_replace_by(inputs, self.target.table(), &mut lock(&self.rejects))
     }
 
     /// Encodes and builds, again after each wrong guess.

@@ -94,7 +94,7 @@ fn the_process_in_the_way_is_looked_for() {
         other.execute_batch(begin).unwrap();
         let error = open(&place.path, &alone(Profile::Rollback)).unwrap_err().to_string();
         assert!(error.contains("cannot be had alone"), "{error}");
-        assert!(error.contains("held by another connection"), "{error}");
+        assert!(error.contains("held by another connection: "), "{error}");
         assert!(error.contains("fuser"), "{error}");
         other.execute_batch("COMMIT").unwrap();
         let before = rows(&other);

@@ -541,3 +541,23 @@ fn others_write_and_copy_the_log_during_inserts() {
     let expected = format!("{} {}", (ROUNDS + 1) * ROWS, changes.into_inner());
     assert_eq!(ask::<String>(&open(&place.database), counted), expected);
 }
+
+#[test]
+fn a_table_or_database_that_others_exchange_meanwhile_is_named() {
+    let place = Place::new("CREATE TABLE t(k, v)").stage("CREATE TABLE s(k, v)");
+    let existing = inspect(&place.database, WAIT).unwrap();
+    let names = columns(&["k", "v"]);
+    let into = InsertInto { table: "t", columns: &names, mode: InsertMode::Append };
+
+    open(&place.database).execute_batch("ALTER TABLE t RENAME TO u").unwrap();
+    let error = best_order(&existing, "t", &names, InsertMode::Append).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NotFound { what: "table", .. }), "{error}");
+
+    std::fs::remove_file(&place.database).unwrap();
+    let utf_16 = "PRAGMA encoding='UTF-16le'; CREATE TABLE t(k, v)";
+    open(&place.database).execute_batch(utf_16).unwrap();
+    let halt = insert(&existing, &place.staged("s"), &into, false, &settings()).unwrap_err();
+    let InsertHalt::Failed(error) = halt else { panic!("{halt:?}") };
+    assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
+    assert!(error.to_string().contains("its text encoding was changed"), "{error}");
+}

@@ -96,7 +96,7 @@ fn a_name_that_is_taken_is_refused() {
     // Taken between the inspection and the move, and then by one of the indexes.
     for (sql, reason) in [
         ("CREATE TABLE new(a)", "a table new was made by another program meanwhile"),
-        ("CREATE TABLE \"in'dex\"(a)", "there is already a table named in'dex"),
+        ("CREATE TABLE \"in'dex\"(a)", "a table in'dex was made by another program meanwhile"),
     ] {
         let place = Place::new(OLD).stage(RICH);
         let existing = inspect(&place.database, WAIT).unwrap();
@@ -234,5 +234,30 @@ fn read_only_and_full_file_systems_are_refused() {
         let error = inspect_error(&place.database);
         assert!(error.contains("is mounted read-only"), "{journal}: {error}");
         mount.remount("rw,size=1m");
+    }
+}
+
+/// A database that a backup is restored into while a table is pressed for it: its indexes would be in
+/// another order than this database reads them in, and its texts in another encoding.
+#[test]
+fn a_database_of_another_form_is_refused_at_the_move() {
+    for (setup, is_legacy, what) in [
+        ("PRAGMA page_size=1024", false, "page size"),
+        ("PRAGMA encoding='UTF-16le'", false, "text encoding"),
+        ("", true, "schema format"),
+    ] {
+        let place = Place::new("").stage(RICH);
+        let existing = inspect(&place.database, WAIT).unwrap();
+        let restored = open(&place.database);
+        let legacy = rusqlite::config::DbConfig::SQLITE_DBCONFIG_LEGACY_FILE_FORMAT;
+        restored.set_db_config(legacy, is_legacy).unwrap();
+        restored.execute_batch(&with_series(&format!("{setup}; {OLD}"))).unwrap();
+        drop(restored);
+        let before = std::fs::read(&place.database).unwrap();
+        let error = move_in(&existing, &place.staged("new"), &settings()).unwrap_err();
+        assert!(matches!(error.kind(), crate::ErrorKind::Changed { .. }), "{what}: {error}");
+        let says = format!("its {what} was changed by another program meanwhile");
+        assert!(error.to_string().contains(&says), "{error}");
+        assert_eq!(std::fs::read(&place.database).unwrap(), before);
     }
 }

@@ -17,6 +17,8 @@
 //! Must never: write to the other database. Of a database in WAL mode the log, which is empty, and its
 //! `-shm` go with the last reader.
 
+mod held;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -28,6 +30,7 @@ use leafpress_format::Value;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 
+use self::held::{Held, SharedHeld};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::as_json::{separated, write_text, write_value};
@@ -142,6 +145,8 @@ pub struct SqliteSource {
     spent: Spent,
     /// Set if the database is read as a file that does not change.
     at_rest: Option<AtRest>,
+    /// Set while other programs may not write to the file.
+    held: SharedHeld,
     busy_timeout: Duration,
 }
 
@@ -193,6 +198,8 @@ impl SqliteSource {
         let failed = |name: &str, error| unreadable(&path, name, busy_timeout, error);
         let opened = open(&absolute, busy_timeout).map_err(|error| failed(&file, error))?;
         let (mut connection, at_rest) = opened;
+        let held = SharedHeld::default();
+        *lock(&held) = Held::now(&connection, &absolute);
         let tables = tables_of(&connection).map_err(|error| failed(&file, error))?;
         let wanted = table;
         let table = chosen(&file, &tables, wanted)?;
@@ -207,7 +214,13 @@ impl SqliteSource {
         let names: Arc<[String]> = found.iter().map(|column| column.name.name.clone()).collect();
         let spent = Spent::default();
         let (asks, asked) = channel();
-        let worker = Worker { names: Arc::clone(&names), sql, spent: Arc::clone(&spent) };
+        let worker = Worker {
+            path: absolute,
+            names: Arc::clone(&names),
+            sql,
+            spent: Arc::clone(&spent),
+            held: Arc::clone(&held),
+        };
         let thread = std::thread::Builder::new()
             .name("leafpress-source".to_owned())
             .spawn(move || worker.serve(&mut connection, &asked))
@@ -224,6 +237,7 @@ impl SqliteSource {
             thread,
             spent,
             at_rest,
+            held,
             busy_timeout,
         };
         Ok(made)
@@ -437,9 +451,11 @@ fn unreadable(path: &Path, file: &str, waited: Duration, error: rusqlite::Error)
 
 /// State of the thread.
 struct Worker {
+    path: PathBuf,
     names: Arc<[String]>,
     sql: String,
     spent: Spent,
+    held: SharedHeld,
 }
 
 impl Worker {
@@ -470,6 +486,7 @@ impl Worker {
         connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(look))?;
         if connection.is_autocommit() {
             begin(connection)?;
+            *lock(&self.held) = Held::now(connection, &self.path);
         }
         let mut statement = connection.prepare(&self.sql)?;
         let mut rows = statement.query([])?;
@@ -522,11 +539,18 @@ impl RowSource for SqliteSource {
     }
 
     fn check_unchanged(&self) -> Result<()> {
+        let changed = || Error::changed(format!("{}: was written to while it was read", self.name));
+        if lock(&self.held).as_ref().is_some_and(|held| !held.is_unchanged(&self.path)) {
+            return Err(changed().to_do(
+                "load it again once nothing writes to it any more; programs that write to a database \
+                 other than through SQLite do not see its locks",
+            ));
+        }
         let Some(at_rest) = &self.at_rest else { return Ok(()) };
         if AtRest::of(&self.path).as_ref() == Some(at_rest) {
             return Ok(());
         }
-        Err(Error::changed(format!("{}: was written to while it was read", self.name)).to_do(
+        Err(changed().to_do(
             "load it again once nothing writes to it any more, or as a user who may write to its folder",
         ))
     }

@@ -342,3 +342,33 @@ fn a_copy_inside_a_database_lets_a_writer_commit_that_it_waits_for() {
     let rows = "SELECT count(*) FROM c";
     assert_eq!(writer.query_row(rows, [], |row| row.get(0)), Ok(2));
 }
+
+/// As `rsync --inplace` does: SQLite's locks do not keep it out.
+#[cfg(unix)]
+#[test]
+fn a_database_that_is_written_to_under_its_lock_is_refused() {
+    use std::io::Write as _;
+    let (folder, path) = database("CREATE TABLE t(a); INSERT INTO t VALUES (7)");
+    let other = folder.path().join("b.db");
+    std::fs::copy(&path, &other).unwrap();
+    let mut source = SqliteSource::new(&path, None, WAIT).unwrap();
+    assert_eq!(rows_of(&mut source).len(), 1);
+    source.check_unchanged().unwrap();
+
+    // Between two transactions other programs may commit.
+    source.release();
+    Connection::open(&path).unwrap().execute_batch("INSERT INTO t VALUES (8)").unwrap();
+    assert_eq!(rows_of(&mut source).len(), 2);
+    source.check_unchanged().unwrap();
+
+    // Another file of this name is not the one that is read.
+    std::fs::rename(&path, folder.path().join("a.db")).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    source.check_unchanged().unwrap();
+    std::fs::rename(folder.path().join("a.db"), &path).unwrap();
+
+    let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(&[0; 4096]).unwrap();
+    let error = source.check_unchanged().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
+}
