@@ -1,27 +1,13 @@
-//! Memory of the machine, and how much of it a load takes by default.
+//! Memory of the machine, or what a container or a limit leaves of it to this process.
 //!
 //! A container may have less than its machine: its processes are in a cgroup with a limit, and the
-//! system kills a process that takes more. A process may have a limit of its own (`ulimit -v`), and
-//! ends where it is given no more.
+//! system kills a process that takes more. A process may have limits of its own (`ulimit -v` and
+//! `ulimit -d`), and ends where it is given no more.
 
 use std::path::{Path, PathBuf};
 
-/// At most this, by default.
-const DEFAULT_BYTES_MAX: usize = 1 << 30;
-
-/// At most this, where the system does not tell how much there is.
-const UNKNOWN_BYTES_MAX: u64 = 64 << 30;
-
-/// A quarter of the memory, at most 1 GiB.
-pub fn default_bytes() -> usize {
-    total_bytes().map_or(DEFAULT_BYTES_MAX / 4, |total| (total / 4).min(DEFAULT_BYTES_MAX))
-}
-
-/// So much memory, or all that the machine has if that is less. Parts of it are taken at once.
-pub fn at_most_all(bytes: usize) -> usize {
-    let unknown = || usize::try_from(UNKNOWN_BYTES_MAX).unwrap_or(DEFAULT_BYTES_MAX);
-    bytes.min(total_bytes().unwrap_or_else(unknown))
-}
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use rustix::process::{Resource, getrlimit};
 
 /// Memory of the machine; or of the container, or what is left to the process, if that is less.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -31,12 +17,12 @@ pub fn total_bytes() -> Option<usize> {
     #[expect(clippy::disallowed_methods, reason = "files of /proc and of cgroups are no databases")]
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let limit = read(Path::new("/proc/self/cgroup")).and_then(|groups| limit_bytes(&groups, read));
-    let space = rustix::process::getrlimit(rustix::process::Resource::As).current;
-    let left = space.map(|space| {
-        let statistics = read(Path::new("/proc/self/statm")).unwrap_or_default();
-        space.saturating_sub(taken_bytes(&statistics))
-    });
-    let limits = [limit, left].into_iter().flatten();
+    let statistics = read(Path::new("/proc/self/statm")).unwrap_or_default();
+    let left = |of: Resource, field| {
+        Some(getrlimit(of).current?.saturating_sub(taken_bytes(&statistics, field)))
+    };
+    let (space, data) = (left(Resource::As, ALL_PAGES), left(Resource::Data, DATA_PAGES));
+    let limits = [limit, space, data].into_iter().flatten();
     Some(limits.filter_map(|limit| usize::try_from(limit).ok()).fold(machine, usize::min))
 }
 
@@ -46,10 +32,18 @@ pub fn total_bytes() -> Option<usize> {
     None
 }
 
-/// Address space of a process, by its `/proc/self/statm`, which begins with the number of pages.
+/// Place of the address space in `/proc/self/statm`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn taken_bytes(statistics: &str) -> u64 {
-    let pages = statistics.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
+const ALL_PAGES: usize = 0;
+
+/// Place of data and stacks there.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const DATA_PAGES: usize = 5;
+
+/// Memory of a process by a field of its `/proc/self/statm`, which counts pages.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn taken_bytes(statistics: &str, field: usize) -> u64 {
+    let pages = statistics.split(' ').nth(field).and_then(|pages| pages.trim().parse::<u64>().ok());
     pages.unwrap_or_default().saturating_mul(rustix::param::page_size() as u64)
 }
 
@@ -102,6 +96,15 @@ mod tests {
         assert_eq!(limit(groups, &[none]), None);
         assert_eq!(limit(groups, &[none, around]), Some(512 << 20));
         assert_eq!(limit(groups, &[own, around]), Some(256 << 20));
+    }
+
+    #[test]
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn data_and_all_of_the_address_space_are_counted_in_pages() {
+        let page_bytes = rustix::param::page_size() as u64;
+        let taken = |field| taken_bytes("2163 1015 879 8 0 314 0\n", field) / page_bytes;
+        assert_eq!([ALL_PAGES, DATA_PAGES].map(taken), [2163, 314]);
+        assert_eq!(taken_bytes("", DATA_PAGES), 0);
     }
 
     #[test]

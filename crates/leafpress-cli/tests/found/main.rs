@@ -15,6 +15,8 @@ mod csv_advice;
 mod encodings;
 mod existing;
 mod keys;
+#[cfg(target_os = "linux")]
+mod limits;
 mod names;
 mod numbers;
 mod order;
