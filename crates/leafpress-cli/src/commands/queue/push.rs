@@ -181,6 +181,7 @@ fn check(flags: &QueuePushFlags) -> Result<(), String> {
 
 /// The jobs that were pushed so far. The answer for each is on stdout as soon as its transaction is
 /// committed, and is not kept: there may be more of them than memory.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 struct PushedSoFar {
     as_json: bool,
     /// Jobs with an answer.
