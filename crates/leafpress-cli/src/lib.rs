@@ -49,6 +49,8 @@ pub fn run(arguments: &[OsString], spelling: leafpress::Spelling) -> u8 {
     leafpress::spell_options(spelling);
     interrupt::survive_file_size_limit();
     interrupt::learn_how_programs_end();
+    // Before the first thread: one that has a heap keeps it.
+    leafpress::vfs::memory::one_heap_where_limited();
     let status = match Flags::read(arguments) {
         Ok(flags) => run_command(&flags.command, arguments),
         Err(error) => Err(error),

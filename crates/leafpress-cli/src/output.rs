@@ -64,12 +64,38 @@ pub fn print_result(text: &str) -> Status {
     }
 }
 
+/// Writes the answer of a command that changes nothing, as one JSON object in one line or as text.
+/// The answer is its whole purpose.
+pub fn print_answer(
+    as_json: bool,
+    object: &impl serde::Serialize,
+    text: impl FnOnce() -> String,
+) -> Status {
+    if !as_json {
+        return print_result(&text());
+    }
+    match serde_json::to_string(object) {
+        Ok(line) => print_result(&format!("{line}\n")),
+        Err(error) => {
+            print_error(&format!("the result cannot be written as JSON: {error}"));
+            Status::Failed
+        }
+    }
+}
+
 /// Writes the report on work that is done; that it cannot be written does not
 /// undo the work, and so does not change the status.
 pub fn print_report(text: &str) {
-    if let Err(error) = write_result(text) {
+    print_part(text);
+}
+
+/// Writes a part of such a report. Returns false, after a warning, if it cannot be written.
+pub fn print_part(text: &str) -> bool {
+    let written = write_result(text);
+    if let Err(error) = &written {
         print_warning(&format!("the report cannot be written to stdout: {error}"));
     }
+    written.is_ok()
 }
 
 /// Writes the command's result as one JSON object in one line.
@@ -129,6 +155,22 @@ pub fn report<T: serde::Serialize>(
     }
 }
 
+/// As [`report`], for a command that changes nothing: it fails if its answer cannot be written.
+pub fn answer<T: serde::Serialize>(
+    outcome: leafpress::Result<T>,
+    as_json: bool,
+    text: impl FnOnce(&T) -> String,
+    status: impl FnOnce(&T) -> Status,
+) -> Status {
+    match outcome {
+        Ok(found) => match print_answer(as_json, &found, || text(&found)) {
+            Status::Done => status(&found),
+            not_written => not_written,
+        },
+        Err(error) => print_failure(error, as_json),
+    }
+}
+
 /// Reports a failure, as an object on stdout too where one is awaited, and
 /// gives the exit status.
 pub fn print_failure(error: Error, as_json: bool) -> Status {
@@ -141,12 +183,24 @@ pub fn print_failure_beside(error: Error, done: Option<Value>) -> Status {
     if let Some(object) = done {
         print_json_with(object, error_json(&error));
     }
+    print_completed(&error)
+}
+
+/// Reports a failure within an object on stdout that is begun: `rest` is what comes before the
+/// error, which ends the object.
+pub fn print_failure_within(error: Error, rest: &str) -> Status {
+    let error = completed(error);
+    print_report(&format!("{rest},\"error\":{}}}\n", error_json(&error)));
+    print_completed(&error)
+}
+
+fn print_completed(error: &Error) -> Status {
     if matches!(error.kind(), ErrorKind::Cancelled) {
         let state = error.state_on_disk().unwrap_or("nothing was written");
         let state = human::printable(state);
         print_message(&format!("{}; {state}\n", styled(WARNING, "stopped")));
     } else {
-        print_error_in_lines(&error);
+        print_error_in_lines(error);
     }
     Status::of(error.kind())
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Output, Stdio};
 
 use common::{Outcome, command, names_in, run};
@@ -159,6 +159,47 @@ fn lines_are_jobs_and_a_batch_is_a_transaction() {
     assert_eq!(outcome.json()["pushed"], 20);
     assert!(outcome.stderr.contains("in.ndjson:26:1: "), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("on disk: the batches before it, 20 jobs"));
+}
+
+#[test]
+fn ids_of_a_batch_are_printed_when_it_is_committed() {
+    for (flags, expected) in [
+        (&[][..], "1\n2\n"),
+        (&["--json"], r#"{"jobs":[{"id":1,"is_new":true},{"id":2,"is_new":true}"#),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let arguments = ["queue", "push", "jobs.db", "q", "--lines", "--batch", "2"];
+        let mut child = command(folder.path(), &[&arguments, flags].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        stdin.write_all(b"a\nb\n").unwrap();
+        // Standard input stays open until the ids of its first jobs are there.
+        let mut begin = vec![0; expected.len()];
+        stdout.read_exact(&mut begin).unwrap();
+        assert_eq!(String::from_utf8(begin).unwrap(), expected);
+        stdin.write_all(b"c\n").unwrap();
+        drop(stdin);
+        let mut rest = String::new();
+        stdout.read_to_string(&mut rest).unwrap();
+        let end =
+            if flags.is_empty() { "3\n" } else { ",{\"id\":3,\"is_new\":true}],\"pushed\":3}\n" };
+        assert_eq!(rest, end);
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn an_object_that_is_begun_ends_with_the_error() {
+    let folder = TempDir::new().unwrap();
+    queue(&folder, &["push", "jobs.db", "q", "a", "--unique", "k"]).expect_status(0);
+    fs::write(folder.path().join("in.ndjson"), "{\"text\":\"a\",\"unique\":\"k\"}\n{\n").unwrap();
+    let push = ["push", "jobs.db", "q", "--ndjson", "in.ndjson", "--batch", "1", "--json"];
+    let object = queue(&folder, &push).expect_status(3).json();
+    assert_eq!(object["jobs"], json!([{"id": 1, "is_new": false}]));
+    assert_eq!((&object["pushed"], &object["error"]["kind"]), (&json!(0), &json!("bad_row")));
 }
 
 #[test]

@@ -94,6 +94,7 @@ mod input;
 mod lease;
 #[cfg(feature = "load")]
 pub mod load;
+mod machine_memory;
 pub mod memory;
 pub mod neighbours;
 mod new_file;

@@ -23,6 +23,7 @@
 //! to a descriptor (Unix systems but Linux and macOS), do not verify a database
 //! in a process that has it open in rollback mode through another copy of SQLite.
 
+use std::ffi::c_int;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
@@ -36,6 +37,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 use serde::Serialize;
 
 use crate::connect;
+use crate::machine_memory::total_bytes;
 use crate::neighbours::holders_sentence;
 use crate::paths::companion_of;
 use crate::refusal::{
@@ -52,6 +54,8 @@ const SAMPLE_BYTES: usize = 4096;
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 /// Longest wait for a writer that holds the file alone.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
+/// Cache of the connection, unless a quarter of the memory is less.
+const CACHE_BYTES_MAX: usize = 64 << 20;
 
 /// Options for verifying a database.
 #[derive(Clone)]
@@ -154,8 +158,13 @@ pub struct VerifyReport {
 pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions) -> Result<VerifyReport> {
     let started = Instant::now();
     let candidate = Candidate::look_at(path.as_ref()).map_err(unchanged)?;
-    let mut check =
-        Check { candidate: &candidate, options, problems: Vec::new(), notes: candidate.notes() };
+    let mut check = Check {
+        candidate: &candidate,
+        options,
+        problems: Vec::new(),
+        notes: candidate.notes(),
+        unreadable: None,
+    };
     let facts = check.run().map_err(unchanged)?;
     candidate.still_the_same().map_err(unchanged)?;
 
@@ -292,9 +301,11 @@ impl Candidate {
         connection.busy_timeout(self.busy_timeout)?;
         // The file may come from an untrusted source: no function of its schema may have side
         // effects, and every cell's size is checked as it is read.
-        connection.execute_batch(
-            "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-65536",
-        )?;
+        let memory_bytes = total_bytes().map_or(CACHE_BYTES_MAX, |total| total / 4);
+        connection.execute_batch(&format!(
+            "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-{}",
+            memory_bytes.min(CACHE_BYTES_MAX) / 1024
+        ))?;
         Ok(connection)
     }
 
@@ -545,6 +556,8 @@ struct Check<'a> {
     options: &'a VerifyOptions,
     problems: Vec<String>,
     notes: Vec<String>,
+    /// SQLite's code for pages that the disk does not give.
+    unreadable: Option<c_int>,
 }
 
 impl Check<'_> {
@@ -563,6 +576,9 @@ impl Check<'_> {
         }
         if let Err(error) = self.integrity(&connection) {
             self.sort_out(error)?;
+        }
+        if let Some(code) = self.unreadable {
+            return Err(not_given_by_disk(&self.candidate.named, code));
         }
         if !self.is_full() {
             self.foreign_keys(&connection)?;
@@ -587,6 +603,7 @@ impl Check<'_> {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let text: String = row.get(0)?;
+            self.unreadable = self.unreadable.or_else(|| code_of_unreadable(&text));
             let is_problem = |line: &&str| *line != "ok" && !line.starts_with("*** in database");
             self.problems.extend(text.lines().filter(is_problem).map(str::to_owned));
         }
@@ -667,6 +684,23 @@ fn missing_modules(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     Ok(notes)
 }
 
+/// The code in a problem of `integrity_check`, if a page could not be read: what the page holds is
+/// then unknown, and no damage.
+fn code_of_unreadable(problem: &str) -> Option<c_int> {
+    let codes = problem.lines().filter_map(|line| line.split_once("error code=")?.1.parse().ok());
+    codes.into_iter().find(|code: &c_int| code & 0xff == ffi::SQLITE_IOERR)
+}
+
+/// The error for pages that the disk does not give.
+fn not_given_by_disk(named: &Path, code: c_int) -> Error {
+    let source = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+    let says = format!("the system gives an error for some of its pages (SQLite's code {code})");
+    Error::io("read", named, io::Error::other(says)).caused_by(source).to_do(
+        "see the system's log for errors of the disk; copy the database elsewhere as long as it \
+         can be read, or take a backup",
+    )
+}
+
 fn tables_with_foreign_keys(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     connection
         .prepare(
@@ -686,4 +720,22 @@ fn schema_count(kind: &str) -> String {
 
 fn count(connection: &Connection, sql: &str) -> Option<u64> {
     connection.query_row(sql, [], |row| row.get(0)).ok().and_then(|it: i64| it.try_into().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_the_disk_does_not_give_is_no_damage() {
+        let told =
+            "*** in database main ***\nTree 2 page 5: unable to get the page. error code=8458";
+        assert_eq!(code_of_unreadable(told), Some(8458));
+        for damage in ["Tree 2 page 5: unable to get the page. error code=11", "Page 3: never used"]
+        {
+            assert_eq!(code_of_unreadable(damage), None, "{damage}");
+        }
+        let error = not_given_by_disk(Path::new("app.db"), 8458);
+        assert!(matches!(error.kind(), ErrorKind::Io { .. }), "{error}");
+    }
 }

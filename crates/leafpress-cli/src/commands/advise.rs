@@ -34,12 +34,8 @@ pub fn run(flags: &AdviseFlags) -> Result<Status, clap::Error> {
     let measured = report_cache::load(&storage.found.folder);
     let answer = answer(&question, &storage, &measured)
         .map_err(|message| usage_error("advise", &message))?;
-    if flags.json {
-        output::print_json(&answer);
-    } else {
-        output::print_report(&summary::of_advise(&question, &storage, &answer));
-    }
-    Ok(Status::Done)
+    let text = || summary::of_advise(&question, &storage, &answer);
+    Ok(output::print_answer(flags.json, &answer, text))
 }
 
 fn question(flags: &AdviseFlags) -> Question {

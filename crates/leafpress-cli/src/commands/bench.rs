@@ -80,17 +80,13 @@ fn run_experiments(flags: &BenchFlags, arguments: &[OsString]) -> Status {
         Ok(lines) => lines,
         Err(error) => return fail(&error, to_stdout),
     };
-    if to_stdout {
-        output::print_json(&report);
-    } else if csv_to_stdout {
-        output::print_report(&lines);
-    } else {
-        let written: Vec<&Path> =
-            [&json, &flags.html, &csv].into_iter().flatten().map(PathBuf::as_path).collect();
-        output::print_report(&summary::of_bench(&report, &written));
-    }
+    let written: Vec<&Path> =
+        [&json, &flags.html, &csv].into_iter().flatten().map(PathBuf::as_path).collect();
+    let shown = output::print_answer(to_stdout, &report, || {
+        if csv_to_stdout { lines } else { summary::of_bench(&report, &written) }
+    });
     let is_whole = report.broken.is_empty() && report.stopped.is_none();
-    if is_whole { Status::Done } else { Status::DoneWithProblems }
+    if is_whole { shown } else { Status::DoneWithProblems }
 }
 
 /// Writes the page and the lines where they were asked for; the lines.

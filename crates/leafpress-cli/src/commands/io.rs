@@ -23,14 +23,7 @@ use crate::{interrupt, output, summary};
 pub fn run(flags: &IoFlags) -> Status {
     let stop = Stop::on_interrupt();
     match report(flags, &stop) {
-        Ok(report) => {
-            if flags.json {
-                output::print_json(&report);
-            } else {
-                output::print_report(&summary::of_io(&report));
-            }
-            Status::Done
-        }
+        Ok(report) => output::print_answer(flags.json, &report, || summary::of_io(&report)),
         Err(error) => output::print_failure(as_stop(error, &stop.token), flags.json),
     }
 }

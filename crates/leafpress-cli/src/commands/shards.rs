@@ -21,7 +21,7 @@ pub fn run(flags: &ShardsFlags) -> Status {
                 }
                 Ok(found)
             });
-            output::report(runs, flags.json, summary::of_runs, |found| {
+            output::answer(runs, flags.json, summary::of_runs, |found| {
                 let of_runs = found.runs.iter().map(|run| &run.problem);
                 let is_readable = of_runs.chain([&found.problem]).all(Option::is_none);
                 if is_readable { Status::Done } else { Status::DoneWithProblems }
@@ -34,7 +34,7 @@ pub fn run(flags: &ShardsFlags) -> Status {
             let stop = move || is_stopping.load(Ordering::Relaxed);
             let verdict = Shards::at(&flags.folder).and_then(|shards| shards.verify(stop));
             drop(spinner);
-            output::report(verdict, flags.json, summary::of_verdict, |verdict| {
+            output::answer(verdict, flags.json, summary::of_verdict, |verdict| {
                 if verdict.sound { Status::Done } else { Status::DoneWithProblems }
             })
         }

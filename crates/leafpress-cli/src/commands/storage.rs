@@ -23,7 +23,7 @@ pub fn run(flags: &StorageFlags) -> Status {
     let outcome = measure(&flags.path, &options(flags, is_stopping));
     drop(spinner);
 
-    output::report(outcome, flags.json, summary::of_storage, |_| Status::Done)
+    output::answer(outcome, flags.json, summary::of_storage, |_| Status::Done)
 }
 
 fn options(flags: &StorageFlags, is_stopping: Arc<AtomicBool>) -> StorageOptions {

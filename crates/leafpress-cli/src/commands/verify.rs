@@ -24,7 +24,7 @@ pub fn run(flags: &VerifyFlags) -> Status {
     let outcome = verify(&flags.database, &options);
     drop(spinner);
 
-    output::report(outcome, flags.json, summary::of_verify, |report| {
+    output::answer(outcome, flags.json, summary::of_verify, |report| {
         if report.sound { Status::Done } else { Status::DoneWithProblems }
     })
 }

@@ -73,8 +73,7 @@ const JSON: &[Found] = &[
             r#""message":"j.db: job 9 is not there","name":"9""#,
             r#""not_done":[9],"removed":[2]}"#,
             r#""not_done":[9],"retried":[]}"#,
-            r#"{"error":{"column":7,"file":"<stdin>","is_retryable":false,"kind":"bad_row""#,
-            r#""jobs":[{"id":3,"is_new":true}],"pushed":1}"#,
+            r#"{"jobs":[{"id":3,"is_new":true}],"pushed":1,"error":{"column":7,"file":"<stdin>""#,
         ],
         ..Found::NONE
     },

@@ -17,6 +17,8 @@ mod encodings;
 mod existing;
 mod keys;
 mod left_alone;
+#[cfg(target_os = "linux")]
+mod limits;
 mod names;
 mod numbers;
 mod order;

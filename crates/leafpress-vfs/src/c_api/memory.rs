@@ -1,7 +1,7 @@
 //! SQLite's own book-keeping of memory, and the one switch of it that no pragma has.
 //!
 //! Used by `memory`, which gives the numbers their names. Only [`lookaside_off`] changes a
-//! connection, and only [`keep_freed`] the process.
+//! connection, and only [`keep_freed`] and [`one_heap_where_limited`] the process.
 
 use std::ffi::c_int;
 
@@ -24,6 +24,19 @@ pub fn keep_freed() {
     {
         // SAFETY: two numbers; the allocator's own lock covers the change. A refusal changes nothing.
         unsafe { libc::mallopt(parameter, value) };
+    }
+}
+
+/// Has all threads share one heap from now on, where the address space of this process is limited
+/// (`ulimit -v`). For loads, whose threads come when it is known how much is left to them.
+///
+/// glibc gives each thread a heap of its own, and reserves 64 MiB of addresses for it: a few threads
+/// take all that a load counted upon, and Rust ends a process that gets no more memory.
+pub fn one_heap_where_limited() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    if rustix::process::getrlimit(rustix::process::Resource::As).current.is_some() {
+        // SAFETY: two numbers; the allocator's own lock covers the change. A refusal changes nothing.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
     }
 }
 

@@ -136,6 +136,7 @@ impl fmt::Debug for Loader {
 impl Loader {
     /// A loader into the database at this path, which is made if it does not exist.
     pub fn new(database: impl Into<PathBuf>) -> Self {
+        crate::vfs::memory::one_heap_where_limited();
         Self { options: LoadOptions::new(database.into()), progress: None }
     }
 

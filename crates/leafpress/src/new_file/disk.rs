@@ -150,9 +150,11 @@ pub(crate) fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 fn platform_rename(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems do not support the flag.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+        // Some file systems do not support the flag, and some sandboxes refuse the call.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::PERM) => {
             link_over_nothing(from, to, |path| fs::remove_file(path))
         }
         result => Ok(result?),
@@ -189,24 +191,35 @@ fn link_over_nothing(
     }
 }
 
-/// Makes the names in a folder durable, as far as the folder can be opened.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    let mut began = 0;
-    tell(|watcher| began = watcher.folder_sync_begins(folder));
-    sync_folder_now(folder)?;
-    tell(|watcher| watcher.folder_synced(folder, began));
-    Ok(())
+/// A folder that is open, so that its names can be made durable.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    #[cfg(unix)]
+    handle: FileHandle,
 }
 
-#[cfg(unix)]
-fn sync_folder_now(folder: &Path) -> io::Result<()> {
-    FileHandle::open(folder)?.sync_all()
-}
+impl Folder {
+    /// Opens a folder, which takes one of the files that this process may have open.
+    #[cfg_attr(not(unix), expect(clippy::unnecessary_wraps, reason = "as on Unix"))]
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            #[cfg(unix)]
+            handle: FileHandle::open(path)?,
+        })
+    }
 
-#[cfg(not(unix))]
-#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-fn sync_folder_now(_folder: &Path) -> io::Result<()> {
-    Ok(())
+    /// Makes its names durable, on systems where folders can be synced.
+    #[cfg_attr(not(unix), expect(clippy::unnecessary_wraps, reason = "as on Unix"))]
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let mut began = 0;
+        tell(|watcher| began = watcher.folder_sync_begins(&self.path));
+        #[cfg(unix)]
+        self.handle.sync_all()?;
+        tell(|watcher| watcher.folder_synced(&self.path, began));
+        Ok(())
+    }
 }
 
 #[cfg(test)]

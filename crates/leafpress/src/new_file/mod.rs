@@ -125,6 +125,10 @@ impl Destination {
     /// Renames the synced file, over nothing, and syncs the folder.
     pub fn publish(mut self) -> Result<()> {
         refuse_if_made(&self.path)?;
+        // Opened first: once the file has its name, a failure leaves it there.
+        let folder = disk::Folder::open(folder_of(&self.path)).map_err(|source| {
+            Error::io("open the folder of", &self.path, source).on_disk(NOTHING_WRITTEN)
+        })?;
         disk::rename_over_nothing(&self.temporary, &self.path).map_err(|source| {
             if source.kind() == io::ErrorKind::AlreadyExists {
                 made_meanwhile(&self.path)
@@ -133,7 +137,7 @@ impl Destination {
             }
         })?;
         self.published = true;
-        disk::sync_folder(folder_of(&self.path)).map_err(|source| {
+        folder.sync().map_err(|source| {
             let name = path_text(&self.path);
             let reason = format!("cannot sync the folder of {name}: {source}");
             Error::uncertain_of("the new database", reason)

@@ -363,7 +363,8 @@ impl WriterBuilder {
         if in_force.profile.is_wal() && self.beside.is_none() {
             // The log was made by now, and the process that made it syncs the folder later.
             let folder = folder_of(&database);
-            disk::sync_folder(folder)
+            disk::Folder::open(folder)
+                .and_then(|folder| folder.sync())
                 .map_err(|it| format!("{} cannot be synced: {it}", path_text(folder)))?;
         }
         Sharing::join(&database)

@@ -68,16 +68,10 @@ mod with_rqlite {
             cluster,
             elapsed_s: started.elapsed().as_secs_f64(),
         };
-        if flags.json {
-            output::print_json(&report);
-        } else {
-            output::print_report(&summary::of_doctor(
-                &report.database,
-                &report.checks,
-                &report.notes,
-            ));
-        }
-        if report.healthy { Status::Done } else { Status::DoneWithProblems }
+        let text = |it: &ClusterReport| summary::of_doctor(&it.database, &it.checks, &it.notes);
+        output::answer(Ok(report), flags.json, text, |report| {
+            if report.healthy { Status::Done } else { Status::DoneWithProblems }
+        })
     }
 
     fn name(node: &NodeState) -> &str {

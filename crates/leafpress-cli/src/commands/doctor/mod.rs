@@ -105,14 +105,9 @@ pub fn run(flags: &DoctorFlags) -> Status {
         neighbours: evidence.now,
         elapsed_s: started.elapsed().as_secs_f64(),
     };
-    if flags.json {
-        output::print_json(&report);
-    } else {
-        output::print_report(&summary::of_doctor(
-            &human::path(&report.database),
-            &report.checks,
-            &report.notes,
-        ));
-    }
-    if report.healthy { Status::Done } else { Status::DoneWithProblems }
+    let text =
+        |it: &DoctorReport| summary::of_doctor(&human::path(&it.database), &it.checks, &it.notes);
+    output::answer(Ok(report), flags.json, text, |report| {
+        if report.healthy { Status::Done } else { Status::DoneWithProblems }
+    })
 }

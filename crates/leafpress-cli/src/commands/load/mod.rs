@@ -204,19 +204,25 @@ fn with_keys(mut loader: Loader, flags: &LoadFlags) -> Loader {
 }
 
 fn report(outcome: &Outcome, flags: &LoadFlags) -> Status {
-    let rows_rejected = match outcome {
-        Outcome::Loaded(report) => report.rows_rejected,
-        Outcome::Dry(dry) => dry.would_reject,
-    };
-    match outcome {
-        Outcome::Loaded(report) if flags.run.json => output::print_json(report),
-        Outcome::Dry(dry) if flags.run.json => output::print_json(dry),
-        _ if flags.run.quiet => {}
+    let is_silent = flags.run.quiet && !flags.run.json;
+    let (rows_rejected, shown) = match outcome {
         Outcome::Loaded(report) => {
-            let rejects = flags.bad_rows.rejects.as_deref();
-            output::print_report(&summary::of_load(report, rejects));
+            if flags.run.json {
+                output::print_json(report);
+            } else if !is_silent {
+                let rejects = flags.bad_rows.rejects.as_deref();
+                output::print_report(&summary::of_load(report, rejects));
+            }
+            (report.rows_rejected, Status::Done)
         }
-        Outcome::Dry(dry) => output::print_report(&summary::of_dry_run(dry)),
+        Outcome::Dry(dry) if is_silent => (dry.would_reject, Status::Done),
+        Outcome::Dry(dry) => {
+            let text = || summary::of_dry_run(dry);
+            (dry.would_reject, output::print_answer(flags.run.json, dry, text))
+        }
+    };
+    match shown {
+        Status::Done if rows_rejected > 0 => Status::DoneWithProblems,
+        shown => shown,
     }
-    if rows_rejected == 0 { Status::Done } else { Status::DoneWithProblems }
 }

@@ -17,15 +17,11 @@ use crate::{output, summary};
 /// Shows the jobs of a queue.
 pub fn list(flags: &QueueListFlags) -> Status {
     match jobs(flags) {
-        Ok(jobs) => {
-            if flags.common.json {
-                let jobs = jobs.iter().map(JobObject::from).collect();
-                output::print_json(&Jobs { jobs });
-            } else {
-                output::print_report(&summary::of_jobs(&jobs, flags.limit as usize));
-            }
-            Status::Done
+        Ok(jobs) if flags.common.json => {
+            let jobs = jobs.iter().map(JobObject::from).collect();
+            output::print_answer(true, &Jobs { jobs }, String::new)
         }
+        Ok(jobs) => output::print_result(&summary::of_jobs(&jobs, flags.limit as usize)),
         Err(error) => output::print_failure(error, flags.common.json),
     }
 }
@@ -61,12 +57,8 @@ struct Shown<'a> {
 pub fn show(flags: &QueueShowFlags) -> Status {
     match job(flags) {
         Ok((job, history)) => {
-            if flags.common.json {
-                output::print_json(&Shown { job: (&job).into(), attempts: &history });
-            } else {
-                output::print_report(&summary::of_job(&job, &history));
-            }
-            Status::Done
+            let shown = Shown { job: (&job).into(), attempts: &history };
+            output::print_answer(flags.common.json, &shown, || summary::of_job(&job, &history))
         }
         Err(error) => output::print_failure(error, flags.common.json),
     }

@@ -4,10 +4,12 @@
 //!    pushed, and then pushed as one transaction.
 //! 2. A payload is bytes: it is never trimmed, decoded or interpreted, but for
 //!    the line ends of --lines, and a byte order mark in front of JSON.
-//! 3. After a signal the transaction that has begun ends, and the answers are printed.
+//! 3. The answers are printed when their transaction is committed; after a signal, one that has
+//!    begun ends first.
 //!
 //! Must never: wait for a terminal without saying so.
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -19,7 +21,7 @@ use leafpress::queue::{Job, Payload, Pushed, UniqueFor, UnixTime};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::place::JobQueue;
 use super::{ndjson, with_made_queue};
@@ -128,15 +130,15 @@ fn bad_value(name: &str, reason: &str) -> Error {
 /// The flags contradict one another.
 pub fn run(flags: &QueuePushFlags) -> Result<Status, clap::Error> {
     check(flags).map_err(|message| usage_error("queue push", &message))?;
-    let so_far = Arc::new(Mutex::new(PushedSoFar::default()));
-    stop_at_signal(&so_far, flags.common.json);
+    let so_far = Arc::new(Mutex::new(PushedSoFar::new(flags.common.json)));
+    stop_at_signal(&so_far);
     let outcome = push(flags, &so_far);
-    Ok(lock(&so_far).report(outcome, flags.common.json))
+    Ok(lock(&so_far).report(outcome))
 }
 
 /// At a signal, waits for the transaction that has begun, reports, and ends the process: it may wait
 /// for input that never comes.
-fn stop_at_signal(so_far: &Arc<Mutex<PushedSoFar>>, as_json: bool) {
+fn stop_at_signal(so_far: &Arc<Mutex<PushedSoFar>>) {
     let so_far = Arc::clone(so_far);
     interrupt::on_interrupt(move || {
         let so_far = Arc::clone(&so_far);
@@ -144,7 +146,7 @@ fn stop_at_signal(so_far: &Arc<Mutex<PushedSoFar>>, as_json: bool) {
             let mut so_far = lock(&so_far);
             if !so_far.is_reported {
                 let stopped = Err(ErrorKind::Cancelled.into());
-                std::process::exit(so_far.report(stopped, as_json) as i32);
+                std::process::exit(so_far.report(stopped) as i32);
             }
         };
         if thread::Builder::new().spawn(stop).is_err() {
@@ -177,61 +179,88 @@ fn check(flags: &QueuePushFlags) -> Result<(), String> {
     Ok(())
 }
 
-/// Answers for the jobs that were pushed so far.
-#[derive(Default)]
+/// The jobs that were pushed so far. The answer for each is on stdout as soon as its transaction is
+/// committed, and is not kept: there may be more of them than memory.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 struct PushedSoFar {
-    answers: Vec<Pushed>,
+    as_json: bool,
+    /// Jobs with an answer.
+    answered: u64,
+    /// Those of them that are new.
+    new_jobs: u64,
+    /// True if the object on stdout is begun.
+    is_begun: bool,
+    /// False once stdout refused a part: then there is no more to print.
+    is_writable: bool,
     is_reported: bool,
 }
 
 impl PushedSoFar {
-    fn new_jobs(&self) -> usize {
-        self.answers.iter().filter(|answer| answer.is_new).count()
-    }
-
-    fn object(&self) -> Value {
-        let job = |it: &Pushed| json!({"id": it.id, "is_new": it.is_new});
-        let jobs: Vec<_> = self.answers.iter().map(job).collect();
-        json!({"pushed": self.new_jobs(), "jobs": jobs})
-    }
-
-    /// Prints all that there is to say at the end.
-    fn report(&mut self, outcome: Result<()>, as_json: bool) -> Status {
-        self.is_reported = true;
-        let object = as_json.then(|| self.object());
-        match outcome {
-            Ok(()) => {
-                match object {
-                    Some(object) => output::print_json(&object),
-                    None => self.print(),
-                }
-                Status::Done
-            }
-            Err(error) if self.new_jobs() > 0 => {
-                if !as_json {
-                    self.print();
-                }
-                // What was committed before it stays.
-                let state = "the jobs that were pushed before it are in the queue";
-                output::print_failure_beside(error.on_disk(state), object);
-                Status::DoneWithProblems
-            }
-            Err(error) => output::print_failure(error, as_json),
+    fn new(as_json: bool) -> Self {
+        Self {
+            as_json,
+            answered: 0,
+            new_jobs: 0,
+            is_begun: false,
+            is_writable: true,
+            is_reported: false,
         }
     }
 
-    /// Prints the jobs' numbers, each in a line, and tells which jobs were there already.
-    fn print(&self) {
-        let lines: Vec<String> = self.answers.iter().map(|it| format!("{}\n", it.id)).collect();
-        output::print_report(&lines.concat());
-        let there_already = (self.answers.len() - self.new_jobs()) as u64;
-        if there_already > 0 {
+    /// Prints the answers for the jobs of a transaction: each job's number in a line, or the next
+    /// elements of the object.
+    fn add(&mut self, pushed: &[Pushed]) {
+        let mut text = String::new();
+        if self.as_json && !self.is_begun {
+            self.is_begun = true;
+            text.push_str("{\"jobs\":[");
+        }
+        for it in pushed {
+            // Writing to a String cannot fail.
+            let _ = if self.as_json {
+                let comma = if self.answered > 0 { "," } else { "" };
+                write!(text, "{comma}{}", json!({"id": it.id, "is_new": it.is_new}))
+            } else {
+                writeln!(text, "{}", it.id)
+            };
+            self.answered += 1;
+            self.new_jobs += u64::from(it.is_new);
+        }
+        self.is_writable = self.is_writable && output::print_part(&text);
+    }
+
+    /// Prints all that there is to say at the end.
+    fn report(&mut self, outcome: Result<()>) -> Status {
+        self.is_reported = true;
+        if outcome.is_ok() && self.as_json {
+            self.add(&[]);
+        }
+        let rest = format!("],\"pushed\":{}", self.new_jobs);
+        let is_begun = self.is_begun && self.is_writable;
+        let there_already = self.answered - self.new_jobs;
+        if there_already > 0 && !self.as_json {
             let jobs = human::counted(there_already, "job was", "jobs were");
             output::print_message(&format!(
                 "{jobs} not pushed: another with the same unique key is there, whose number is \
                  shown\n"
             ));
         }
+        let Err(mut error) = outcome else {
+            if is_begun {
+                output::print_report(&format!("{rest}}}\n"));
+            }
+            return Status::Done;
+        };
+        if self.new_jobs > 0 {
+            // What was committed before it stays.
+            error = error.on_disk("the jobs that were pushed before it are in the queue");
+        }
+        let status = if is_begun {
+            output::print_failure_within(error, &rest)
+        } else {
+            output::print_failure(error, self.as_json && self.is_writable)
+        };
+        if self.new_jobs > 0 { Status::DoneWithProblems } else { status }
     }
 }
 
@@ -268,7 +297,7 @@ fn push(flags: &QueuePushFlags, so_far: &Mutex<PushedSoFar>) -> Result<()> {
         jobs.push(template.job(template.payload(bytes, &human::cut(name, 60))?)?);
     }
     let mut so_far = lock(so_far);
-    so_far.answers = push_all(flags, &jobs)?;
+    so_far.add(&push_all(flags, &jobs)?);
     Ok(())
 }
 
@@ -342,11 +371,11 @@ fn push_lines(
         let mut so_far = lock(so_far);
         if let Some(queue) = &queue {
             if !jobs.is_empty() {
-                so_far.answers.extend(queue.push_many(jobs)?);
+                so_far.add(&queue.push_many(jobs)?);
             }
             return Ok(());
         }
-        so_far.answers.extend(push_all(flags, &jobs)?);
+        so_far.add(&push_all(flags, &jobs)?);
         if flags.batch.is_some() {
             let (place, is_alone) = (&flags.place, flags.no_shared);
             queue = Some(JobQueue::existing_for_long(place, &flags.common, is_alone)?);
@@ -397,7 +426,7 @@ fn note_what_windows_adds(line: &[u8]) {
 }
 
 fn in_front(so_far: &PushedSoFar) -> String {
-    match so_far.answers.len() as u64 {
+    match so_far.answered {
         0 => "nothing was pushed".to_owned(),
         jobs => format!("the batches before it, {}", human::counted(jobs, "job", "jobs")),
     }

@@ -57,7 +57,7 @@ pub fn list(flags: &QueueScheduleListFlags) -> Status {
     });
     let text = text.unwrap_or_default();
     let object = schedules.map(|schedules| json!({ "schedules": schedules }));
-    output::report(object, flags.common.json, |_| text, |_| Status::Done)
+    output::answer(object, flags.common.json, |_| text, |_| Status::Done)
 }
 
 fn schedules(flags: &QueueScheduleListFlags) -> Result<Vec<Listed>> {

@@ -7,7 +7,7 @@ use memchr::memchr_iter;
 
 use super::input::CsvInput;
 use super::reading::Reading;
-use crate::error::{BadRow, Error};
+use crate::error::{BadRow, Error, ErrorKind};
 use crate::input::block::Block;
 use crate::input::csv::Dialect;
 use crate::input::detect_encoding::{Guess, guess};
@@ -112,14 +112,18 @@ pub fn escaped_letter_line(block: &Block, dialect: Dialect) -> Option<u64> {
 
 /// The error for a bad row, with other possible faults: the delimiter, or the escapes of quotes.
 pub fn with_dialect(error: Error, reading: &Reading) -> Error {
+    let else_to_do = match error.kind() {
+        ErrorKind::TooManyRejects { .. } => "allow more bad rows with ⟦max_rejects⟧",
+        _ => "leave bad rows out with ⟦skip_bad_rows⟧",
+    };
     match bad_row_of(&error).and_then(|row| advice_for(row, reading)) {
-        Some(advice) => error.to_do(format!(
-            "{advice}; or mend the row, or leave bad rows out with ⟦skip_bad_rows⟧"
-        )),
-        None if bad_row_of(&error).is_some_and(|row| is_ragged(&row.reason)) => error.to_do(
-            "mend the row; fill short rows with ⟦ragged pad⟧, or cut long ones with ⟦ragged truncate⟧; \
-             or leave bad rows out with ⟦skip_bad_rows⟧",
-        ),
+        Some(advice) => error.to_do(format!("{advice}; or mend the row, or {else_to_do}")),
+        None if bad_row_of(&error).is_some_and(|row| is_ragged(&row.reason)) => {
+            error.to_do(format!(
+                "mend the row; fill short rows with ⟦ragged pad⟧, or cut long ones with \
+                 ⟦ragged truncate⟧; or {else_to_do}"
+            ))
+        }
         None => error,
     }
 }

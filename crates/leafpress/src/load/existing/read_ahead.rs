@@ -19,8 +19,8 @@ use super::copy::STAGED;
 use super::staged::attachable;
 use super::task::Staged;
 use crate::connect;
-use crate::load::memory::total_bytes;
 use crate::load::options::CancelToken;
+use crate::machine_memory::total_bytes;
 use crate::verify::uri;
 
 /// Looks up keys in a database ahead of an insert, until it is dropped.

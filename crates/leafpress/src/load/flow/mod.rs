@@ -433,7 +433,9 @@ impl Flow<'_> {
         if dropped.is_empty() {
             return Ok(());
         }
-        let mut holders: Vec<u64> = dropped.rows().iter().map(|row| row.holder).collect();
+        let rows = dropped.rows();
+        let rows = &rows[..rows.len().min(lock(&self.rejects).room())];
+        let mut holders: Vec<u64> = rows.iter().map(|row| row.holder).collect();
         holders.sort_unstable();
         holders.dedup();
         let wanted: Vec<_> = holders
@@ -446,7 +448,7 @@ impl Flow<'_> {
             Ok(())
         })?;
         let is_single = self.feed.state().inputs.len() <= 1;
-        let rows = dropped.rows().iter().map(|row| {
+        let rows = rows.iter().map(|row| {
             let (file, line) = lines.get(&row.holder).cloned().unwrap_or_default();
             // The row itself is not found yet, and may be in another file.
             let own_file = if is_single { file.as_str() } else { "" };
@@ -462,7 +464,8 @@ impl Flow<'_> {
     /// Rejects rows that SQLite refused, or fails with the first of them.
     fn reject_refused(&mut self, outcome: &mut Outcome) -> Result<()> {
         let refused = std::mem::take(&mut outcome.built.refused);
-        let rows = refused.into_iter().map(|Refused { sequence, reason }| Wanted {
+        let refused = refused.into_iter().take(lock(&self.rejects).room());
+        let rows = refused.map(|Refused { sequence, reason }| Wanted {
             sequence,
             column: column_of(&outcome.shape, &reason),
             reason,

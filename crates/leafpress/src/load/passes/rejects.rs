@@ -212,6 +212,14 @@ impl Rejects {
         self.count
     }
 
+    /// Number of bad rows that can be added; the last of them is the one too many.
+    pub fn room(&self) -> usize {
+        let held = self.held.as_ref().map_or(0, Vec::len) as u64;
+        let room =
+            self.limit.map(|limit| limit.saturating_add(1).saturating_sub(self.count + held));
+        room.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(usize::MAX)
+    }
+
     /// Adds a bad row with its bytes. Returns an error if it is one too many.
     pub fn add(&mut self, bad: BadRow, row: &[u8], words: Words) -> Result<()> {
         if self.stops {
@@ -219,7 +227,8 @@ impl Rejects {
         }
         if let Some(held) = &mut self.held {
             held.push(Rejected { bad, bytes: row.to_vec(), words });
-            return Ok(());
+            // One too many fails at once, so that no more rows are held than the limit allows.
+            return if self.room() == 0 { self.release() } else { Ok(()) };
         }
         self.count += 1;
         if let Some(files) = &mut self.files {
@@ -530,6 +539,29 @@ mod tests {
             (2, "CHECK constraint failed: a > 10"),
         ];
         assert_eq!(reasons, expected);
+    }
+
+    #[test]
+    fn rows_that_are_held_back_count_against_the_limit() {
+        let skip = OnError::Skip { rejects: None, max_rejects: Some(2) };
+        let rights = Rights::of(Path::new("app.db"));
+        let mut rejects = Rejects::create(&skip, None, rights).unwrap();
+        rejects.hold(vec!["a.csv".to_owned()]);
+        let row = |line| BadRow {
+            file: "a.csv".to_owned(),
+            line,
+            column: 1,
+            reason: "bad".to_owned(),
+            row: "1".to_owned(),
+        };
+        assert_eq!(rejects.room(), 3);
+        rejects.add(row(9), b"1", Words::Own).unwrap();
+        rejects.add(row(8), b"1", Words::Own).unwrap();
+        assert_eq!(rejects.room(), 1);
+        let error = rejects.add(row(7), b"1", Words::Own).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::TooManyRejects { rejected: 3, limit: 2, .. }));
+        let lines: Vec<u64> = rejects.take_shown().iter().map(|row| row.line).collect();
+        assert_eq!(lines, [7, 8, 9]);
     }
 
     #[test]

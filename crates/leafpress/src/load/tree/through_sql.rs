@@ -24,6 +24,10 @@ use crate::schema::declared::{insert_of_defaults, rowid_name};
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
 
+/// Bounds of SQLite's cache; between them it is as large as the memory for sorting.
+const CACHE_BYTES_MIN: usize = 2 << 20;
+const CACHE_BYTES_MAX: usize = 64 << 20;
+
 /// A row that SQLite refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
@@ -54,7 +58,7 @@ pub struct SqlTable {
 impl SqlTable {
     /// An empty table in the file; older content of the file goes.
     pub fn create(build: &Build<'_>, given: &[bool]) -> Result<Self> {
-        let BuildOptions { path, layout, on_conflict, .. } = *build.options;
+        let BuildOptions { path, layout, on_conflict, memory_bytes, .. } = *build.options;
         let shape = build.shape;
         disk::empty(path).map_err(|source| Error::io("write", path, source))?;
         let refused = |source| Error::sqlite("create the table", source);
@@ -67,8 +71,9 @@ impl SqlTable {
             .partition(|(unique, _)| *unique);
         let mut setup = format!(
             "PRAGMA foreign_keys=OFF; PRAGMA page_size={}; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;
-             PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; BEGIN; {};",
+             PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-{}; BEGIN; {};",
             layout.page_bytes(),
+            memory_bytes.clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX) / 1024,
             shape.sql
         );
         for sql in early.iter().map(|(_, sql)| sql).chain(&shape.beside) {

@@ -7,12 +7,13 @@ mod cluster;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use console::Term;
-use leafpress::Result;
 use leafpress::queue::QueueStats;
+use leafpress::{Error, Result};
 use serde_json::{Value, json};
 
 use super::view::Looked;
@@ -26,11 +27,11 @@ const UP_AND_CLEAR: &str = "\x1b[0J";
 /// Shows the statistics of queues.
 pub fn run(flags: &QueueStatsFlags) -> Status {
     let outcome = match flags.watch {
-        Some(interval) => watch(flags, interval),
+        Some(interval) => watch(flags, interval).map(|()| Status::Done),
         None => once(flags),
     };
     match outcome {
-        Ok(()) => Status::Done,
+        Ok(status) => status,
         Err(error) => output::print_failure(error, flags.common.json),
     }
 }
@@ -96,15 +97,11 @@ impl Place {
     }
 }
 
-fn once(flags: &QueueStatsFlags) -> Result<()> {
+fn once(flags: &QueueStatsFlags) -> Result<Status> {
     let place = Place::of(flags)?;
     let seen = place.look(flags)?;
-    if flags.common.json {
-        output::print_json(&seen.json);
-    } else {
-        output::print_report(&summary::of_queues(&seen.all, place.has_rates()));
-    }
-    Ok(())
+    let text = || summary::of_queues(&seen.all, place.has_rates());
+    Ok(output::print_answer(flags.common.json, &seen.json, text))
 }
 
 fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
@@ -137,9 +134,11 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
             String::new()
         };
         let mut stdout = anstream::stdout().lock();
-        // Stdout's reader has gone, so there is no more to do.
-        if stdout.write_all((up + &text).as_bytes()).and_then(|()| stdout.flush()).is_err() {
-            return Ok(());
+        match stdout.write_all((up + &text).as_bytes()).and_then(|()| stdout.flush()) {
+            Ok(()) => {}
+            // Its reader has gone, so there is no more to do.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(Error::io("write to", Path::new("stdout"), error)),
         }
         lines_drawn = if draws { text.lines().count() } else { 0 };
         if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {

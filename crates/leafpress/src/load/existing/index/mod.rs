@@ -116,6 +116,7 @@ pub struct IndexReport {
 impl Indexer {
     /// An indexer for that table.
     pub fn new(database: impl Into<PathBuf>, table: impl Into<String>) -> Self {
+        crate::vfs::memory::one_heap_where_limited();
         Self {
             database: database.into(),
             table: table.into(),
