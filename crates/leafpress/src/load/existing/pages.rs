@@ -33,7 +33,7 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::carry::{Batch, Carrier, MapEntries, NewPages, PageSource, Renumbering, damaged};
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
-use super::inspect::{Existing, TextEncoding, read_encoding, read_header};
+use super::inspect::{Existing, Header, TextEncoding, read_encoding, read_header};
 use super::orphan::Search;
 use super::staged::{StagedTable, StagedTree, has_table};
 use super::task::{Outcome, Settings, Staged};
@@ -145,7 +145,7 @@ fn refuse_if_changed(
         "page size"
     } else if encoding != TextEncoding::Utf8 {
         "text encoding"
-    } else if !header.is_some_and(|it| it.is_of_this_format()) {
+    } else if !header.is_some_and(Header::is_of_this_format) {
         "schema format"
     } else {
         return Ok(());
