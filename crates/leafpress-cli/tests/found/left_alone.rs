@@ -70,6 +70,8 @@ fn a_table_that_takes_no_row_is_not_emptied() {
 /// Declarations that name what only the application has.
 #[test]
 fn what_only_the_application_has_is_left_to_it() {
+    const TO_DO: &str =
+        "to do: let the application do it that has this function, collation, module";
     const FUNCTION: &str = "CREATE TABLE t(a); CREATE INDEX i ON t(abs(a)); PRAGMA writable_schema=ON; \
          UPDATE sqlite_schema SET sql = replace(sql, 'abs(', 'ours(')";
     const COLLATION: &str = "CREATE TABLE t(a); CREATE INDEX i ON t(a COLLATE NOCASE); \
@@ -87,8 +89,6 @@ fn what_only_the_application_has_is_left_to_it() {
         never_says: &["INSERT", "doctor", "to do: see which trigger"],
         ..Found::NONE
     };
-    const TO_DO: &str =
-        "to do: let the application do it that has this function, collation, module";
     assert_all(&[
         found("a function", &[("t.db", FUNCTION)], &["unknown function: ours()", TO_DO]),
         found("a collation", &[("t.db", COLLATION)], &["no such collation sequence: ours", TO_DO]),

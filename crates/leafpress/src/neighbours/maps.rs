@@ -85,11 +85,12 @@ fn file_of_line(line: &str) -> Option<RunFile<'_>> {
     let (from, to) = addresses.split_once('-')?;
     let (addresses, offset) = (number(from)?..number(to)?, number(offset)?);
     let bytes = addresses.end.checked_sub(addresses.start)?;
+    let part = offset..offset.checked_add(bytes)?;
     Some(RunFile {
         path,
         is_deleted: path != named,
         inode: inode.parse().ok()?,
-        parts: vec![offset..offset.checked_add(bytes)?],
+        parts: vec![part],
         addresses,
         is_run: leave.contains('x'),
     })

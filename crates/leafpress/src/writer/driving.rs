@@ -9,14 +9,16 @@ use std::mem::ManuallyDrop;
 use super::caught::caught;
 use crate::fork::Process;
 
+/// Code of one thread that waits for the end of a group.
+type Waiting = RefCell<Vec<Box<dyn FnOnce()>>>;
+
 thread_local! {
     /// The process and the step of this thread, while it drives the engine: a closure that forks
     /// goes on in the child, and may use a new writer there.
     static IS_DRIVING: Cell<Option<(Process, Phase)>> = const { Cell::new(None) };
     /// Code that runs once the group is answered. It has no destructor, so a thread that ends still
     /// has it: destructors of other thread-local variables may call a writer. [`end`] leaves it empty.
-    static AFTER: ManuallyDrop<RefCell<Vec<Box<dyn FnOnce()>>>> =
-        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+    static AFTER: ManuallyDrop<Waiting> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// Runs `code` on this thread once all calls of a group are answered, if a waker calls this while

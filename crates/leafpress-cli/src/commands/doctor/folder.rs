@@ -69,9 +69,9 @@ fn without_super(check: Check, evidence: &Evidence, named: &Path) -> Finding {
         path_text(named)
     );
     let folder = evidence.now.database.parent();
-    let name = named.as_os_str().to_string_lossy();
     // Its name is that of one of the databases, and more behind.
-    let of = name.rsplit_once("-mj").map(|(database, _)| Path::new(database));
+    let name = named.to_str().and_then(|name| name.rsplit_once("-mj"));
+    let of = name.map(|(database, _)| Path::new(database));
     let is_moved_along =
         folder.zip(named.file_name()).is_some_and(|(it, name)| it.join(name).exists());
     if is_moved_along || !of.is_some_and(Path::exists) {

@@ -256,8 +256,9 @@ fn is_kept_apart(evidence: &Evidence, process: &Neighbour) -> bool {
     let styles: Vec<LockStyle> = of_process.map(|held| held.style).collect();
     let copies = process.copies_of_sqlite();
     // The folder may be called so for another reason.
-    let name = |it: &Library| it.path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let is_other = |it: &&&Library| !name(it).is_some_and(|name| name.contains("leafpress"));
+    let is_other = |it: &&&Library| {
+        !it.path.file_name().is_some_and(|name| path_text(name).contains("leafpress"))
+    };
     let others = copies.iter().filter(is_other).count();
     let is_careful = styles.is_empty() || styles.contains(&LockStyle::Ofd);
     others == 1 && copies.len() == 2 && is_careful
