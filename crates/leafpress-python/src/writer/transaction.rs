@@ -279,14 +279,13 @@ impl NativeTransaction {
     fn begin(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         let limit = timeout.map(|it| options::duration("timeout", it)).transpose()?;
         self.writer.get().get(py)?;
-        let begin = self.submit(py)?;
-        let begun = block_on_until(py, begin, limit)
-            .and_then(|begun| begun.map(|begun| begun.raise(py)).transpose());
-        if !matches!(begun, Ok(Some(()))) {
+        let turn = block_on_until(py, self.submit(py)?, limit)
+            .and_then(|turn| turn.map(|begun| begun.raise(py)).transpose());
+        if !matches!(turn, Ok(Some(()))) {
             // The call that the writer carries out now is another one: it is not to be stopped.
             self.shared.abandon();
             lock(&self.shared.call).take();
-            return begun.map(|begun| begun.is_some());
+            return turn.map(|begun| begun.is_some());
         }
         use_here(&self.shared, true);
         note_in_context(py, &self.shared)?;

@@ -257,7 +257,8 @@ mod tests {
     fn of_bytes(bytes: &[u8]) -> Contents {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
-        read(file.path(), &[0..bytes.len() as u64], &mut Effort::begin()).unwrap()
+        let whole = 0..bytes.len() as u64;
+        read(file.path(), std::slice::from_ref(&whole), &mut Effort::begin()).unwrap()
     }
 
     fn version(text: &str) -> Option<String> {
@@ -317,10 +318,11 @@ mod tests {
     fn a_file_that_is_too_large_for_a_look_is_not_called_free_of_sqlite() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(3 * PIECE_BYTES as u64).unwrap();
-        let parts = [0..3 * PIECE_BYTES as u64];
+        let whole = 0..3 * PIECE_BYTES as u64;
+        let parts = std::slice::from_ref(&whole);
         let mut effort = Effort { bytes: 2 * PIECE_BYTES as u64, ..Effort::begin() };
-        read(file.path(), &parts, &mut effort).unwrap_err();
-        read(file.path(), &parts, &mut Effort::begin()).unwrap();
+        read(file.path(), parts, &mut effort).unwrap_err();
+        read(file.path(), parts, &mut Effort::begin()).unwrap();
     }
 
     #[test]
