@@ -316,13 +316,19 @@ fn check(case: &Case) {
         assert_eq!(found, before);
         return;
     }
+    let all = case.inputs.iter().map(|input| input.rows.len() as u64).sum::<u64>();
+    if case.mode == IntoTable::Replace && refused > 0 && refused == all {
+        let error = loaded.expect_err("no row is left to replace the old ones by");
+        assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
+        assert_eq!(found, before);
+        return;
+    }
     let report = loaded.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(found, content(&db));
-    let all: usize = case.inputs.iter().map(|input| input.rows.len()).sum();
-    let loaded = all as u64 - refused - ignored;
+    let loaded = all - refused - ignored;
     assert_eq!(
         (report.rows_read, report.rows_loaded, report.rows_rejected, report.rows_ignored),
-        (all as u64, loaded, refused, ignored)
+        (all, loaded, refused, ignored)
     );
 }
 

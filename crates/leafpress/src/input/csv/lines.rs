@@ -19,6 +19,8 @@ use super::locate::LineEnds;
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes after which the output is given away: held lines may be many.
+const OUTPUT_BYTES: usize = 4 * CHUNK_BYTES;
 /// The longest line that must be seen whole: `\.` with its line end.
 const MARK_BYTES_MAX: usize = 4;
 
@@ -133,6 +135,13 @@ enum Place {
     Ended,
 }
 
+/// Numbers of lines that are held back.
+#[derive(Debug, Default)]
+struct HeldLines {
+    blank: u64,
+    comments: u64,
+}
+
 impl Place {
     /// Tells whether a carriage return may belong to a line end here.
     fn is_outside_quotes(self) -> bool {
@@ -152,9 +161,8 @@ pub struct LineFilter<R> {
     returns_held: usize,
     /// True if blank lines are rows from here on.
     blanks_are_rows: bool,
-    /// Rows of blank lines, and the lines of comments among them, which go if no record follows.
-    held: Vec<u8>,
-    blank_lines_held: u64,
+    /// Blank lines that are rows, and comments among them, which go if no record follows.
+    held: HeldLines,
     /// Bytes that were read; those not yet looked at begin at `position`.
     input: Vec<u8>,
     position: usize,
@@ -176,8 +184,7 @@ impl<R: Read> LineFilter<R> {
             place,
             after_return: false,
             returns_held: 0,
-            held: Vec::new(),
-            blank_lines_held: 0,
+            held: HeldLines::default(),
             input: Vec::new(),
             position: 0,
             is_ended: false,
@@ -207,7 +214,7 @@ impl<R: Read> LineFilter<R> {
         if left == 0 || (must_see_more && !self.is_ended) {
             self.read_input()?;
         }
-        while self.position < self.input.len() {
+        while self.position < self.input.len() && self.output.len() < OUTPUT_BYTES {
             let is_short = self.input.len() - self.position < MARK_BYTES_MAX;
             if self.place == Place::LineStart {
                 if is_short && !self.is_ended {
@@ -226,38 +233,53 @@ impl<R: Read> LineFilter<R> {
         }
         if self.is_ended {
             let at_end = &self.rules.blank_lines_at_end;
-            at_end.store(self.blank_lines_held, Ordering::Relaxed);
+            at_end.store(self.held.blank, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Takes a blank line where such lines may be rows. Says no where the line is not blank.
+    /// Takes a blank line where such lines may be rows, or writes those that a record follows. Says
+    /// no where there is nothing of either.
     fn take_blank_line(&mut self) -> bool {
         let rest = &self.input[self.position..];
         let Some(bytes) = self.rules.blank_line_bytes(rest) else {
-            if self.rules.comment != Some(rest[0]) {
-                self.blanks_are_rows = true;
-                self.blank_lines_held = 0;
-                self.output.append(&mut self.held);
-            }
-            return false;
+            let is_record = self.rules.comment != Some(rest[0]);
+            self.blanks_are_rows |= is_record;
+            return is_record && self.write_held();
         };
         self.after_return = false;
         self.position += bytes;
         match self.rules.dialect.quote() {
-            Some(quote) if self.blanks_are_rows => {
-                self.held.extend_from_slice(&[quote, quote, b'\n']);
-                self.blank_lines_held += 1;
-            }
+            Some(_) if self.blanks_are_rows => self.held.blank += 1,
             _ => self.output.push(b'\n'),
+        }
+        true
+    }
+
+    /// Writes some of the lines that are held, the rows first. Says no if there are none.
+    fn write_held(&mut self) -> bool {
+        let HeldLines { blank, comments } = &mut self.held;
+        match self.rules.dialect.quote() {
+            Some(quote) if *blank > 0 => {
+                *blank -= 1;
+                self.output.extend_from_slice(&[quote, quote, b'\n']);
+            }
+            _ if *comments > 0 => {
+                *comments -= 1;
+                self.output.push(b'\n');
+            }
+            _ => return false,
         }
         true
     }
 
     /// Writes the newline of a line, behind the blank lines that are held where it was a comment.
     fn end_line(&mut self, is_comment: bool) {
-        let is_held = is_comment && !self.held.is_empty();
-        if is_held { &mut self.held } else { &mut self.output }.push(b'\n');
+        if is_comment && self.held.blank > 0 {
+            self.held.comments += 1;
+        } else {
+            self.output.push(b'\n');
+        }
     }
 
     /// Takes what is known of a line by its start: that it is the last one, or a plain one that
@@ -470,7 +492,7 @@ mod tests {
         for (text, expected) in [
             ("a\n\nb\n", "a\n\"\"\nb\n"),
             ("\n\r\na\r\n\r\nb\n\n\n", "\n\na\r\n\"\"\nb\n"),
-            ("a\n\n#x\n\nb\n#y\n\n#z\n", "a\n\"\"\n\n\"\"\nb\n\n"),
+            ("a\n\n#x\n\nb\n#y\n\n#z\n", "a\n\"\"\n\"\"\n\nb\n\n"),
             ("a\n\"\n\n\"\n\n", "a\n\"\n\n\"\n"),
             ("a\n \n", "a\n \n"),
         ] {
