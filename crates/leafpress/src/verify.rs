@@ -687,8 +687,8 @@ fn missing_modules(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 /// The code in a problem of `integrity_check`, if a page could not be read: what the page holds is
 /// then unknown, and no damage.
 fn code_of_unreadable(problem: &str) -> Option<c_int> {
-    let codes = problem.lines().filter_map(|line| line.split_once("error code=")?.1.parse().ok());
-    codes.into_iter().find(|code: &c_int| code & 0xff == ffi::SQLITE_IOERR)
+    let code_of = |line: &str| line.split_once("error code=")?.1.parse().ok();
+    problem.lines().filter_map(code_of).find(|code: &c_int| code & 0xff == ffi::SQLITE_IOERR)
 }
 
 /// The error for pages that the disk does not give.

@@ -128,7 +128,7 @@ fn checked(code: c_int) -> rusqlite::Result<()> {
     Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None))
 }
 
-/// What the call gives, or the default value after a panic. The payload of the panic is not dropped,
+/// Makes a call, and gives the default value after a panic. The payload of the panic is not dropped,
 /// since that may panic once more.
 fn caught<T: Default>(call: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {

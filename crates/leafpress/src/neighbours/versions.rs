@@ -18,10 +18,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use super::maps::RunFile;
+use crate::sync::lock;
 use crate::vfs::locks::FileHandle;
 
 /// In each SQLite since 3.7.0, whose log of errors has it.
@@ -30,8 +31,8 @@ const TEXT_OF_CORE: &[u8] = b"API call with %s database connection pointer";
 const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of a piece that are looked at once more with the next: more than the longest text.
 const OVERLAP_BYTES: usize = 256;
-/// What one look may read and take: enough for all but the largest programs, which have their
-/// code in memory already.
+/// Limits of one look: enough for all but the largest programs, which have their code in memory
+/// already.
 const LOOK_BYTES_MAX: u64 = 2 << 30;
 const LOOK_TIME_MAX: Duration = Duration::from_secs(3);
 /// Files that are remembered.
@@ -110,12 +111,11 @@ pub fn of_file(pid: u32, file: &RunFile<'_>, effort: &mut Effort) -> Option<Cont
         changed: (facts.ctime(), facts.ctime_nsec()),
         parts: file.parts.clone(),
     };
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(contents) = known().get(&key) {
+    if let Some(contents) = lock(&KNOWN).get(&key) {
         return Some(contents.clone());
     }
     let contents = read(Path::new(&path), &file.parts, effort).ok()?;
-    let mut known = known();
+    let mut known = lock(&KNOWN);
     if known.len() >= KNOWN_MAX {
         known.clear();
     }

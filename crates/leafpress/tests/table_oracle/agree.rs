@@ -13,7 +13,8 @@
 use std::fs;
 use std::path::Path;
 
-use leafpress::load::{IntoTable, Loader, OnConflict, OnError};
+use leafpress::load::{DryRun, IntoTable, Loader, OnConflict, OnError};
+use leafpress::{ErrorKind, Result};
 use proptest::prelude::*;
 use proptest::sample::select;
 use rusqlite::{Connection, params_from_iter};
@@ -321,6 +322,20 @@ fn places(log: &str, lines: &[u64]) -> Vec<usize> {
         .collect()
 }
 
+/// Where each row is bad, nothing replaces the old rows, and a dry run says so.
+fn check_nothing_to_replace_by(case: &Agreement, folder: &Path, dry: Result<DryRun>) {
+    let database = folder.join("skip/a.db");
+    let before = fs::read(&database).unwrap();
+    let skip = OnError::Skip { rejects: None, max_rejects: None };
+    let loaded = case.loader(&database).on_error(skip).load_file(folder.join("in.csv"));
+    for error in [dry.unwrap_err(), loaded.unwrap_err()] {
+        assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
+    }
+    assert_eq!(fs::read(&database).unwrap(), before);
+    let plain = case.loader(&folder.join("plain/a.db")).load_file(folder.join("in.csv"));
+    assert!(plain.unwrap_err().bad_row().is_some());
+}
+
 fn check(case: &Agreement) {
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -342,6 +357,12 @@ fn check(case: &Agreement) {
 
     let before = bytes_of(&at("dry"));
     let dry = case.loader(&at("dry/a.db")).dry_run_file(at("in.csv"));
+    let replaces = case.old.is_some() && case.into == IntoTable::Replace;
+    if replaces && !refused.is_empty() && refused.len() == case.new.len() {
+        check_nothing_to_replace_by(case, folder.path(), dry);
+        assert_eq!(bytes_of(&at("dry")), before, "a dry run changes nothing");
+        return;
+    }
     let dry = dry.unwrap_or_else(|error| panic!("dry run: {error}"));
     assert_eq!(bytes_of(&at("dry")), before, "a dry run changes nothing");
     assert_eq!(dry.would_reject, refused.len() as u64, "dry run: {:?}", dry.rejects);

@@ -26,12 +26,15 @@ pub fn wal_reset_bug(evidence: &Evidence) -> Finding {
         let evidence = format!("SQLite {} is built into this program", linked.version);
         return check.care(evidence, risk, format!("build Leafpress anew: {mend}"));
     }
-    let bad = evidence.now.others().filter_map(|process| Some((process, with_bug(process)?)));
-    let bad: Vec<(&Neighbour, String)> = bad.collect();
-    let untold =
-        untold(evidence, evidence.now.others().filter(|it| with_bug(it).is_none()), |it| {
-            why_untold(it).or_else(|| why_no_version(it))
-        });
+    let (mut bad, mut others) = (Vec::new(), Vec::new());
+    for process in evidence.now.others() {
+        match with_bug(process) {
+            Some(files) => bad.push((process, files)),
+            None => others.push(process),
+        }
+    }
+    let why = |it: &Neighbour| why_untold(it).or_else(|| why_no_version(it));
+    let untold = untold(evidence, others.iter().copied(), why);
     if !bad.is_empty() {
         let pids: Vec<String> = bad.iter().map(|(process, _)| process.pid.to_string()).collect();
         let processes = if pids.len() == 1 { "process" } else { "processes" };
@@ -46,11 +49,10 @@ pub fn wal_reset_bug(evidence: &Evidence) -> Finding {
     if let Some(untold) = untold {
         return check.unknown(untold);
     }
-    let others = evidence.now.others().count() as u64;
     check.ok(format!(
         "SQLite {} is built in here, and no older one was found in {}",
         linked.version,
-        human::counted(others, "other process", "other processes")
+        human::counted(others.len() as u64, "other process", "other processes")
     ))
 }
 
@@ -208,8 +210,7 @@ pub fn copies_of_sqlite(evidence: &Evidence) -> Finding {
     let risk = "locks of one copy do not hold for the other, and are dropped when the other closes \
                 the file: both write at once, and commits vanish";
     let mend = "let one copy alone open this database in that process, or use a process of its own";
-    let mut found: Vec<(&Neighbour, String)> = Vec::new();
-    let (mut idle, mut kept_apart) = (found.clone(), found.clone());
+    let (mut found, mut idle, mut kept_apart) = (Vec::new(), Vec::new(), Vec::new());
     for process in evidence.now.processes.iter().filter(|it| it.copies_of_sqlite().len() > 1) {
         let of = if is_kept_apart(evidence, process) {
             &mut kept_apart

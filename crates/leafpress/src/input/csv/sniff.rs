@@ -72,7 +72,7 @@ impl Fit {
         is_one && other.fields > 1 && (other.is_likely() || other.divided == other.records)
     }
 
-    /// What is known of its quality, the weightiest first.
+    /// Evidence for its quality, the weightiest first.
     fn evidence(&self) -> (bool, usize, usize) {
         (self.is_clean, self.agreeing, self.numbers)
     }
@@ -257,6 +257,10 @@ fn indexed(sample: Sample<'_>, rules: &LineRules) -> Option<(Vec<u8>, FieldIndex
 
 /// Tells whether each whole record of a sample ends with these bytes, before its newline.
 pub fn records_end_with(sample: Sample<'_>, rules: &LineRules, ending: &[u8]) -> bool {
+    // In most inputs no line does, and then no record has to be found.
+    if memchr::memmem::find(sample.text, ending).is_none() {
+        return false;
+    }
     let Some((text, index)) = indexed(Sample { is_all: false, ..sample }, rules) else {
         return false;
     };

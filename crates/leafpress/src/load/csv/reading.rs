@@ -33,7 +33,7 @@ pub struct Reading {
     comments: Option<CommentLines>,
     /// True if most records have as many fields as the first one, and that is more than one.
     is_likely: bool,
-    /// The reason that a delimiter which nobody named cannot be taken.
+    /// The reason that a delimiter that was not given cannot be taken.
     unsure: Option<Unsure>,
     /// Notes about all that was decided without the caller's word.
     pub notes: Vec<String>,
@@ -92,11 +92,11 @@ impl Reading {
         } else {
             reading.lines.comment = csv.comment;
             reading.find_line_ends(options, file, sample);
-            reading.find_delimiter(options, file, sample)?;
+            let taken = reading.find_delimiter(options, file, sample)?;
             let ends =
                 "two carriage returns and a newline, as of line ends that were translated twice";
             reading.find_returns(file, sample, b"\r\r", ends);
-            reading.find_blank_lines(options, sample);
+            reading.find_blank_lines(options, taken);
         }
         reading.first_line = 1 + reading.lines.skip_lines;
         Ok(reading)
@@ -123,8 +123,7 @@ impl Reading {
 
     /// Takes blank lines for rows where records have one field. Without a quote byte there is no
     /// way to write such a row.
-    fn find_blank_lines(&mut self, options: &LoadOptions, sample: Sample<'_>) {
-        let taken = sniff::fit(sample, &self.lines, self.dialect.delimiter());
+    fn find_blank_lines(&mut self, options: &LoadOptions, taken: Option<Fit>) {
         let is_one_column = taken.is_some_and(|fit| fit.fields == 1 && fit.alike == fit.records);
         if is_one_column && self.dialect.quote().is_some() {
             self.lines.blank_lines =
@@ -132,12 +131,13 @@ impl Reading {
         }
     }
 
+    /// Decides the delimiter, and gives its fit.
     fn find_delimiter(
         &mut self,
         options: &LoadOptions,
         file: &str,
         sample: Sample<'_>,
-    ) -> Result<()> {
+    ) -> Result<Option<Fit>> {
         let csv = &options.csv;
         let named = self.take_sep_line(file, sample);
         let given = csv.delimiter.or(named).or_else(|| endings::delimiter(file));
@@ -162,27 +162,31 @@ impl Reading {
                  ⟦delimiter⟧ decides otherwise"
             ));
         }
-        self.find_other_delimiter(file, sample, &fits, given.is_none());
+        let taken = match fits.iter().find(|fit| fit.delimiter == delimiter) {
+            Some(fit) => Some(*fit),
+            None => sniff::fit(sample, &self.lines, delimiter),
+        };
+        self.find_other_delimiter(file, sample, &fits, taken, given.is_none());
         if given.is_none() {
-            self.unsure = self.find_doubt(options, sample, &fits);
+            self.unsure = self.find_doubt(options, &fits, taken);
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// Finds a reason to ask for the delimiter.
     fn find_doubt(
         &self,
         options: &LoadOptions,
-        sample: Sample<'_>,
         fits: &[Fit],
+        taken: Option<Fit>,
     ) -> Option<Unsure> {
         if let Some(best) = sniff::best(fits) {
             let equal = sniff::equal_of(&best, fits, options.has_header())?;
             return Some(Unsure::Equal(best.delimiter, equal.delimiter));
         }
         let is_one_named = options.csv.columns.as_ref().is_some_and(|names| names.len() == 1);
-        let taken = sniff::fit(sample, &self.lines, self.dialect.delimiter())?;
-        let other = self.other.filter(|other| taken.is_one_field_for(other))?;
+        let other =
+            self.other.filter(|other| taken.is_some_and(|it| it.is_one_field_for(other)))?;
         (!is_one_named).then_some(Unsure::OneField(other))
     }
 
@@ -228,9 +232,9 @@ impl Reading {
         file: &str,
         sample: Sample<'_>,
         fits: &[Fit],
+        taken: Option<Fit>,
         is_open: bool,
     ) {
-        let taken = sniff::fit(sample, &self.lines, self.dialect.delimiter());
         let fields = taken.map_or(0, |fit| fit.fields);
         let others = || fits.iter().filter(|fit| fit.delimiter != self.dialect.delimiter());
         let is_likely = taken.is_some_and(|fit| fit.is_likely());
