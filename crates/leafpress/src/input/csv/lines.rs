@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memmem, memrchr};
 
 use super::dialect::Dialect;
 use super::locate::LineEnds;
@@ -100,6 +100,21 @@ impl LineRules {
         }
     }
 
+    /// Tells whether the rules change none of some whole lines without quotes and escapes.
+    fn leave(&self, lines: &[u8]) -> bool {
+        let has = |byte| memchr(byte, lines).is_some();
+        let begins_line = |byte| lines[0] == byte || memmem::find(lines, &[b'\n', byte]).is_some();
+        let quotes = [self.dialect.quote(), self.dialect.escape()];
+        let ends_lines_by_returns = self.returns_end_lines || self.drops_returns;
+        let has_rows_in_blank_lines = self.blank_lines != BlankLines::Kept;
+        !(quotes.into_iter().flatten().any(has)
+            || lines[0] == b'\n'
+            || (ends_lines_by_returns && has(b'\r'))
+            || (has_rows_in_blank_lines && (begins_line(b'\n') || begins_line(b'\r')))
+            || (self.has_end_mark && begins_line(b'\\'))
+            || self.comment.is_some_and(begins_line))
+    }
+
     /// The lines of a text that is at hand, such as a sample.
     pub fn apply(&self, text: &[u8]) -> Vec<u8> {
         let mut made = Vec::with_capacity(text.len());
@@ -166,6 +181,8 @@ pub struct LineFilter<R> {
     /// Bytes that were read; those not yet looked at begin at `position`.
     input: Vec<u8>,
     position: usize,
+    /// True if what was read last was asked for plain lines.
+    is_asked: bool,
     is_ended: bool,
     /// Bytes that were made; those not yet given begin at `given`.
     output: Vec<u8>,
@@ -187,6 +204,7 @@ impl<R: Read> LineFilter<R> {
             held: HeldLines::default(),
             input: Vec::new(),
             position: 0,
+            is_asked: false,
             is_ended: false,
             output: Vec::with_capacity(CHUNK_BYTES),
             given: 0,
@@ -202,6 +220,7 @@ impl<R: Read> LineFilter<R> {
         let read = self.reader.read(&mut self.input[kept..]);
         self.input.truncate(kept + *read.as_ref().unwrap_or(&0));
         self.is_ended = matches!(read, Ok(0));
+        self.is_asked = false;
         read.map(|_| ())
     }
 
@@ -220,7 +239,7 @@ impl<R: Read> LineFilter<R> {
                 if is_short && !self.is_ended {
                     break;
                 }
-                if self.take_line_start() {
+                if self.take_plain_lines() || self.take_line_start() {
                     continue;
                 }
             }
@@ -236,6 +255,27 @@ impl<R: Read> LineFilter<R> {
             at_end.store(self.held.blank, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Takes the lines that were read whole if the rules change none of them. Says no if they may,
+    /// or if these lines were asked before.
+    fn take_plain_lines(&mut self) -> bool {
+        let holds = self.returns_held > 0 || self.held.blank > 0 || self.held.comments > 0;
+        if self.is_asked || holds {
+            return false;
+        }
+        self.is_asked = true;
+        let rest = &self.input[self.position..];
+        let Some(end) = memrchr(b'\n', rest) else { return false };
+        let lines = &rest[..=end];
+        if !self.rules.leave(lines) {
+            return false;
+        }
+        self.after_return = false;
+        self.blanks_are_rows |= self.rules.blank_lines == BlankLines::RowsBelowHeader;
+        self.position += lines.len();
+        self.output.extend_from_slice(lines);
+        true
     }
 
     /// Takes a blank line where such lines may be rows, or writes those that a record follows. Says
@@ -429,6 +469,10 @@ impl<R: Read> Read for LineFilter<R> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample;
+
     use super::*;
 
     /// Gives one byte at a time.
@@ -562,6 +606,40 @@ mod tests {
         };
         assert!(is_cut("1\n\\.\n\n-- more\n"));
         assert!(!is_cut("1\n\\.\n\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn lines_taken_whole_are_as_lines_that_are_walked(
+            lines in vec(
+                sample::select(vec![
+                    "a\n", "12,b\n", "a\n", "\n", "\r\n", "#x\n", "\\.\n", "\"q\n#\"\n", "c\rd\n", "e",
+                ]),
+                0..6,
+            ),
+            returns_end_lines: bool,
+            drops_returns: bool,
+            blank_lines in sample::select(vec![
+                BlankLines::Kept, BlankLines::RowsBelowHeader, BlankLines::Rows,
+            ]),
+            skip_lines in 0_u64..2,
+            has_comments: bool,
+            has_end_mark: bool,
+        ) {
+            let rules = LineRules {
+                returns_end_lines,
+                drops_returns,
+                blank_lines,
+                skip_lines,
+                comment: has_comments.then_some(b'#'),
+                has_end_mark,
+                ..LineRules::new(Dialect::default())
+            };
+            let text = lines.concat();
+            let mut walked = Vec::new();
+            LineFilter::new(rules.clone(), Drops(text.as_bytes())).read_to_end(&mut walked).unwrap();
+            prop_assert_eq!(rules.apply(text.as_bytes()), walked);
+        }
     }
 
     #[test]
