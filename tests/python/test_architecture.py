@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 TABLE = re.compile(r"<!-- (modules|layers) of (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 # The most files that may lead to one another, where more than one may.
-CIRCLE_FILES_MAX = {"leafpress": 3, "leafpress-vfs": 2, "leafpress-cli": 3, "leafpress-neighbour": 3}
+CIRCLE_FILES_MAX = {"leafpress": 3, "leafpress-vfs": 2, "leafpress-cli": 2, "leafpress-neighbour": 3}
 CRATES = sorted(path.parent.parent for path in (ROOT / "crates").glob("*/src/*.rs") if path.name in ("lib.rs", "main.rs"))
 
 
@@ -117,6 +117,9 @@ class Architecture(unittest.TestCase):
         arrows = Crate(ROOT / "crates" / "leafpress" / "src").uses()
         self.assertIn(("sort", "limits"), arrows[("sort", "pool")])
         self.assertGreater(sum(map(len, arrows.values())), 500)
+        queue = ("commands", "queue")
+        command = Crate(ROOT / "crates" / "leafpress-cli" / "src").uses()
+        self.assertIn((*queue, "settle"), command[queue], "a path that begins with a module inside")
         two = {"a": {"b"}, "b": {"c", "a"}, "c": {"d"}, "d": set()}
         self.assertEqual(circles(two), [["a", "b"]])
         self.assertEqual(circles({**two, "d": {"a"}}), [["a", "b", "c", "d"]])
