@@ -29,9 +29,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leafpress::Candidate;
 use leafpress::profile::Profile;
 use leafpress::script::Statement;
-use leafpress::verify::Candidate;
 use leafpress::{Error, ErrorKind, Result, ScriptError, memory};
 
 mod attached;

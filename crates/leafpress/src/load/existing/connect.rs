@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::overlay::Overlay;
 use super::task::Settings;
+use crate::candidate::uri;
 use crate::connect;
 use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result};
 use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
@@ -22,7 +23,6 @@ use crate::paths::companion_of;
 use crate::profile::{refuse_log_of_another, refuse_second_name};
 use crate::refusal::{Refusal, not_readable, refuse_unless_path};
 use crate::sqlite_error::{is_unexplained, needs_its_application, sqlite_says, without_statement};
-use crate::verify::uri;
 use crate::vfs::locks;
 use crate::words::path_text;
 

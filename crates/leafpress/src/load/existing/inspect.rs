@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
 use super::overlay::Overlay;
+use crate::candidate::{needs_recovery, uri};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::load::at_rest::AtRest;
@@ -21,7 +22,6 @@ use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
 use crate::schema::sql_words::is_before_trigger;
 use crate::sqlite_error::wants_to_write;
-use crate::verify::{needs_recovery, uri};
 
 /// State of a destination at the moment of its inspection.
 #[derive(Debug, Clone)]

@@ -18,10 +18,10 @@ use super::connect::{CACHE_BYTES_MIN, STEPS_BETWEEN_LOOKS, Target, ask};
 use super::copy::STAGED;
 use super::staged::attachable;
 use super::task::Staged;
+use crate::candidate::uri;
 use crate::connect;
 use crate::load::options::CancelToken;
 use crate::machine_memory::total_bytes;
-use crate::verify::uri;
 
 /// Looks up keys in a database ahead of an insert, until it is dropped.
 pub struct ReadAhead {
