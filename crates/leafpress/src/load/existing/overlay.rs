@@ -29,7 +29,7 @@ use leafpress_format::header;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::connect::{Target, UNCHANGED, ask};
+use super::connect::{ExistingDatabase, UNCHANGED, ask};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::sync::lock;
@@ -52,7 +52,7 @@ pub struct Overlay {
 
 impl Overlay {
     /// Begins the read transaction. Changed pages will go to an unnamed file in `folder`.
-    pub fn new(target: &Target, folder: &Path) -> Result<Self> {
+    pub fn new(target: &ExistingDatabase, folder: &Path) -> Result<Self> {
         let refused = |error| target.refused("read the database", error);
         let snapshot = snapshot(target, target.busy_timeout).map_err(refused)?;
         let page_bytes = ask::<u32>(&snapshot, "PRAGMA page_size").map_err(refused)? as usize;
@@ -97,7 +97,7 @@ fn no_table_of_pages() -> Error {
 /// Query for a page by its number.
 const PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
 
-fn snapshot(target: &Target, busy_timeout: Duration) -> rusqlite::Result<Connection> {
+fn snapshot(target: &ExistingDatabase, busy_timeout: Duration) -> rusqlite::Result<Connection> {
     let (uri, flags) = target.uri();
     let connection = connect::open(uri, flags)?;
     connection.busy_timeout(busy_timeout)?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rusqlite::{InterruptHandle, OpenFlags};
 
-use super::connect::{CACHE_BYTES_MIN, STEPS_BETWEEN_LOOKS, Target, ask};
+use super::connect::{CACHE_BYTES_MIN, ExistingDatabase, STEPS_BETWEEN_LOOKS, ask};
 use super::copy::STAGED;
 use super::staged::attachable;
 use super::task::Staged;
@@ -38,7 +38,7 @@ impl ReadAhead {
     /// None where the insert does as well without: there is one core, or the pages could be more than
     /// the system keeps in memory until the insert comes to them.
     pub fn begin(
-        target: &Target,
+        target: &ExistingDatabase,
         staged: &Staged<'_>,
         page_bytes: u32,
         query: String,

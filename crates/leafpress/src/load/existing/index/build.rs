@@ -23,7 +23,7 @@ use rusqlite::{Statement, Transaction, params};
 
 use super::WRITE_PAGE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::load::existing::connect::Target;
+use crate::load::existing::connect::ExistingDatabase;
 use crate::load::existing::pages::{PAGE_COUNT_AT, read_page, write_page};
 use crate::load::options::CancelToken;
 use crate::load::tree::analyze::StatCounter;
@@ -47,7 +47,7 @@ pub struct Press<'p> {
 #[derive(Debug, Clone, Copy)]
 pub struct Presser<'p> {
     pub table: &'p str,
-    pub target: &'p Target,
+    pub target: &'p ExistingDatabase,
     pub index: &'p IndexShape,
     pub layout: PageLayout,
     pub analyze: bool,

@@ -38,7 +38,7 @@ use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
 use self::file_pages::LogBefore;
 use self::press_plan::PressPlan;
 use self::scan::{Scan, ScanEnd};
-use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
+use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, commit, look_at_ends};
 use super::task::Settings;
@@ -290,7 +290,7 @@ impl Indexer {
         }
     }
 
-    fn sort_options(&self, target: &Target) -> SortOptions {
+    fn sort_options(&self, target: &ExistingDatabase) -> SortOptions {
         let beside = || folder_of(&target.path).to_owned();
         SortOptions {
             memory_bytes: self.memory_bytes,
@@ -401,7 +401,7 @@ impl Plan {
     }
 }
 
-impl Target {
+impl ExistingDatabase {
     /// The error for a statement that SQLite refuses: the caller has to change it. All other errors
     /// are those of [`refused`](Self::refused).
     fn refused_statement(&self, error: rusqlite::Error) -> Error {
@@ -499,7 +499,7 @@ struct Made {
 /// The work within the transaction.
 struct Job<'j> {
     indexer: &'j Indexer,
-    target: &'j Target,
+    target: &'j ExistingDatabase,
     transaction: &'j Transaction<'j>,
     plan: &'j Plan,
     pages_before: u32,

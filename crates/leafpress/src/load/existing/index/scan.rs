@@ -18,7 +18,7 @@ use super::file_pages::{FilePage, FilePages, LogBefore};
 use super::maker::{EntryMaker, Halt, LongRow, ReadPage};
 use super::press_plan::PressPlan;
 use crate::error::{ErrorKind, Result};
-use crate::load::existing::connect::Target;
+use crate::load::existing::connect::ExistingDatabase;
 use crate::load::existing::pages::READ_PAGE;
 use crate::load::options::CancelToken;
 use crate::sort::{SortKey, SortOptions, Sorted, Sorter};
@@ -33,7 +33,7 @@ const LEVELS_MAX: usize = 40;
 /// One scan.
 pub struct Scan<'s> {
     pub transaction: &'s Transaction<'s>,
-    pub target: &'s Target,
+    pub target: &'s ExistingDatabase,
     pub cancel: &'s CancelToken,
     pub plan: &'s PressPlan,
     pub threads: usize,
@@ -268,7 +268,7 @@ impl FileLeaves<'_> {
 /// Reads pages through SQLite, as the transaction sees them.
 struct PageReader<'t> {
     statement: Statement<'t>,
-    target: &'t Target,
+    target: &'t ExistingDatabase,
     page: Vec<u8>,
     /// The file, as long as it holds every page that was read.
     file: Option<FilePages<'t>>,
