@@ -50,7 +50,7 @@ pub use crate::inside::{ConnectionDefaults, Inside, connection_defaults, look_in
 pub use files::{FileFacts, Which};
 pub use lock_names::SqliteLock;
 pub use lock_text::LockStyle;
-pub use locks::{LockHeld, Reader};
+pub use locks::{LockHeld, LogReader};
 pub use wal_index::LogIndex;
 pub use words::holders_sentence;
 
