@@ -26,7 +26,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::connect;
 use crate::file_kind::{length_bytes, newer_format, read_sample, what_else};
-use crate::machine_memory::total_bytes;
+use crate::machine_memory::usable_bytes;
 use crate::neighbours::holders_sentence;
 use crate::paths::companion_of;
 use crate::refusal::{
@@ -146,7 +146,7 @@ impl Candidate {
         connection.busy_timeout(self.busy_timeout)?;
         // The file may come from an untrusted source: no function of its schema may have side
         // effects, and every cell's size is checked as it is read.
-        let memory_bytes = total_bytes().map_or(CACHE_BYTES_MAX, |total| total / 4);
+        let memory_bytes = usable_bytes().map_or(CACHE_BYTES_MAX, |total| total / 4);
         connection.execute_batch(&format!(
             "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-{}",
             memory_bytes.min(CACHE_BYTES_MAX) / 1024

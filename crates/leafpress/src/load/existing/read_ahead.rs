@@ -21,7 +21,7 @@ use super::task::Staged;
 use crate::candidate::uri;
 use crate::connect;
 use crate::load::options::CancelToken;
-use crate::machine_memory::total_bytes;
+use crate::machine_memory::usable_bytes;
 
 /// Looks up keys in a database ahead of an insert, until it is dropped.
 pub struct ReadAhead {
@@ -46,7 +46,7 @@ impl ReadAhead {
         let database_bytes = std::fs::metadata(&target.path).ok()?.len();
         let read_bytes = database_bytes.min(staged.rows.saturating_mul(page_bytes.into()));
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        if cores == 1 || read_bytes > total_bytes()? as u64 / 4 {
+        if cores == 1 || read_bytes > usable_bytes()? as u64 / 4 {
             return None;
         }
         let stop = CancelToken::new();
