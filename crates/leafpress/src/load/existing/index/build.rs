@@ -11,9 +11,9 @@
 //!    page 1 when a savepoint is released.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 
 use leafpress_format::{
     FinishedPages, FormatError, IndexRun, IndexTree, PageLayout, PageNumbers, RecordColumns, Value,
@@ -30,6 +30,7 @@ use crate::load::tree::analyze::StatCounter;
 use crate::schema::shape::IndexShape;
 use crate::sort::{Partition, Sorted};
 use crate::sqlite_error::broken_rule;
+use crate::sync::lock;
 use crate::threads;
 
 /// Characters of a value in a message.
@@ -178,7 +179,7 @@ impl Presser<'_> {
         loop {
             let (run, partition) = {
                 // Both are taken under one lock, so that runs go out in the order of partitions.
-                let empty = empty.lock().unwrap_or_else(PoisonError::into_inner);
+                let empty = lock(empty);
                 let Ok(run) = empty.recv() else { return };
                 (run, next_partition.fetch_add(1, Ordering::Relaxed))
             };

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{ScopedJoinHandle, scope};
 
 use leafpress_format::TablePage;
@@ -22,6 +22,7 @@ use crate::load::existing::connect::ExistingDatabase;
 use crate::load::existing::pages::READ_PAGE;
 use crate::load::options::CancelToken;
 use crate::sort::{SortKey, SortOptions, Sorted, Sorter};
+use crate::sync::lock;
 use crate::threads;
 
 /// Bytes of leaves that are read or handed over at once.
@@ -213,7 +214,7 @@ fn work(
     page_bytes: usize,
 ) -> Result<(), Halt> {
     loop {
-        let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let batch = lock(batches).recv();
         let Ok(batch) = batch else { return maker.finish() };
         for page in batch.chunks_exact(page_bytes) {
             maker.add_leaf(page, |_, row| long_rows.send(row).map_err(|_| Halt::Malformed))?;
