@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::sync::lock;
 use crate::vfs::{
     Access, FileKind, LockLevel, OpenFlags as FileFlags, Opened, PlatformVfs, Registration,
-    ShmLock, ShmRegion, SyncKind, Vfs, VfsError, VfsFile, VfsResult, register,
+    SyncKind, Vfs, VfsError, VfsFile, VfsResult, register,
 };
 
 /// Name under which SQLite opens the overlay.
@@ -283,22 +283,6 @@ impl VfsFile for OverlayFile {
 
     fn is_reserved(&mut self) -> VfsResult<bool> {
         Ok(false)
-    }
-
-    fn has_shared_memory(&self) -> bool {
-        false
-    }
-
-    fn shm_map(&mut self, _: u32, _: usize, _: bool) -> VfsResult<Option<ShmRegion>> {
-        Err(VfsError::IO_SHM_MAP)
-    }
-
-    fn shm_lock(&mut self, _: u32, _: u32, _: ShmLock) -> VfsResult<()> {
-        Err(VfsError::IO_SHM_LOCK)
-    }
-
-    fn shm_unmap(&mut self, _: bool) -> VfsResult<()> {
-        Ok(())
     }
 }
 
