@@ -146,7 +146,7 @@ pub use rusqlite;
 pub use schema::sql_words::{SqlWord, sql_words};
 #[doc(hidden)]
 pub use schema::{quote_identifier, quoted_name};
-#[doc(hidden)]
-pub use words::path_as_text;
 pub use words::{bytes_text, path_text, printable};
+#[doc(hidden)]
+pub use words::{counted, path_as_text};
 pub use writer::Writer;
