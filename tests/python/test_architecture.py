@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 TABLE = re.compile(r"<!-- (modules|layers) of (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 # The most files that may lead to one another, where more than one may.
-CIRCLE_FILES_MAX = {"leafpress": 3, "leafpress-vfs": 2, "leafpress-cli": 2, "leafpress-neighbour": 3}
+CIRCLE_FILES_MAX = {"leafpress": 3, "leafpress-vfs": 2, "leafpress-neighbour": 3}
 # Folders that lead back to themselves by way of what is beside them.
 FOLDER_CIRCLES = {
     "leafpress": {"input": [["block", "csv"]], "queue": [["due", "push", "schedule"], ["session", "stats"]]},
