@@ -3,13 +3,14 @@
 //! Must never: hold the interpreter while it waits for a commit.
 
 mod native_rows;
-mod options;
+pub mod open_here;
+pub mod options;
 mod parameters;
 mod reader;
-mod reply;
+pub mod reply;
 mod rows;
+pub mod steps;
 mod ticket;
-mod transaction;
 pub mod wait;
 
 use std::future::Future;
@@ -28,12 +29,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub use self::native_rows::NativeRows;
-use self::parameters::columns_of;
-pub use self::parameters::{parameters_of, sql_of};
+pub use self::parameters::{columns_of, parameters_of, sql_of};
 pub use self::reader::{NativeReader, StopRead, signal_look, take_signal};
 pub use self::rows::{all_rows, result};
 pub use self::ticket::NativeTicket;
-pub use self::transaction::NativeTransaction;
 use crate::bridge::{self, Loop, Task};
 use crate::errors::{Raise, misuse};
 use crate::json::as_json;
@@ -44,7 +43,7 @@ pub struct NativeWriter {
     writer: Writer,
     is_closed: AtomicBool,
     /// Its transactions, for the end of the program.
-    transactions: Mutex<Vec<Weak<transaction::Shared>>>,
+    transactions: Mutex<Vec<Weak<open_here::Shared>>>,
     work: Mutex<Vec<Weak<dyn EndsBefore>>>,
 }
 
@@ -56,12 +55,12 @@ pub trait EndsBefore: Send + Sync {
 
 impl NativeWriter {
     /// The address of the object, which is not moved.
-    fn address(&self) -> usize {
+    pub fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
     /// Remembers a transaction, to end it with the program.
-    fn watch(&self, transaction: &Arc<transaction::Shared>) {
+    pub fn watch(&self, transaction: &Arc<open_here::Shared>) {
         let mut all = lock(&self.transactions);
         all.retain(|it| it.strong_count() > 0);
         all.push(Arc::downgrade(transaction));
@@ -81,8 +80,8 @@ impl NativeWriter {
     /// # Errors
     /// There is such a transaction: the call would wait for its end, and the thread for the call.
     pub fn refuse_inside(&self, py: Python<'_>) -> PyResult<()> {
-        if transaction::is_open_here(py, self.address()) {
-            return Err(transaction::waits_for_itself(py));
+        if open_here::is_open_here(py, self.address()) {
+            return Err(open_here::waits_for_itself(py));
         }
         Ok(())
     }
@@ -195,7 +194,7 @@ impl NativeWriter {
     ) -> PyResult<NativeTicket> {
         let parameters = parameters_of(&sql, parameters)?;
         let writer = self.limited_to_submit(py, call_limit)?;
-        let ticket = if transaction::is_open_here(py, self.address()) {
+        let ticket = if open_here::is_open_here(py, self.address()) {
             // There is no room before the transaction ends, for which this thread must go on.
             writer.try_submit(sql, parameters).raise(py)?
         } else {
@@ -280,16 +279,6 @@ impl NativeWriter {
         let call = StoppedWhenDropped(call);
         let count = |py: Python<'_>, rows: u64| Ok(rows.into_pyobject(py)?.into_any().unbind());
         bridge::start(py, to, answered, call, count)
-    }
-
-    /// A transaction that has not begun.
-    #[pyo3(signature = (call_limit=None))]
-    fn transaction(
-        slf: Bound<'_, Self>,
-        call_limit: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<NativeTransaction> {
-        let limit = call_limit.map(|it| options::duration("call_limit", &it)).transpose()?;
-        Ok(NativeTransaction::new(slf.unbind(), limit))
     }
 
     /// A read-only connection of the pool, by name.

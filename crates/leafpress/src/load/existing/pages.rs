@@ -32,7 +32,7 @@ use rusqlite::{Connection, Transaction, params};
 use super::carry::{
     Batch, Carrier, MapEntries, NewPages, PageSource, PagesBehind, Renumbering, damaged,
 };
-use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
+use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
 use super::free_pages::FreePages;
 use super::inspect::{Existing, Header, TextEncoding, read_encoding, read_header};
 use super::orphan::Search;
@@ -101,14 +101,18 @@ pub(super) fn move_pages(
 /// Refuses the table if another program has taken its name, or that of an index, since the inspection.
 pub(super) fn refuse_if_taken(
     transaction: &Transaction<'_>,
-    target: &Target,
+    target: &ExistingDatabase,
     table: &StagedTable,
 ) -> Result<()> {
     let mut declared = table.trees().filter(|it| it.sql.is_some());
     declared.try_for_each(|it| refuse_if_named(transaction, target, &it.name))
 }
 
-fn refuse_if_named(transaction: &Transaction<'_>, target: &Target, name: &str) -> Result<()> {
+fn refuse_if_named(
+    transaction: &Transaction<'_>,
+    target: &ExistingDatabase,
+    name: &str,
+) -> Result<()> {
     let refused = |error| target.refused("read the database", error);
     let sql =
         "SELECT type FROM main.sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type <> 'trigger'";
@@ -131,7 +135,7 @@ fn refuse_if_named(transaction: &Transaction<'_>, target: &Target, name: &str) -
 /// Refuses a database that changed between the decision to move pages and the lock.
 fn refuse_if_changed(
     transaction: &Transaction<'_>,
-    target: &Target,
+    target: &ExistingDatabase,
     table: &StagedTable,
 ) -> Result<()> {
     let refused = |error| target.refused("read the database", error);
@@ -165,7 +169,7 @@ fn declare(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Resu
 /// Move of the pages.
 struct Move<'m> {
     transaction: &'m Transaction<'m>,
-    target: &'m Target,
+    target: &'m ExistingDatabase,
     staged: &'m Staged<'m>,
     table: &'m StagedTable,
     settings: &'m Settings,
@@ -422,7 +426,7 @@ fn read_a_row(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 /// Checks the foreign keys of the pressed rows. A search always ends in an error.
 pub(super) fn check_foreign_keys(
     transaction: &Transaction<'_>,
-    target: &Target,
+    target: &ExistingDatabase,
     table: &str,
     search: Option<&mut Search<'_>>,
 ) -> Result<()> {
