@@ -110,7 +110,7 @@ impl Template {
         let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
         Payload::json_text(text).map_err(|error| {
             wrong(error.kind().to_string())
-                .to_do("mend the JSON; or leave out --as-json, and the text is stored as it is")
+                .to_do("correct the JSON; or leave out --as-json, and the text is stored as it is")
         })
     }
 }
