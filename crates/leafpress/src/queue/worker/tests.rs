@@ -538,7 +538,7 @@ fn handlers_may_be_async_and_wait_for_calls_of_the_writer() {
     let done = Queue::open(&scene.writer, "done").expect("a queue");
     scene.push(20);
     let worker = Worker::new(&scene.queue).concurrency(3).until_empty();
-    let handler = async |job: &super::JobContext| {
+    let handler = async |job: &JobContext| {
         let pushed = done.push_async(job.payload.clone()).await;
         if job.payload.as_bytes() == b"7" {
             return Outcome::Dead { reason: "seven".to_owned() };
