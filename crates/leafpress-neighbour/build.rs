@@ -4,7 +4,7 @@
 //! The amalgamation is that of `libsqlite3-sys`, which tells its dependents where it
 //! lies. Nothing is downloaded.
 //!
-//! One fault of SQLite itself is mended in it, as it breaks a database without us: under a
+//! One fault of SQLite itself is fixed in it, as it breaks a database without us: under a
 //! rollback journal `unixClose` looks whether other connections of the process hold locks,
 //! lets go of the mutex that guards them, and then closes the descriptor. A lock that
 //! another thread takes in between is dropped (seen in one of 300,000 transactions, with
@@ -33,7 +33,7 @@ fn main() {
     let library = folder.join("libneighbour.so");
     let amalgamation = PathBuf::from(include).join("sqlite3.c");
     let source = fs::read_to_string(&amalgamation).expect("the amalgamation can be read");
-    fs::write(folder.join("sqlite3.c"), mended(&source)).expect("the output folder is writable");
+    fs::write(folder.join("sqlite3.c"), fixed(&source)).expect("the output folder is writable");
     let mut build = cc::Build::new();
     let compiler = build.opt_level(2).debug(false).warnings(false).pic(true).get_compiler();
     let mut command = compiler.to_command();
@@ -46,7 +46,7 @@ fn main() {
 }
 
 /// SQLite's source, with the descriptor closed while the mutex is held.
-fn mended(source: &str) -> String {
+fn fixed(source: &str) -> String {
     const LOOK: &str = "    setPendingFd(pFile);
   }
   sqlite3_mutex_leave(pInode->pLockMutex);

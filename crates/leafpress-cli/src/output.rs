@@ -217,7 +217,9 @@ fn completed(error: Error) -> Error {
         ErrorKind::Misuse(_) => "see the command's --help",
         ErrorKind::NotFound { .. } => "see the command's --help, and what the database holds",
         ErrorKind::Io { source, .. } => match source.kind() {
-            io::ErrorKind::PermissionDenied => "give yourself leave to do it, or run as its owner",
+            io::ErrorKind::PermissionDenied => {
+                "change the permissions (chmod), or run as the owner"
+            }
             io::ErrorKind::NotADirectory => {
                 "check the path: what is before a slash must be a folder"
             }
@@ -233,8 +235,8 @@ fn completed(error: Error) -> Error {
         ErrorKind::Destination { .. } | ErrorKind::Sqlite { .. } => {
             "see what leafpress doctor and leafpress verify say of the database"
         }
-        ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } => "mend the row, and try again",
-        ErrorKind::Script(_) => "mend the statement, and try again",
+        ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } => "correct the row, and try again",
+        ErrorKind::Script(_) => "correct the statement, and try again",
         ErrorKind::Unsupported(_) => "leave the option out, or use another build or platform",
         _ => "try again",
     };

@@ -84,7 +84,7 @@ fn the_text_fits_a_terminal_and_begins_with_the_verdict() {
         "30 names of the database\n",
         "seen  the file has 2 names",
         "\n     risk  ",
-        "\n     mend  ",
+        "\n     fix   ",
         "\n  fine\n",
         "\n  cannot be told\n",
         " 1 WAL-reset bug: ",
@@ -113,7 +113,7 @@ fn the_object_names_each_check_of_the_guide() {
         let row = format!("| {} | {} |", check["number"], check["name"].as_str().unwrap());
         assert!(guide.contains(&row), "docs/doctor.md has no row {row}");
         assert!(["ok", "care", "unknown"].contains(&check["verdict"].as_str().unwrap()));
-        assert_eq!(check["mend"].is_null(), check["verdict"] != "care");
+        assert_eq!(check["fix"].is_null(), check["verdict"] != "care");
     }
     drop(connection);
 }

@@ -69,7 +69,11 @@ fn json_is_checked_before_anything_is_made_and_kept_to_the_letter() {
     let folder = TempDir::new().unwrap();
     let outcome = queue(&folder, &["push", "jobs.db", "q", "{}", "{\"a\": }", "--as-json"]);
     let outcome = outcome.expect_status(2);
-    assert!(outcome.stderr.contains("{\"a\": }, with --as-json"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("the payload '{\"a\": }', with --as-json"),
+        "{}",
+        outcome.stderr
+    );
     assert!(outcome.stderr.contains("column 7") && outcome.stderr.contains("nothing was pushed"));
     assert!(names_in(folder.path()).is_empty());
 
@@ -158,7 +162,9 @@ fn lines_are_jobs_and_a_batch_is_a_transaction() {
     let outcome = queue(&folder, &bulk).expect_status(1);
     assert_eq!(outcome.json()["pushed"], 20);
     assert!(outcome.stderr.contains("in.ndjson:26:1: "), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("on disk: the batches before it, 20 jobs"));
+    assert!(outcome.stderr.contains(
+        "on disk: the 20 jobs that were pushed before it are in the queue; nothing of the rest"
+    ));
 }
 
 #[test]

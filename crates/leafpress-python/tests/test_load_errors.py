@@ -102,7 +102,7 @@ def test_bad_rows_are_skipped_and_kept(db, tmp_path):
     assert "a row of type builtins.int" in log
 
 
-def test_mended_rejects_have_the_values_of_their_rows(db, tmp_path):
+def test_corrected_rejects_have_the_values_of_their_rows(db, tmp_path):
     kept = {
         "nan": math.nan, "inf": -math.inf, "number": numpy.int64(3), "flag": numpy.bool_(True), "real": 0.1,
         "large": "9" * 300, "bytes": b"\xff", "missing": pandas.NA, "list": list(range(300)), "what": "é\\n",

@@ -9,10 +9,10 @@ pub const CALL_BYTES_MAX: usize = 16 << 20;
 /// SQLite takes 32,766 parameters in a statement.
 pub const PARAMETERS_MAX: usize = 30_000;
 pub const ROWS_MAX: usize = 500;
-/// Rows of old groups stay so long. The outcome of a group that is sent again later is unknown.
+/// Age at which rows of old groups are deleted. The outcome of a group that is sent again later is unknown.
 pub const KEPT: Duration = Duration::from_secs(15 * 60);
 /// The longest time limit of a caller: the row of a group is there until then.
 pub const TIME_LIMIT_MAX: Duration = Duration::from_secs(10 * 60);
-/// The first group of so many deletes rows of old groups, at most [`DELETED_MAX`]: more than are made meanwhile.
+/// One group of this many deletes old rows, at most [`DELETED_MAX`]; that is more than are added meanwhile.
 pub const DELETE_EVERY: u64 = 64;
 pub const DELETED_MAX: u64 = 1_000;

@@ -49,6 +49,7 @@ mod reader;
 mod recipe;
 mod resolve;
 mod schema;
+mod skipped;
 pub mod strategy;
 mod value;
 
@@ -67,4 +68,5 @@ pub use recipe::{
     ValueRecipe,
 };
 pub use schema::{Affinity, Case, Collation, Column, Index, KeyColumn, Row, Table, TableKind};
+pub use skipped::say_skipped;
 pub use value::OwnedValue;

@@ -137,14 +137,14 @@ impl Refusal<'_> {
         if let Some(why) = file.as_ref().filter(|_| own.is_none()).and_then(beside) {
             return self.not_writable(&why).to_do(
                 "end the programs that have the database open, as the last one removes its -wal and \
-                 -shm files; if they stay, have their owner give you leave to write to them, or remove \
+                 -shm files; if they stay, have their owner allow you to write to them, or remove \
                  both if the -wal file is empty",
             );
         }
         let why = own.or_else(|| why_no_journal(folder_of(file.as_deref()?)));
         self.not_writable(why.as_deref().unwrap_or(says)).to_do(
-            "give yourself leave to write to the file and its folder, or use a copy in a folder \
-             that you may write to",
+            "change the permissions of the file and its folder (chmod), or run as their owner; or \
+             use a copy in a folder that you may write to",
         )
     }
 
@@ -326,7 +326,8 @@ pub(crate) fn not_readable(path: &Path, source: io::Error) -> Error {
     let advice = match source.kind() {
         io::ErrorKind::NotFound => "check the name; no file was made",
         io::ErrorKind::PermissionDenied => {
-            "give yourself leave to read and write it and to enter its folder, or run as its owner"
+            "change the permissions (chmod), so that you may read and write it and enter its folder; \
+             or run as its owner"
         }
         _ => "check the path: each part of it but the last must be a folder, or a link to one",
     };

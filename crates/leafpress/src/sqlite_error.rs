@@ -64,7 +64,7 @@ pub(crate) fn needs_its_application(error: &rusqlite::Error) -> bool {
 }
 
 /// Advice for a row for which SQLite has rolled the whole transaction back.
-pub(crate) const ROLLED_BACK_TO_DO: &str = "mend the row: a trigger, or ON CONFLICT ROLLBACK in the declaration, rolls the whole transaction back for it, so that it cannot be left out";
+pub(crate) const ROLLED_BACK_TO_DO: &str = "correct the row: its trigger or ON CONFLICT ROLLBACK undoes the whole transaction, so the row cannot be skipped";
 
 /// Returns true if a connection that may not write met a journal or log that must be applied to the
 /// database first.

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 /// For 3.7.0 to 3.51.2, except 3.50.7 and later of 3.50, and 3.44.6 and later
 /// of 3.44.
 pub fn check_background_checkpoints(version_number: i32) -> Result<()> {
-    let is_mended_branch = matches!(version_number, 3_050_007..=3_050_999 | 3_044_006..=3_044_999);
-    if !(3_007_000..=3_051_002).contains(&version_number) || is_mended_branch {
+    let is_fixed_branch = matches!(version_number, 3_050_007..=3_050_999 | 3_044_006..=3_044_999);
+    if !(3_007_000..=3_051_002).contains(&version_number) || is_fixed_branch {
         return Ok(());
     }
     let (major, minor, patch) =

@@ -6,7 +6,6 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -291,8 +290,7 @@ fn a_log_without_rights_is_named() {
         fs::set_permissions(name, fs::Permissions::from_mode(0o600)).expect("a mode");
     }
     if !rustix::process::getuid().is_root() {
-        // Not by println, which a test that passes keeps to itself.
-        let _ = writeln!(std::io::stderr(), "skipped: only root has files of another user");
+        leafpress_testing::say_skipped("only root has files of another user");
         return;
     }
     as_other_user(|| {
@@ -308,7 +306,7 @@ fn a_log_without_rights_is_named() {
 fn a_full_disk_is_told_as_such() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(_mount) = Mount::new(folder.path(), "size=4m") else {
-        let _ = writeln!(std::io::stderr(), "skipped: no file system can be mounted here");
+        leafpress_testing::say_skipped("no file system can be mounted here");
         return;
     };
     for profile in [Profile::Durable, Profile::Rollback] {

@@ -85,7 +85,7 @@ fn why(slower: &Rung, commit_us: Option<f64>) -> String {
         return format!(
             "A write-ahead log takes every page twice, into the log and, at the latest when it \
              is closed, into the file, which is in the time here. A journal takes nearly \
-             nothing where all pages are new. So the log pays only where syncs are dear.{commit}"
+             nothing where all pages are new. So the log pays only where syncs are slow.{commit}"
         );
     }
     if is_figure(slower, 4) {

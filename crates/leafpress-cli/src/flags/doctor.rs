@@ -8,10 +8,9 @@ use clap::{Args, ValueHint};
 use super::values::database_path;
 use super::{of_this_build, parse_milliseconds};
 
-/// Say who is at a database, and whether that is safe
+/// Show which processes have a database open, and whether that is safe
 ///
-/// Shows which processes have it open and with which locks, whether a reader or a writer holds the
-/// others up, whether the files they have open are still those in the folder, what the file system
+/// Shows their locks, whether a reader or a writer holds the others up, whether the files they have open are still those in the folder, what the file system
 /// and the disk promise, and what a crash left behind. Nothing is changed, and no lock is taken
 /// for longer than a moment.
 #[derive(Debug, Args)]

@@ -425,7 +425,8 @@ pub struct RunFlags {
     #[arg(long, short = 'j', value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
 
-    /// Memory for sorting, such as 512M or 2G [default: a quarter of the machine's, at most 1G]
+    /// Memory for sorting, such as 512M or 2G [default: a quarter of the memory that this process may
+    /// use, at most 1G]
     ///
     /// Rows beyond it go to temporary files. Less than 8M counts as 8M.
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]

@@ -118,7 +118,7 @@ pub struct ShardRunFlags {
     pub threads: Option<usize>,
 
     /// Memory for sorting, over all parts, such as 512M or 2G [default: a quarter of the
-    /// machine's, at most 1G]
+    /// memory that this process may use, at most 1G]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<usize>,
 

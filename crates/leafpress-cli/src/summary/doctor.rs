@@ -43,7 +43,7 @@ fn needs_care(finding: &Finding) -> String {
     let lines = [
         ("seen", Some(&finding.evidence)),
         ("risk", finding.risk.as_ref()),
-        ("mend", finding.mend.as_ref()),
+        ("fix", finding.fix.as_ref()),
     ];
     for (label, says) in lines {
         let Some(says) = says else { continue };

@@ -29,8 +29,8 @@ pub struct Finding {
     pub evidence: String,
     /// Its cost or risk, if something needs care.
     pub risk: Option<String>,
-    /// The command that mends it, or what to do, if something needs care.
-    pub mend: Option<String>,
+    /// The command that fixes it, or what to do, if something needs care.
+    pub fix: Option<String>,
 }
 
 /// A check's number and name, from which its findings are made.
@@ -40,7 +40,7 @@ pub struct Check(pub u8, pub &'static str);
 impl Check {
     fn finding(self, verdict: Verdict, evidence: impl Into<String>) -> Finding {
         let Self(number, name) = self;
-        Finding { number, name, verdict, evidence: evidence.into(), risk: None, mend: None }
+        Finding { number, name, verdict, evidence: evidence.into(), risk: None, fix: None }
     }
 
     /// Nothing to do.
@@ -58,9 +58,9 @@ impl Check {
         self,
         evidence: impl Into<String>,
         risk: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) -> Finding {
         let finding = self.finding(Verdict::Care, evidence);
-        Finding { risk: Some(risk.into()), mend: Some(mend.into()), ..finding }
+        Finding { risk: Some(risk.into()), fix: Some(fix.into()), ..finding }
     }
 }

@@ -48,8 +48,9 @@ pub fn run_with_reader_gone(folder: &Path, arguments: &[&str]) {
 }
 
 /// Says that a test, or a part of one, is skipped, and why. Not by `println!`, which a test that
-/// passes keeps to itself.
+/// passes keeps to itself. It fails if `LEAFPRESS_REQUIRE_TOOLS` is set.
 pub fn say_skipped(why: impl Display) {
+    assert!(std::env::var_os("LEAFPRESS_REQUIRE_TOOLS").is_none(), "skipped: {why}");
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 

@@ -135,7 +135,7 @@ fn a_journal_whose_super_journal_is_there_or_was_left_elsewhere() {
     let object = look(folder.path(), "a.db");
     let seen = expect_care(&object, &[29]);
     assert!(seen.contains("/no/such/a.db-mj12AB3F9C7 is not there"), "{seen}");
-    assert!(super::helpers::mend_of(&object, 29).contains("back to where they were"));
+    assert!(super::helpers::fix_of(&object, 29).contains("back to where they were"));
 }
 
 #[test]
@@ -243,8 +243,8 @@ fn a_path_with_blanks_and_quotes_stands_in_advice_as_a_shell_takes_it() {
     fs::rename(folder.path().join("a.db"), folder.path().join(name)).unwrap();
     fs::hard_link(folder.path().join(name), folder.path().join("other.db")).unwrap();
     let outcome = run(folder.path(), &["doctor", name, "--json"]).expect_status(1);
-    let mend = super::helpers::mend_of(&outcome.json(), 30);
-    let quoted = mend.split("-samefile ").nth(1).unwrap().split(';').next().unwrap();
+    let fix = super::helpers::fix_of(&outcome.json(), 30);
+    let quoted = fix.split("-samefile ").nth(1).unwrap().split(';').next().unwrap();
     let found = Command::new("sh").args(["-c", &format!("ls {quoted}")]).output().unwrap();
     let listed = String::from_utf8(found.stdout).unwrap();
     assert_eq!(Path::new(listed.trim_end()).file_name().unwrap(), name);

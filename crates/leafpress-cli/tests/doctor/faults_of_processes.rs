@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::id;
 
-use super::helpers::{Python, cares_of, database, expect_care, finding, folder, look, mend_of};
+use super::helpers::{Python, cares_of, database, expect_care, finding, fix_of, folder, look};
 
 #[test]
 fn a_process_that_holds_the_write_lock_of_the_log() {
@@ -15,7 +15,7 @@ fn a_process_that_holds_the_write_lock_of_the_log() {
     let seen = expect_care(&object, &[23]);
     assert!(seen.starts_with(&format!("process {} (", id())), "{seen}");
     assert!(seen.contains("held the lock wal_write"), "{seen}");
-    assert!(mend_of(&object, 23).ends_with(&format!("kill {}", id())));
+    assert!(fix_of(&object, 23).ends_with(&format!("kill {}", id())));
     connection.execute_batch("COMMIT").unwrap();
     expect_care_none(folder.path());
 }
@@ -69,7 +69,7 @@ fn forgive_old_python(object: &mut serde_json::Value) {
 fn processes_with_an_sqlite_that_has_the_wal_reset_bug() {
     let folder = folder();
     let _connection = database(folder.path(), "WAL");
-    // Python's own may be mended. A name tells nothing.
+    // Python's own may be fixed. A name tells nothing.
     let lines = code(folder.path(), "codec.so", "3.40.1") + "f = open('a.db')";
     let python = Python::at(folder.path(), &lines);
     let seen = expect_care(&look(folder.path(), "a.db"), &[1]);
@@ -83,7 +83,7 @@ fn processes_with_an_sqlite_that_has_the_wal_reset_bug() {
     let seen = expect_care(&object, &[1]);
     for process in [&python, &same, &other] {
         assert!(seen.contains(&format!("process {} (", process.pid())), "{seen}");
-        assert!(mend_of(&object, 1).contains(&process.pid().to_string()));
+        assert!(fix_of(&object, 1).contains(&process.pid().to_string()));
     }
     assert!(seen.contains("SQLite 3.40.1; process") && seen.contains("SQLite 3.38.1"), "{seen}");
 }
@@ -249,7 +249,7 @@ fn a_log_that_was_deleted_under_a_process() {
     let object = look(folder.path(), "a.db");
     let seen = expect_care(&object, &[28]);
     assert!(seen.contains("the write-ahead log open, which is deleted"), "{seen}");
-    assert!(mend_of(&object, 28).contains("VACUUM INTO"));
+    assert!(fix_of(&object, 28).contains("VACUUM INTO"));
     drop(connection);
 }
 
@@ -277,8 +277,8 @@ fn a_database_that_was_deleted_under_a_process() {
     let seen = expect_care(&object, &[28]);
     assert!(seen.contains("the database open, which is deleted"), "{seen}");
     // The advice works.
-    let mend = mend_of(&object, 28);
-    let command = &mend[mend.find("cp /proc/").unwrap()..];
+    let fix = fix_of(&object, 28);
+    let command = &fix[fix.find("cp /proc/").unwrap()..];
     let words: Vec<&str> = command.split(' ').collect();
     fs::copy(words[1], folder.path().join(words[2])).unwrap();
     drop(connection);

@@ -60,7 +60,7 @@ pub fn expect_care(object: &Value, expected: &[u64]) -> String {
     assert_eq!(found, expected, "{object:#}");
     let checks = object["checks"].as_array().unwrap();
     let first = checks.iter().find(|it| it["number"] == expected[0]).unwrap();
-    assert!(first["risk"].is_string() && first["mend"].is_string());
+    assert!(first["risk"].is_string() && first["fix"].is_string());
     first["evidence"].as_str().unwrap().to_owned()
 }
 
@@ -80,10 +80,10 @@ pub fn finding(object: &Value, number: u64) -> (String, String) {
 }
 
 /// The advice of a check.
-pub fn mend_of(object: &Value, number: u64) -> String {
+pub fn fix_of(object: &Value, number: u64) -> String {
     let checks = object["checks"].as_array().unwrap();
     let check = checks.iter().find(|it| it["number"] == number).unwrap();
-    check["mend"].as_str().unwrap().to_owned()
+    check["fix"].as_str().unwrap().to_owned()
 }
 
 /// A Python process that runs some lines and then waits until it is dropped.

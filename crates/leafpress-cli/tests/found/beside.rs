@@ -69,7 +69,7 @@ const OF_OTHERS: &[Found] = &[
               [ $shm = no ] || : >w.db-shm; chmod 000 w.db-wal; \
               for c in 'load w.db in.csv --table a --append' 'queue stats w.db' 'verify w.db' \
               'io w.db -c COMMIT'; do leafpress $c; echo \"=$?\"; done; done; rm -f w.db-wal",
-        says: &["=3\n", "w.db-wal: Permission denied", "give yourself leave to read"],
+        says: &["=3\n", "w.db-wal: Permission denied", "so that you may read and write it"],
         never_says: &["=0", "=1", "network share", "needs recovery"],
         ..Found::NONE
     },

@@ -159,7 +159,7 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
         files: &[("t.csv", b"name\nJos\xc3\xa9\nZo\xc3\xab\nx\xe9\n")],
         run: "leafpress load t.db t.csv",
         status: 3,
-        says: &["t.csv:4:2: invalid UTF-8: byte 0xe9", "to do: mend the row"],
+        says: &["t.csv:4:2: invalid UTF-8: byte 0xe9", "to do: correct the row"],
         never_says: &["windows-1252"],
         ..Found::NONE
     },
@@ -268,7 +268,7 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
         finding: "B14: backslashes before quotes",
         files: &[("t.csv", b"a,b\n1,\"say \\\"hi, you\\\", ok\"\n")],
         run: "leafpress load t.db t.csv; leafpress load t.db t.csv --escape '\\'",
-        says: &["t.csv:2:1: the row has 4 fields", "load it with --escape '\\'; or mend the row"],
+        says: &["t.csv:2:1: the row has 4 fields", "load it with --escape '\\'; or correct the row"],
         holds: &[("t.db", "SELECT b FROM t", "'say \"hi, you\", ok'")],
         ..Found::NONE
     },
@@ -426,26 +426,26 @@ const MEMORY: &[Found] = &[Found {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn memory_that_ends_is_mended() {
+fn memory_that_ends_is_fixed() {
     assert_all(MEMORY);
 }
 
 #[test]
-fn lines_and_escapes_are_mended() {
+fn lines_and_escapes_are_fixed() {
     assert_all(LINES_AND_ESCAPES);
 }
 
 #[test]
-fn encodings_and_delimiters_are_mended() {
+fn encodings_and_delimiters_are_fixed() {
     assert_all(ENCODINGS_AND_DELIMITERS);
 }
 
 #[test]
-fn headers_are_mended() {
+fn headers_are_fixed() {
     assert_all(HEADERS);
 }
 
 #[test]
-fn limits_are_mended() {
+fn limits_are_fixed() {
     assert_all(LIMITS);
 }

@@ -25,7 +25,7 @@ fn a_table_that_takes_no_row_is_not_emptied() {
               leafpress load t.db t.csv --replace --on-error skip",
         status: 3,
         says,
-        never_says: &["mend the row", "t.csv:2:1"],
+        never_says: &["correct the row", "t.csv:2:1"],
         holds: &[("t.db", "SELECT a FROM t", "1")],
         ..Found::NONE
     };
@@ -151,7 +151,7 @@ const LEFT_ALONE: &[Found] = &[
             "error: t.db: cannot be written: its write version is 3",
             "a newer version of SQLite",
         ],
-        never_says: &["leafpress-io", "leave to write"],
+        never_says: &["leafpress-io", "change the permissions"],
         ..Found::NONE
     },
 ];

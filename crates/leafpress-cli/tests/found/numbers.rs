@@ -172,6 +172,6 @@ const CASES: &[Found] = &[
 ];
 
 #[test]
-fn they_are_mended() {
+fn they_are_fixed() {
     assert_all(CASES);
 }

@@ -275,7 +275,7 @@ fn names_forge_no_line() {
 }
 
 #[test]
-fn odds_and_ends_are_mended() {
+fn odds_and_ends_are_fixed() {
     assert_all(ODDS);
 }
 

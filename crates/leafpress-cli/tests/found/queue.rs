@@ -299,8 +299,39 @@ const CASES: &[Found] = &[
         files: &[("jobs", b"{\"payload\":1}\n{\"payload\":2}\nnonsense\n")],
         run: "leafpress queue push j.db q --ndjson jobs --batch 1",
         status: 1,
-        says: &["jobs:3:", "the batches before it, 2 jobs"],
+        says: &[
+            "jobs:3:",
+            "on disk: the 2 jobs that were pushed before it are in the queue; nothing of the rest",
+        ],
         holds: &[("j.db", "SELECT count(*) FROM leafpress_job", "2")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "jobs of a first batch were pushed, and the message denied it",
+        run: "printf '1\n2\n{bad\n' >jobs; \
+              leafpress queue push j.db q --lines --as-json --batch 2 <jobs; echo status $?; \
+              leafpress queue push k.db q --lines --as-json --batch 1 --json <jobs; echo status $?; \
+              leafpress queue push l.db q --lines --as-json --batch 3 <jobs; echo status $?",
+        says: &[
+            "1\n2\nstatus 1\n",
+            r#""on_disk":"the 2 jobs that were pushed before it are in the queue; nothing of the rest""#,
+            "on disk: the 2 jobs that were pushed before it are in the queue; nothing of the rest",
+            "on disk: nothing was pushed",
+            "status 2",
+        ],
+        holds: &[
+            ("j.db", "SELECT count(*) FROM leafpress_job", "2"),
+            ("k.db", "SELECT count(*) FROM leafpress_job", "2"),
+        ],
+        leaves_no: &["l.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a payload that is wrong is called one",
+        run: "leafpress queue push j.db q --as-json '{'",
+        status: 2,
+        says: &["error: the payload '{', with --as-json: "],
+        leaves_no: &["j.db"],
         ..Found::NONE
     },
     Found {
@@ -390,7 +421,7 @@ const CASES: &[Found] = &[
 ];
 
 #[test]
-fn they_are_mended() {
+fn they_are_fixed() {
     assert_all(CASES);
 }
 

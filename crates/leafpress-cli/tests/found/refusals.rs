@@ -121,7 +121,7 @@ const DRY_RUNS: &[Found] = &[
             "=3\n",
             "you may not read hidden",
             "nothing was written",
-            "leave to read the folder",
+            "change the permissions of the folder (chmod), so that you may read it",
         ],
         never_says: &["outcome_unknown", "=0"],
         leaves_no: &["hidden/x.db"],
@@ -352,7 +352,7 @@ const MESSAGES: &[Found] = &[
         says: &[
             "<stdin>:1:2: it is not JSON: a word other than null, true and false needs",
             "the payload is not JSON: line 1, column 2: a key needs double quotes",
-            "to do: mend the JSON; or leave out --as-json",
+            "to do: correct the JSON; or leave out --as-json",
         ],
         leaves_no: &["q.db"],
         ..Found::NONE
@@ -418,7 +418,7 @@ const ADVICE: &[Found] = &[
         status: 2,
         says: &[
             "to do: name each column in --columns, with commas between",
-            "to do: mend it where the message says; such as CREATE TABLE",
+            "to do: correct it where the message says; such as CREATE TABLE",
         ],
         never_says: &[EMPTY],
         leaves_no: &["u.db"],

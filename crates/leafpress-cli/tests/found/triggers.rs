@@ -85,7 +85,7 @@ const REFUSED: &[Found] = &[
         ],
         run: LOAD,
         status: 3,
-        says: &["t: no", "row 2", "rolls the whole transaction back"],
+        says: &["t: no", "row 2", "undoes the whole transaction"],
         leaves_no: &["t.db"],
         ..Found::NONE
     },
@@ -95,7 +95,7 @@ const REFUSED: &[Found] = &[
         run: "leafpress load t.db t.csv --on-error skip \
               --create 'CREATE TABLE t(id INTEGER PRIMARY KEY ON CONFLICT ROLLBACK, v)'",
         status: 3,
-        says: &["UNIQUE constraint failed: t.id", "row 2", "rolls the whole transaction back"],
+        says: &["UNIQUE constraint failed: t.id", "row 2", "undoes the whole transaction"],
         leaves_no: &["t.db"],
         ..Found::NONE
     },

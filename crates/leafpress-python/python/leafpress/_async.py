@@ -395,7 +395,7 @@ class AsyncWriter:
         await in_thread(native.backup, os.fsdecode(path))
 
     async def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
-        """Tends to the database as a whole. As `Writer.maintain`."""
+        """Runs VACUUM, PRAGMA optimize, REINDEX or a checkpoint. As `Writer.maintain`."""
         self._not_inside()
         native = await self._lazy.opened()
         await in_thread(native.maintain, work)

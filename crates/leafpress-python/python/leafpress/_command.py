@@ -142,7 +142,7 @@ def verify(db: PathLike, *, quick: bool = False) -> dict[str, Any]:
 
 @checked
 def doctor(db: PathLike, *, busy_timeout: float | None = None) -> dict[str, Any]:
-    """Tells who is at a database, and whether that is safe. Nothing is changed.
+    """Tells which processes have a database open, and whether that is safe. Nothing is changed.
 
     `busy_timeout`: seconds to watch a lock that is held, 5 if None. The result has
     `healthy` (bool) and `checks`, each with its verdict and advice.

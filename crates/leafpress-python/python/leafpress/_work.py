@@ -57,7 +57,7 @@ class WorkOptions(TypedDict, total=False):
     until_empty: bool
     """End when no job can be claimed and none of its own runs."""
     stop: Stop
-    """A wish to end, from another thread or a signal handler."""
+    """Ends it from another thread or a signal handler."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,13 @@ class WorkReport:
 
 
 class Stop:
-    """A wish to take no more jobs. `now` may be called by any thread, and by a signal handler."""
+    """Asks `work` to take no more jobs. `now` may be called by any thread, and by a signal handler."""
 
     def __init__(self) -> None:
-        self._feeds: weakref.WeakSet[NativeFeed] = weakref.WeakSet()
+        # Each use of it is one step, which no other thread and no signal handler divides. A WeakSet
+        # cannot be read while another thread adds to it, and a lock could be held already by the
+        # thread that a signal interrupts.
+        self._feeds: dict[weakref.ref[NativeFeed], None] = {}
         self._is_asked = False
 
     def __reduce__(self) -> Any:
@@ -97,11 +100,15 @@ class Stop:
     def now(self) -> None:
         """Asks for it: jobs that run end as they like, and jobs that wait are given back."""
         self._is_asked = True
-        for feed in list(self._feeds):
-            feed.stop()
+        for reference in list(self._feeds):
+            feed = reference()
+            if feed is not None:
+                feed.stop()
 
     def _watch(self, feed: NativeFeed) -> None:
-        self._feeds.add(feed)
+        for gone in [it for it in list(self._feeds) if it() is None]:
+            self._feeds.pop(gone, None)
+        self._feeds[weakref.ref(feed)] = None
         if self._is_asked:
             feed.stop()
 

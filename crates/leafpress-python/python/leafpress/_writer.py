@@ -262,7 +262,7 @@ class Writer:
         self._native.backup(os.fsdecode(path))
 
     def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
-        """Tends to the database as a whole, between two commits; calls wait meanwhile.
+        """Runs VACUUM, PRAGMA optimize, REINDEX or a checkpoint between two commits. Calls wait meanwhile.
 
         Raises `OperationalError` if another connection is in the way for too long. The database
         holds what it held.

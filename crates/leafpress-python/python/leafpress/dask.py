@@ -67,7 +67,7 @@ def write(
     out: a folder that all processes reach under the same path, or a URL
         such as "s3://bucket/people", whose credentials all of them have in their environment.
     by: "hash(a,b)", "range(a)" or "rows", as docs/scale.md has them. Ranges compute the column
-        twice: persist a frame that is dear to compute.
+        twice: persist a frame that is expensive to compute.
     parts: number of parts, each pressed by one task.
 
     Named levels of the index become columns. A column of objects with other values than texts raises

@@ -103,7 +103,7 @@ def write(
     out: a folder that all nodes reach under the same path, or a URL
         such as "s3://bucket/people", whose credentials all of them have in their environment.
     by: "hash(a,b)", "range(a)" or "rows", as docs/scale.md has them. Ranges compute the column
-        twice: materialize a dataset that is dear to compute.
+        twice: materialize a dataset that is expensive to compute.
     parts: number of parts, each pressed by one task.
 
     Blocks without columns, as Ray has them where a filter left no row, are passed over. A dataset of

@@ -322,7 +322,7 @@ impl NativeWriter {
         }
     }
 
-    /// Tends to the database as a whole.
+    /// Maintains the database as a whole: VACUUM, PRAGMA optimize, REINDEX or a checkpoint.
     fn maintain(&self, py: Python<'_>, work: &str) -> PyResult<()> {
         let work = match work {
             "vacuum" => Maintenance::Vacuum,

@@ -124,7 +124,7 @@ impl Sharder {
     }
 
     /// Memory for sorting, in bytes, over all parts that are pressed at once; by default that of a load: a quarter of
-    /// the machine's, at most 1 GiB.
+    /// the memory that this process may use, at most 1 GiB.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self

@@ -48,7 +48,7 @@ fn all() {
     let mut mount = match XfsMount::make() {
         Ok(mount) => mount,
         Err(reason) => {
-            println!("skipped: atomic writes on a real disk: {reason}");
+            leafpress_testing::say_skipped(format!("atomic writes on a real disk: {reason}"));
             return;
         }
     };

@@ -44,7 +44,7 @@ pub fn update(path: &Path, vfs: &str, locking: &str, times: &str) {
 
 pub fn a_transaction_is_one_page_and_one_sync(mount: &XfsMount) {
     if let Err(reason) = can_run("strace", &["-o", "/dev/null", "true"]) {
-        println!("skipped: counting system calls: {reason}");
+        leafpress_testing::say_skipped(format!("counting system calls: {reason}"));
         return;
     }
     let folder = new_folder(mount, "calls");

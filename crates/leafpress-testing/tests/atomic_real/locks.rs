@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use leafpress::vfs::PlatformDisk;
 use leafpress::vfs::atomic::{AtomicDisk as _, FileStamp};
+use leafpress_testing::say_skipped;
 use rusqlite::Connection;
 
 use super::mount::{XfsMount, make_database, new_folder};
@@ -62,7 +63,7 @@ pub fn stamps_tell_every_change(mount: &XfsMount) {
     tell_every_change(&new_folder(mount, "stamps"), "XFS");
     match in_memory {
         Ok(folder) => tell_every_change(folder.path(), "/dev/shm"),
-        Err(error) => println!("skipped: stamps in memory: /dev/shm: {error}"),
+        Err(error) => say_skipped(format!("stamps in memory: /dev/shm: {error}")),
     }
 }
 
@@ -70,7 +71,7 @@ fn tell_every_change(folder: &Path, where_it_is: &str) {
     let journal = folder.join("a.db-journal");
     let disk = PlatformDisk::new();
     let Some(mut seen) = disk.folder_stamp(text(&journal)).unwrap() else {
-        println!("skipped: no stamps on {where_it_is}");
+        say_skipped(format!("no stamps on {where_it_is}"));
         return;
     };
     let mut journal_seen = FileStamp::Absent;

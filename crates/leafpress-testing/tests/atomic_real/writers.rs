@@ -205,7 +205,7 @@ pub fn kills_lose_nothing(mount: &XfsMount) {
 
 pub fn power_cuts_lose_nothing(mount: &mut XfsMount) {
     if let Err(reason) = can_run("xfs_io", &["-V"]) {
-        println!("skipped: power cuts: {reason}");
+        leafpress_testing::say_skipped(format!("power cuts: {reason}"));
         return;
     }
     // As SQLite is shipped, FULL is not enough: a journal whose deletion was not synced

@@ -78,7 +78,7 @@ pub fn find_locks(writer: &Writer, path: &Path) {
 /// Programs that are started under load find the descriptors that they find without us.
 pub fn find_no_descriptor() {
     if !Path::new("/proc/self/fd").is_dir() {
-        println!("SKIPPED: which descriptors programs find, as there is no /proc");
+        leafpress_testing::say_skipped("which descriptors programs find, as there is no /proc");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -22,7 +22,7 @@ where
     F: Fn(i32) -> bool + Send + 'static,
 {
     unsafe extern "C" fn wait_of<F: Fn(i32) -> bool>(wait: *mut c_void, waits: c_int) -> c_int {
-        // SAFETY: `keep` gave SQLite this pointer to an `F`, which lives as long as the connection.
+        // SAFETY: `keep` made this pointer of an `F`, which lives while SQLite may call this.
         let wait = unsafe { &*wait.cast::<F>() };
         c_int::from(caught(|| wait(waits)))
     }
@@ -47,7 +47,7 @@ where
         _: *const c_char,
         frames: c_int,
     ) -> c_int {
-        // SAFETY: `keep` gave SQLite this pointer to an `F`, which lives as long as the connection.
+        // SAFETY: `keep` made this pointer of an `F`, which lives while SQLite may call this.
         let committed = unsafe { &*committed.cast::<F>() };
         caught(|| committed(u32::try_from(frames).unwrap_or_default()));
         ffi::SQLITE_OK
@@ -82,7 +82,7 @@ where
         _: *mut c_void,
         text: *mut c_void,
     ) -> c_int {
-        // SAFETY: `keep` gave SQLite this pointer to an `F`, which lives as long as the connection.
+        // SAFETY: `keep` made this pointer of an `F`, which lives while SQLite may call this.
         let hear = unsafe { &*hear.cast::<F>() };
         if event == ffi::SQLITE_TRACE_STMT {
             // SAFETY: for this event it is a text with a zero at its end, for the time of this call.
@@ -102,6 +102,11 @@ where
 }
 
 /// Gives a value to the connection, which drops it when it is closed, or gets another one of the name.
+///
+/// The value lives as long as SQLite may call the hook that has it. Where it replaces another one, that one is dropped
+/// here, and the caller names the new one to SQLite before the connection is used again: it cannot be used
+/// by another thread meanwhile. `sqlite3_close` refuses while statements are open, and calls none of
+/// the hooks once it has dropped their values; `sqlite3_close_v2` is never used.
 fn keep<T: Send + 'static>(
     connection: &Connection,
     name: &'static CStr,

@@ -1,5 +1,6 @@
 //! The parts of files that SQLite has mapped into memory, so that a child of `fork` can let
 //! them go.
+//!
 //! A mapping keeps its file open, and with it the locks that belong to that opening. A child that
 //! inherits the mapping of a `-shm` file would keep its parent's locks after the parent's death. So
 //! in a child empty memory replaces each mapping.

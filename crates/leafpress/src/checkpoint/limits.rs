@@ -36,12 +36,12 @@ pub struct CheckpointLimits {
     pub idle_before_truncate: Duration,
     /// Time after which a reader that keeps the WAL from shrinking is reported by name.
     pub stuck_reader_after: Duration,
-    /// The writer is held for readers of old snapshots so long at most (and for the
-    /// syncs of the disk in any case). Longer stalls commits; much shorter, and
-    /// readers of that length never let the WAL rewind.
+    /// Longest time that the writer waits for readers of old snapshots. Syncs of the disk come on
+    /// top. Longer stalls commits; much shorter, and readers of that length never let the WAL
+    /// rewind.
     pub catch_up_wait_max: Duration,
-    /// A writer that found the gate closed goes on after this whatever is under way:
-    /// no failure of the checkpointer or its disk stops the writing for longer.
+    /// Longest time that the writer waits at a closed gate, whatever the checkpointer does: no
+    /// failure of it or its disk stops the writing for longer.
     pub gate_wait_max: Duration,
     /// Longest wait for readers as it closes; after it the rest stays in the WAL.
     pub stop_wait_max: Duration,

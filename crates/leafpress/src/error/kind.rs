@@ -18,11 +18,11 @@ use crate::words::{counted, path_text, printable};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A row of the input cannot be loaded and no leave was given to skip it: mend the row, or
-    /// give that leave.
+    /// A row of the input cannot be loaded and skipping was not allowed: correct the row, or
+    /// allow skipping.
     #[error("{0}")]
     BadRow(Box<BadRow>),
-    /// More rows were rejected than allowed: mend them, or allow more. The rejected rows are in
+    /// More rows were rejected than allowed: correct them, or allow more. The rejected rows are in
     /// the file for them, if one was named.
     #[error(
         "{} rejected, more than the {limit} allowed; the last was\n{last}",
@@ -88,7 +88,7 @@ pub enum ErrorKind {
     /// call is undone, as after any other error; report it.
     #[error("{0}: this is a bug in leafpress")]
     Bug(String),
-    /// The input as a whole cannot be read as what it should be: name its format or mend it.
+    /// The input as a whole cannot be read as what it should be: name its format or correct it.
     #[error("{file}: {reason}")]
     #[non_exhaustive]
     Input {
@@ -117,8 +117,8 @@ pub enum ErrorKind {
         /// The evidence for it.
         reason: String,
     },
-    /// A table, view or index of that name is there, and no leave was given to change it: choose
-    /// another name, or give that leave.
+    /// A table, view or index of that name is there, and changing it was not allowed: choose
+    /// another name, or allow the change.
     #[error("{}: {reason}", path_text(path))]
     #[non_exhaustive]
     TableExists {
@@ -165,7 +165,7 @@ pub enum ErrorKind {
         /// Its values, as SQL would write them, cut where long.
         values: Option<String>,
     },
-    /// A statement of a script failed: mend it. The transactions before it stay, if it did not
+    /// A statement of a script failed: correct it. The transactions before it stay, if it did not
     /// run on a copy; the error counts them.
     #[error("{0}")]
     Script(Box<ScriptError>),

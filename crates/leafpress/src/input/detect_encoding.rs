@@ -81,7 +81,7 @@ impl Guess {
     /// The advice that names the flag.
     pub fn advice(self) -> String {
         format!(
-            "load it with ⟦encoding {}⟧ if that is its encoding ({}); or mend the row, or leave \
+            "load it with ⟦encoding {}⟧ if that is its encoding ({}); or correct the row, or leave \
              bad rows out with ⟦skip_bad_rows⟧",
             self.label(),
             self.how_sure()
@@ -295,7 +295,7 @@ pub fn advise(error: Error, bytes: &[u8]) -> Error {
             guess.label(),
             guess.how_sure()
         )),
-        None => error.to_do("mend it, or name its encoding with ⟦encoding⟧"),
+        None => error.to_do("correct it, or name its encoding with ⟦encoding⟧"),
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
             "inputs are files, not URLs: fetch it first, or pipe it in, with - as the input"
         }
         io::ErrorKind::NotFound => "check the name",
-        io::ErrorKind::PermissionDenied => "give yourself leave to read it",
+        io::ErrorKind::PermissionDenied => "change its permissions (chmod), or run as its owner",
         _ => "check the path: each part of it but the last must be a folder, or a link to one",
     };
     Error::io("open", path, source).to_do(advice)

@@ -215,7 +215,7 @@ fn fill(rows: &mut dyn ValueRows, batch: &mut ValueBatch) -> Result<()> {
 
 /// The error of rows that their program cannot give.
 fn fault(error: Box<dyn StdError + Send + Sync>) -> Error {
-    Error::aborted(error).to_do("mend the source of the rows")
+    Error::aborted(error).to_do("correct the source of the rows")
 }
 
 impl<'a> RowSource for ValuesSource<'a> {

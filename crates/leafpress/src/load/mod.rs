@@ -486,7 +486,7 @@ impl Loader {
                 ErrorKind::Cancelled.into()
             }
             ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if names_row => {
-                error.to_do("mend the row, or leave bad rows out with ⟦skip_bad_rows⟧")
+                error.to_do("correct the row, or leave bad rows out with ⟦skip_bad_rows⟧")
             }
             ErrorKind::TooManyRejects { .. } => error.to_do(
                 "see all bad rows with ⟦dry_run⟧ and no ⟦max_rejects⟧, or allow more of them",

@@ -79,9 +79,9 @@ pub struct LoadOptions {
     pub bound_for: Option<String>,
     /// Rights of a new database.
     pub rights: Rights,
-    /// True if the rows change those of a table that they go into later.
+    /// True if the rows will be upserted into the final table.
     pub later_upsert: bool,
-    /// Page size and names of the database that the table goes into later.
+    /// Page size and names of the final database of the table.
     pub later_database: Option<(u32, Vec<String>)>,
     /// Listener to the writes of a new database.
     pub listener: Option<Arc<dyn Listener>>,

@@ -120,7 +120,7 @@ pub fn nothing_to_replace_by(inputs: &[String], table: &str, rejects: &mut Rejec
     let file = inputs.first().cloned().unwrap_or_default();
     Error::from(ErrorKind::Input { file, reason })
         .on_disk("the database is as it was")
-        .to_do("mend the rows or the table; to empty the table, load an input without rows")
+        .to_do("correct the rows or the table; to empty the table, load an input without rows")
 }
 
 /// A row of an input that can be read only once, known by its ordinal in the order of the key.
@@ -158,13 +158,13 @@ fn advice(code: i32, is_append: bool) -> &'static str {
         | ffi::SQLITE_CONSTRAINT_ROWID
             if is_append =>
         {
-            "mend the row; leave rows whose key is there out with ⟦ignore⟧, or give the old rows \
+            "correct the row; leave rows whose key is there out with ⟦ignore⟧, or give the old rows \
              the new values with ⟦upsert⟧; or leave such rows out as bad rows with ⟦skip_bad_rows⟧"
         }
         ffi::SQLITE_CONSTRAINT_FOREIGNKEY => {
             "load the rows that it refers to first, or leave such rows out with ⟦skip_bad_rows⟧"
         }
-        _ => "mend the row, or leave such rows out with ⟦skip_bad_rows⟧",
+        _ => "correct the row, or leave such rows out with ⟦skip_bad_rows⟧",
     }
 }
 

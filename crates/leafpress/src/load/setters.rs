@@ -260,7 +260,7 @@ impl Loader {
         self
     }
 
-    /// Names the columns of a key that the table gets later, such as each part of shards: they are NOT
+    /// Names the columns of a key that the final table has, such as each part of shards: they are NOT
     /// NULL, a row without one lacks its key, and their types are found as those of a key.
     #[doc(hidden)]
     pub fn later_key(mut self, columns: &[String], without_rowid: bool) -> Self {
@@ -283,15 +283,15 @@ impl Loader {
         self
     }
 
-    /// Says that the rows change those of a table that they go into later, such as one of a cluster.
+    /// For rows that will be upserted into the final table, such as one of a cluster.
     #[doc(hidden)]
     pub fn later_upsert(mut self) -> Self {
         self.options.later_upsert = true;
         self
     }
 
-    /// Says that the table goes into a database later, such as that of a cluster, which has pages of this size
-    /// and these names of tables, indexes and views.
+    /// For a table whose final database, such as that of a cluster, has pages of this size and these names of
+    /// tables, indexes and views.
     #[doc(hidden)]
     pub fn later_database(mut self, page_bytes: u32, names: Vec<String>) -> Self {
         self.options.later_database = Some((page_bytes, names));

@@ -461,7 +461,7 @@ pub struct BuiltRows<'b> {
     pub columns: &'b [String],
 }
 
-/// Refuses what the database that the table goes into later cannot have.
+/// Refuses what the final database of the table cannot have.
 fn check_for_later(options: &LoadOptions, declared: Option<&TableShape>) -> Result<()> {
     let Some((page_bytes, names)) = &options.later_database else { return Ok(()) };
     refuse_other_order(options)?;

@@ -42,7 +42,7 @@ pub struct LogIndex {
     pub frames_copied: u32,
     /// Bytes in a page.
     pub page_size_bytes: u32,
-    /// Counts transactions; what it is does not matter, but whether it moves.
+    /// Changes with each transaction; only a change matters, not the value.
     pub changes: u32,
     /// Frame of each of the five read marks, if the mark is used.
     pub read_marks: [Option<u32>; READ_MARKS],

@@ -273,7 +273,7 @@ fn refuse_folder_without_sync(path: &Path, folder: &Path) -> Result<()> {
     let reason = format!("cannot be made: {why}");
     Err(Error::destination(path, reason)
         .on_disk(NOTHING_WRITTEN)
-        .to_do("give yourself leave to read the folder"))
+        .to_do("change the permissions of the folder (chmod), so that you may read it"))
 }
 
 /// The error for a temporary file that could not be made: the folder may be read-only, or missing.

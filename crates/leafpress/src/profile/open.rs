@@ -361,7 +361,7 @@ fn refuse_read_only_folder(folder: &Path, target: &Path, profile: Profile) -> Re
     };
     let reason = format!("cannot be written under profile {profile}: {why}, and {beside}");
     Err(Error::from(ErrorKind::ReadOnly { path: target.to_owned(), reason }).to_do(
-        "give yourself leave to write to the folder, or copy the database to one that you may \
+        "change the permissions of the folder (chmod), or copy the database to one that you may \
          write to",
     ))
 }
@@ -371,7 +371,8 @@ fn refuse_folder_without_sync(folder: &Path, target: &Path, profile: Profile) ->
     let is_synced = profile.synchronous() != Synchronous::Off;
     let Some(why) = why_not_synced(folder).filter(|_| is_synced) else { return Ok(()) };
     let reason = format!("cannot be written under profile {profile}: {why}");
-    Err(refusal(target, &reason).to_do("give yourself leave to read the folder"))
+    Err(refusal(target, &reason)
+        .to_do("change the permissions of the folder (chmod), so that you may read it"))
 }
 
 fn refuse_far_folder(folder: &Path, target: &Path, profile: Profile) -> Result<()> {

@@ -57,7 +57,7 @@ impl Writer {
         value.ok_or_else(|| Error::misuse("the target answered without running the closure"))
     }
 
-    /// Tends to the database as a whole: between two groups, outside of a transaction, after all
+    /// Maintains the database as a whole: between two groups, outside of a transaction, after all
     /// calls that wait now. Calls that come meanwhile wait until it is done, and readers go on.
     /// [`interrupt`](Self::interrupt) stops it.
     ///

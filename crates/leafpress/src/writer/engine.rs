@@ -388,7 +388,7 @@ fn stopped_before(reason: String) -> Error {
         .on_disk(
             "what was answered with success; if the database was moved, in the file that was moved",
         )
-        .to_do("mend what it names, and open the writer again")
+        .to_do("fix what it names, and open the writer again")
 }
 
 /// Drives the engine until `is_answered`; leaves at once if another thread drives it.

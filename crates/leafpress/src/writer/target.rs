@@ -62,7 +62,7 @@ pub trait CommitTarget: Send {
     /// answered that their outcome is unknown.
     fn commit(&mut self, group: &mut Group<'_>) -> Result<(), String>;
 
-    /// Tends to the database, between two groups and outside of a transaction.
+    /// Maintains the database, between two groups and outside of a transaction.
     ///
     /// # Errors
     /// That of the work, of which nothing is left then. A target that does not say otherwise

@@ -284,8 +284,8 @@ fn rejects_load_again_as_they_are_by_the_call_that_rejected_them() {
                 assert_eq!(as_they_are.rejects[0].reason, reason, "{case}");
             }
             let (from, to) = (format!("1{}7", char::from(again.delimiter)), again.delimiter);
-            let mended = folder.read(name).replace(&from, &format!("1{0}7{0}y", char::from(to)));
-            fs::write(folder.path(name), mended).unwrap();
+            let corrected = folder.read(name).replace(&from, &format!("1{0}7{0}y", char::from(to)));
+            fs::write(folder.path(name), corrected).unwrap();
             assert_eq!(counts(&load(name, "more")), (bad_rows as u64, 0), "{case}");
             let query = "SELECT group_concat(n, '') FROM (SELECT * FROM (SELECT count(*) AS n \
                          FROM t GROUP BY rowid > 20))";

@@ -1,7 +1,7 @@
 //! The promises of a queue, carried out on a list of jobs that is searched from
 //! end to end: no index, no cache, no disk.
 //!
-//! It is written from docs/queue.md, and must never be mended by reading the
+//! It is written from docs/queue.md, and must never be corrected by reading the
 //! queue's own code: where the two differ, one of them is wrong.
 //!
 //! 1. A job's id is never given twice and never falls.

@@ -261,7 +261,7 @@ fn a_deferred_foreign_key_fails_its_own_call_and_not_the_commit() {
     for profile in [Profile::Relaxed, Profile::Rollback] {
         check_culprit(profile, "INSERT INTO child(later) VALUES(99)", broken);
     }
-    // One that is mended within the call is none.
+    // One that is corrected within the call is none.
     let opened = open(Profile::Relaxed);
     let batch =
         Batch::from("INSERT INTO child(later) VALUES(99); INSERT INTO a(id, n) VALUES(99, 1)");
@@ -270,10 +270,10 @@ fn a_deferred_foreign_key_fails_its_own_call_and_not_the_commit() {
 }
 
 #[test]
-fn a_later_call_cannot_mend_the_key_of_an_earlier_one() {
+fn a_later_call_cannot_correct_the_key_of_an_earlier_one() {
     let opened = open(Profile::Relaxed);
-    let mending = "INSERT INTO a(id, n) VALUES(99, 1)";
-    let outcomes = group(&opened.writer, &["INSERT INTO child(later) VALUES(99)", mending]);
+    let correcting = "INSERT INTO a(id, n) VALUES(99, 1)";
+    let outcomes = group(&opened.writer, &["INSERT INTO child(later) VALUES(99)", correcting]);
     assert_eq!(outcomes, ["787: FOREIGN KEY constraint failed", "1 rows"]);
     assert_eq!(ids(&opened, "SELECT count(*) FROM child"), [0]);
 }
@@ -295,7 +295,7 @@ fn deferred_keys_of_one_call_are_not_deferred_for_the_next() {
         .submit_batch("INSERT INTO child(now) VALUES(6); INSERT INTO a(id, n) VALUES(6, 6)")
         .expect("taken");
     held.release();
-    deferring.wait().expect("its keys are mended in the end");
+    deferring.wait().expect("its keys are corrected in the end");
     let error = next.wait().expect_err("its key is broken at once");
     assert_eq!(words(&error), "787: FOREIGN KEY constraint failed");
     assert_eq!(ids(&opened, "SELECT now FROM child"), [5]);

@@ -131,7 +131,7 @@ pub fn oldest_reader(evidence: &Evidence) -> Finding {
         };
     };
     let pid = reader.pids.first();
-    let mend = match pid {
+    let fix = match pid {
         Some(pid) => format!("let it end its read transaction, or end the process: kill {pid}"),
         None => {
             "find it as root: sudo leafpress doctor; let it end its read transaction".to_owned()
@@ -146,6 +146,6 @@ pub fn oldest_reader(evidence: &Evidence) -> Finding {
         ),
         "frames after that state cannot be copied into the database, so the log grows without \
          end",
-        mend,
+        fix,
     )
 }

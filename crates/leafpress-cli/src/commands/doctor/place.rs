@@ -18,7 +18,7 @@ pub fn file_system(evidence: &Evidence) -> Finding {
         return check.ok(format!("{place}"));
     }
     let path = quoted(&evidence.named);
-    let mend = match place.nature {
+    let fix = match place.nature {
         Nature::Memory => {
             format!("sqlite3 {path} \"VACUUM INTO '/a/folder/on/a/disk/copy.db'\"; use that one")
         }
@@ -30,7 +30,7 @@ pub fn file_system(evidence: &Evidence) -> Finding {
              measures a place"
             .to_owned(),
     };
-    check.care(format!("{place}"), warnings.join("; "), mend)
+    check.care(format!("{place}"), warnings.join("; "), fix)
 }
 
 /// Check 26.

@@ -21,10 +21,10 @@ pub fn wal_reset_bug(evidence: &Evidence) -> Finding {
         return check.ok("the bug is in the write-ahead log, and it has none");
     }
     let risk = "a checkpoint of one connection while another writes can damage the database";
-    let mend = "SQLite 3.51.3 or later (or 3.50.7, 3.44.6) has the bug mended";
+    let fix = "SQLite 3.51.3 or later (or 3.50.7, 3.44.6) has the bug fixed";
     if linked.has_wal_reset_bug {
         let evidence = format!("SQLite {} is built into this program", linked.version);
-        return check.care(evidence, risk, format!("build Leafpress anew: {mend}"));
+        return check.care(evidence, risk, format!("build Leafpress anew: {fix}"));
     }
     let (mut bad, mut others) = (Vec::new(), Vec::new());
     for process in evidence.now.others() {
@@ -39,12 +39,12 @@ pub fn wal_reset_bug(evidence: &Evidence) -> Finding {
         let pids: Vec<String> = bad.iter().map(|(process, _)| process.pid.to_string()).collect();
         let processes = if pids.len() == 1 { "process" } else { "processes" };
         let seen = format!(
-            "{} (thin evidence: a distribution may have mended it){}",
+            "{} (thin evidence: a distribution may have fixed it){}",
             that_run(evidence, &bad),
             untold.map_or_else(String::new, |untold| format!("; {untold}"))
         );
-        let mend = format!("give {processes} {} a newer SQLite: {mend}", pids.join(", "));
-        return check.care(seen, risk, mend);
+        let fix = format!("give {processes} {} a newer SQLite: {fix}", pids.join(", "));
+        return check.care(seen, risk, fix);
     }
     if let Some(untold) = untold {
         return check.unknown(untold);
@@ -182,7 +182,7 @@ fn held_for_long(check: Check, evidence: &Evidence, held: &LockHeld) -> Finding 
     } else {
         "no other connection can write"
     };
-    let mend = match held.pids.first() {
+    let fix = match held.pids.first() {
         Some(pid) => format!("let it end its transaction, or end the process: kill {pid}"),
         None => "find it as root: sudo leafpress doctor".to_owned(),
     };
@@ -197,7 +197,7 @@ fn held_for_long(check: Check, evidence: &Evidence, held: &LockHeld) -> Finding 
             "{whom} meanwhile: \"database is locked\" once its busy_timeout is over, which is 0 \
              unless it is set (Python and Leafpress: 5 s)"
         ),
-        mend,
+        fix,
     )
 }
 
@@ -209,7 +209,7 @@ pub fn copies_of_sqlite(evidence: &Evidence) -> Finding {
     }
     let risk = "locks of one copy do not hold for the other, and are dropped when the other closes \
                 the file: both write at once, and commits vanish";
-    let mend = "let one copy alone open this database in that process, or use a process of its own";
+    let fix = "let one copy alone open this database in that process, or use a process of its own";
     let (mut found, mut idle, mut kept_apart) = (Vec::new(), Vec::new(), Vec::new());
     for process in evidence.now.processes.iter().filter(|it| it.copies_of_sqlite().len() > 1) {
         let of = if is_kept_apart(evidence, process) {
@@ -233,10 +233,10 @@ pub fn copies_of_sqlite(evidence: &Evidence) -> Finding {
     let unknown: Vec<String> = idle.into_iter().chain(untold).collect();
     if !found.is_empty() {
         let found = [that_run(evidence, &found)].into_iter().chain(unknown);
-        return check.care(found.collect::<Vec<_>>().join("; "), risk, mend);
+        return check.care(found.collect::<Vec<_>>().join("; "), risk, fix);
     }
     if let [first, ..] = &evidence.now.second_copy[..] {
-        return check.care(format!("this process: {first}"), risk, mend);
+        return check.care(format!("this process: {first}"), risk, fix);
     }
     if !unknown.is_empty() {
         return check.unknown(unknown.join("; "));
@@ -289,7 +289,7 @@ pub fn open_files(evidence: &Evidence) -> Finding {
         return check.care(
             format!("{process} has {}", lost_in_words(file)),
             "what it commits goes to a file that no other program finds, and is gone when it ends",
-            lost_mend(evidence, process, file),
+            lost_fix(evidence, process, file),
         );
     }
     if let Some((process, which)) = evidence.now.with_other_files().next() {
@@ -324,7 +324,7 @@ fn lost_in_words(file: &OpenFile) -> String {
     }
 }
 
-fn lost_mend(evidence: &Evidence, process: &Neighbour, file: &OpenFile) -> String {
+fn lost_fix(evidence: &Evidence, process: &Neighbour, file: &OpenFile) -> String {
     let (pid, descriptor) = (process.pid, file.descriptor);
     if file.standing == Standing::OfOtherName {
         return format!("end process {pid}, give the database its old name back, open it again");

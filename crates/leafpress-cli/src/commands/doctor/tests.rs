@@ -43,7 +43,7 @@ fn a_network_needs_care_and_a_log_on_it_even_more() {
     };
     let found = judged(leafpress::Profile::Durable, network);
     assert_eq!(numbers(&found), [2, 25]);
-    assert!(found[0].mend.as_ref().unwrap().contains("journal_mode=DELETE"), "{found:?}");
+    assert!(found[0].fix.as_ref().unwrap().contains("journal_mode=DELETE"), "{found:?}");
     assert!(found[1].evidence.starts_with("nfs4"), "{found:?}");
     assert_eq!(numbers(&judged(leafpress::Profile::Rollback, network)), [25]);
 }
@@ -55,7 +55,7 @@ fn layers_and_options_that_break_a_promise_need_care() {
     };
     let found = judged(leafpress::Profile::Durable, overlay);
     assert_eq!(numbers(&found), [25]);
-    assert!(found[0].mend.as_ref().unwrap().contains("volume"), "{found:?}");
+    assert!(found[0].fix.as_ref().unwrap().contains("volume"), "{found:?}");
     let found = judged(leafpress::Profile::Durable, |place| place.options.push("nobarrier".into()));
     assert_eq!(numbers(&found), [25]);
     assert!(found[0].risk.as_ref().unwrap().contains("nobarrier"), "{found:?}");

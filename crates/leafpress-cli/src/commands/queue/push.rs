@@ -155,22 +155,39 @@ impl PushedSoFar {
                  shown\n"
             ));
         }
-        let Err(mut error) = outcome else {
+        let Err(error) = outcome else {
             if is_begun {
                 output::print_report(&format!("{rest}}}\n"));
             }
             return Status::Done;
         };
-        if self.new_jobs > 0 {
-            // What was committed before it stays.
-            error = error.on_disk("the jobs that were pushed before it are in the queue");
-        }
+        let error = self.with_state(error);
         let status = if is_begun {
             output::print_failure_within(error, &rest)
         } else {
             output::print_failure(error, self.as_json && self.is_writable)
         };
         if self.new_jobs > 0 { Status::DoneWithProblems } else { status }
+    }
+
+    /// The error with what is in the queue: what was committed before it stays.
+    fn with_state(&self, error: Error) -> Error {
+        let is_unknown = matches!(error.kind(), ErrorKind::OutcomeUnknown { .. });
+        if self.new_jobs == 0 {
+            return if is_unknown { error } else { error.on_disk("nothing was pushed") };
+        }
+        let jobs = human::counted(
+            self.new_jobs,
+            "job that was pushed before it is",
+            "jobs that were pushed before it are",
+        );
+        let rest = match error.state_on_disk() {
+            Some(state) => state,
+            None if is_unknown => "all of the next batch or nothing of it",
+            None => "nothing of the rest",
+        };
+        let state = format!("the {jobs} in the queue; {rest}");
+        error.on_disk_instead(state)
     }
 }
 
@@ -198,13 +215,16 @@ fn push(flags: &QueuePushFlags, so_far: &Mutex<PushedSoFar>) -> Result<()> {
     let mut jobs = Vec::with_capacity(payloads.len());
     for payload in payloads {
         let (bytes, name) = match payload.as_str() {
-            "-" => (read_stdin()?, STDIN_NAME),
-            payload => (payload.as_bytes().to_vec(), payload),
+            "-" => (read_stdin()?, STDIN_NAME.to_owned()),
+            payload => {
+                let name = format!("the payload '{}'", human::cut(payload, 60));
+                (payload.as_bytes().to_vec(), name)
+            }
         };
         if bytes.is_empty() && payload == "-" {
             return Err(nothing_to_push(flags));
         }
-        jobs.push(template.job(template.payload(bytes, &human::cut(name, 60))?)?);
+        jobs.push(template.job(template.payload(bytes, &name)?)?);
     }
     let mut so_far = lock(so_far);
     so_far.add(&push_all(flags, &jobs)?);
@@ -260,9 +280,8 @@ fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
         return Ok((STDIN_NAME.to_owned(), Box::new(io::stdin().lock())));
     }
     let name = path_text(path);
-    let file = FileHandle::open(path).map_err(|source| {
-        not_read(&name, source).on_disk("nothing was pushed").to_do("name a file that you may read")
-    })?;
+    let file = FileHandle::open(path)
+        .map_err(|source| not_read(&name, source).to_do("name a file that you may read"))?;
     Ok((name, Box::new(BufReader::with_capacity(1 << 16, file))))
 }
 
@@ -294,12 +313,13 @@ fn push_lines(
     };
     let (mut jobs, mut line, mut number, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     loop {
-        line.clear();
-        let read = input.read_until(b'\n', &mut line).map_err(|source| not_read(name, source))?;
+        let read = read_line(&mut input, &mut line, WHOLE_BYTES_MAX - bytes)
+            .map_err(|source| not_read(name, source))?
+            .ok_or_else(|| too_long(name))?;
         if read == 0 {
             return send(&mut jobs);
         }
-        (number, bytes) = (number + 1, bytes + read as u64);
+        (number, bytes) = (number + 1, bytes + read);
         let content = line.strip_suffix(b"\n").unwrap_or(&line);
         if number == 1 && flags.lines && !flags.job.as_json {
             note_what_windows_adds(content);
@@ -307,20 +327,29 @@ fn push_lines(
         if content.is_empty() || (flags.ndjson.is_some() && content.trim_ascii().is_empty()) {
             continue;
         }
-        let made = job_of(number, content);
-        jobs.push(made.map_err(|error| error.on_disk(in_front(&lock(so_far))))?);
+        jobs.push(job_of(number, content)?);
         if jobs.len() >= batch_jobs_max {
             send(&mut jobs)?;
             bytes = 0;
         }
-        if bytes > WHOLE_BYTES_MAX {
-            return Err(bad_value(
-                name,
-                "it is longer than 1 GiB, which is the most for one transaction",
-            )
-            .to_do("push it in several with --batch 10000"));
-        }
     }
+}
+
+/// Reads a line in place of the last one, and returns its length, which is 0 at the end of the input; `None`
+/// if it is longer than that. No more of it is read: it may have no end.
+fn read_line(
+    input: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    bytes_max: u64,
+) -> io::Result<Option<u64>> {
+    line.clear();
+    let read = input.take(bytes_max + 1).read_until(b'\n', line)? as u64;
+    Ok(Some(read).filter(|read| *read <= bytes_max))
+}
+
+fn too_long(name: &str) -> Error {
+    bad_value(name, "it is longer than 1 GiB, which is the most for one transaction")
+        .to_do("push it in several with --batch 10000")
 }
 
 /// Says of the first line what programs of Windows add to lines, which becomes a part of payloads.
@@ -335,9 +364,31 @@ fn note_what_windows_adds(line: &[u8]) {
     output::print_message(&output::note(&format!("{STDIN_NAME}: {says}")));
 }
 
-fn in_front(so_far: &PushedSoFar) -> String {
-    match so_far.answered {
-        0 => "nothing was pushed".to_owned(),
-        jobs => format!("the batches before it, {}", human::counted(jobs, "job", "jobs")),
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, repeat};
+
+    use super::read_line;
+
+    #[test]
+    fn a_line_is_read_up_to_its_limit() {
+        let mut input = &b"one\n\ntwo"[..];
+        let mut line = Vec::new();
+        let mut next = || {
+            let read = read_line(&mut input, &mut line, 4).expect("it is in memory");
+            (read, line.clone())
+        };
+        assert_eq!(next(), (Some(4), b"one\n".to_vec()));
+        assert_eq!(next(), (Some(1), b"\n".to_vec()));
+        assert_eq!(next(), (Some(3), b"two".to_vec()));
+        assert_eq!(next(), (Some(0), Vec::new()));
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_refused_at_the_limit() {
+        let mut line = Vec::new();
+        let read = read_line(&mut BufReader::new(repeat(b'a')), &mut line, 100_000);
+        assert_eq!(read.expect("it is in memory"), None);
+        assert_eq!(line.len(), 100_001, "no more than that is in memory");
     }
 }

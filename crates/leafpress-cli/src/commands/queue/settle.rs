@@ -34,11 +34,9 @@ pub fn claim(flags: &QueueClaimFlags) -> Status {
         Err(error) => return output::print_failure(error, flags.common.json),
     };
     if let Err(error) = print_claims(&claims, flags.common.json) {
-        output::print_error(&format!("cannot write to stdout: {error}; the jobs are given back"));
-        for claim in &claims {
-            // A job that cannot be given back comes again after its lease.
-            let _ = queue.release(claim.token);
-        }
+        let released = claims.iter().filter(|claim| queue.release(claim.token).is_ok()).count();
+        let fate = given_back(released, claims.len());
+        output::print_error(&format!("cannot write to stdout: {error}; {fate}"));
         return Status::Failed;
     }
     if !claims.is_empty() {
@@ -49,6 +47,18 @@ pub fn claim(flags: &QueueClaimFlags) -> Status {
         output::print_message(&waiting.line());
     }
     Status::DoneWithProblems
+}
+
+/// Fate of claimed jobs whose tokens could not be printed.
+fn given_back(released: usize, claimed: usize) -> String {
+    if released == claimed {
+        return "the jobs are given back".to_owned();
+    }
+    let verb = if released == 1 { "is" } else { "are" };
+    format!(
+        "{released} of {} {verb} given back; the others come again after their lease",
+        human::counted(claimed as u64, "job", "jobs")
+    )
 }
 
 fn claim_options(flags: &QueueClaimFlags) -> ClaimOptions {

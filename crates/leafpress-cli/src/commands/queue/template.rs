@@ -6,7 +6,7 @@
 use std::time::SystemTime;
 
 use leafpress::queue::{Job, Payload, UniqueFor, UnixTime};
-use leafpress::{Error, ErrorKind, Result};
+use leafpress::{Error, Result};
 
 use crate::flags::{QueueNewJobFlags, When};
 
@@ -87,7 +87,7 @@ impl Template {
         let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
         Payload::json_text(text).map_err(|error| {
             wrong(error.kind().to_string())
-                .to_do("mend the JSON; or leave out --as-json, and the text is stored as it is")
+                .to_do("correct the JSON; or leave out --as-json, and the text is stored as it is")
         })
     }
 }
@@ -99,5 +99,5 @@ pub fn without_bom(text: &[u8]) -> &[u8] {
 
 /// The error of something that cannot be pushed.
 pub fn bad_value(name: &str, reason: &str) -> Error {
-    Error::from(ErrorKind::Misuse(format!("{name}: {reason}"))).on_disk("nothing was pushed")
+    Error::misuse(format!("{name}: {reason}"))
 }

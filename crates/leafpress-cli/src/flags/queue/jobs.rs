@@ -34,8 +34,8 @@ delay, due, group, unique, unique_for, attempts, expires, correlation_id and
 metadata, each as the flag of its name; flags hold for lines that do not say
 otherwise.
 
-Exit status: 0 pushed, or a job with its unique key was there already; 1 a
-line is wrong, and batches before it stay (with --batch); 2 the command line
+Exit status: 0 pushed, or a job with its unique key was there already; 1 it
+failed, and batches before stay (with --batch); 2 the command line
 makes no sense, 3 failed and nothing changed.")]
 pub struct QueuePushFlags {
     /// The queue.
@@ -70,9 +70,9 @@ pub struct QueuePushFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub due: Option<SystemTime>,
 
-    /// Time after which it is no longer worth running: a time, or from now on, such as 12h
+    /// A moment, or a time from now such as 12h, after which a job that still waits is dead
     ///
-    /// A job that still waits then is dead, with the error "expired".
+    /// Its error is "expired" then.
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
     pub expires: Option<When>,
 
@@ -80,7 +80,8 @@ pub struct QueuePushFlags {
     #[arg(long, value_name = "KEY")]
     pub unique: Option<String>,
 
-    /// Time that the key is taken: while 'waiting', or a time [default: waiting or 'running']
+    /// How long the key is held: 'waiting' (until the job is claimed), 'running' (until it is done or
+    /// dead), or a time such as 1h [default: running]
     #[arg(long, value_name = "SCOPE", value_parser = parse_unique_for)]
     pub unique_for: Option<UniqueFor>,
 

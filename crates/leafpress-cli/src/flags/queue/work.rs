@@ -73,7 +73,7 @@ pub struct QueueWorkFlags {
     #[arg(long, value_name = "N", value_parser = super::super::parse_amount)]
     pub max_jobs: Option<u64>,
 
-    /// Exit codes that mean: never to be done
+    /// Exit codes after which the job is dead and not tried again
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "65",
           value_parser = parse_exit_code)]
     pub dead_on: Vec<u8>,

@@ -379,7 +379,7 @@ impl Decoding<'_> {
         let place = self.place_of(fault);
         let reason = format!("line {}, column {}: {}", place.line, place.column(), fault.what);
         Error::from(ErrorKind::Input { file: self.file.to_owned(), reason })
-            .to_do("mend the array there: what follows cannot be told apart; of objects in lines, bad ones can be left out")
+            .to_do("correct the array there: what follows cannot be told apart; of objects in lines, bad ones can be left out")
             .into()
     }
 }

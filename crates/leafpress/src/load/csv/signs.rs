@@ -117,10 +117,10 @@ pub fn with_dialect(error: Error, reading: &Reading) -> Error {
         _ => "leave bad rows out with ⟦skip_bad_rows⟧",
     };
     match bad_row_of(&error).and_then(|row| advice_for(row, reading)) {
-        Some(advice) => error.to_do(format!("{advice}; or mend the row, or {else_to_do}")),
+        Some(advice) => error.to_do(format!("{advice}; or correct the row, or {else_to_do}")),
         None if bad_row_of(&error).is_some_and(|row| is_ragged(&row.reason)) => {
             error.to_do(format!(
-                "mend the row; fill short rows with ⟦ragged pad⟧, or cut long ones with \
+                "correct the row; fill short rows with ⟦ragged pad⟧, or cut long ones with \
                  ⟦ragged truncate⟧; or {else_to_do}"
             ))
         }

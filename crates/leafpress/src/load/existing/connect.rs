@@ -298,7 +298,7 @@ impl ExistingDatabase {
                 if action == "insert the rows" =>
             {
                 self.refusal_of_sqlite().error(action, error).to_do(
-                    "see which trigger or foreign key of the table it comes from, and mend that",
+                    "see which trigger or foreign key of the table it comes from, and correct that",
                 )
             }
             _ => self.refusal_of_sqlite().error(action, error),

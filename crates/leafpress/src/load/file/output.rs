@@ -305,7 +305,7 @@ mod tests {
         let direct = |output: &Output, _: &Path| {
             let opened = output.direct.get_or_init(|| output.file.open_direct());
             if opened.is_none() {
-                eprintln!("SKIPPED in part: no writes past the page cache in this folder");
+                leafpress_testing::say_skipped("no writes past the page cache in this folder");
             }
         };
         assert!(written(&units(), |_, _| ()) == expected());

@@ -45,7 +45,7 @@ where
             Ok(row) => Some(row),
             Err(error) => {
                 self.rows = None;
-                let error = Error::aborted(error).to_do("mend the source of the rows");
+                let error = Error::aborted(error).to_do("correct the source of the rows");
                 lock(&self.fault.0).get_or_insert(error);
                 None
             }

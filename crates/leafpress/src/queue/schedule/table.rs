@@ -232,7 +232,7 @@ pub(super) fn move_on(
     work.execute(MOVE_ON, params![id, next_at_ms, last_at_ms]).map(drop)
 }
 
-/// Lets no further occurrence come due until the row is mended.
+/// Lets no further occurrence come due until the row is corrected.
 pub(super) fn disable(work: &Work<'_>, id: i64, reason: &str) -> Result<()> {
     work.execute(DISABLE, params![id, reason]).map(drop)
 }

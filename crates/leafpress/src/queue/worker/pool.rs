@@ -143,6 +143,8 @@ impl Pool {
                 options = options.worker(name);
             }
             let busy_before = self.lock().busy;
+            // The lease begins within the call, which may take long to commit.
+            let asked_at = Instant::now();
             let found = match self.queue.look(&options) {
                 Err(error) if is_busy(&error) => {
                     self.pause_unless_ended(&mut pause);
@@ -158,7 +160,7 @@ impl Pool {
                 if let Some(mut waiter) = waiter.take() {
                     waiter.found();
                 }
-                self.hand_out(found.claims);
+                self.hand_out(found.claims, asked_at);
             } else if self.worker.until_empty {
                 if busy_before == 0 {
                     break;
@@ -250,24 +252,23 @@ impl Pool {
         *pause = (*pause * 2).min(PAUSE_MAX);
     }
 
-    /// Gives the jobs to handlers, or back where it was asked to stop meanwhile.
-    fn hand_out(&self, claims: Vec<Claim>) {
-        let now = Instant::now();
+    /// Gives the jobs to handlers, or back where it was asked to stop meanwhile. Their leases count
+    /// from `asked_at`.
+    fn hand_out(&self, claims: Vec<Claim>, asked_at: Instant) {
         let mut state = self.lock();
         state.report.claimed += claims.len() as u64;
         if self.stop.is_asked() {
             drop(state);
             for claim in claims {
-                self.give_back(claim.token, now + self.lease);
+                self.give_back(claim.token, asked_at + self.lease);
             }
             return;
         }
         for claim in claims {
             let token = claim.token;
             let context = Arc::new(JobContext::new(claim, self.stop.clone()));
-            state
-                .running
-                .insert(token, Running { context: Arc::clone(&context), extended_at: now });
+            let job = Running { context: Arc::clone(&context), extended_at: asked_at };
+            state.running.insert(token, job);
             state.waiting.push_back(context);
             state.busy += 1;
             self.job_came.notify_one();

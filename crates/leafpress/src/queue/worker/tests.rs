@@ -5,10 +5,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::{Outcome, Stop, WorkReport, Worker};
+use super::pool::Pool;
+use super::{JobContext, Outcome, Stop, WorkReport, Worker};
 use crate::queue::elsewhere::{self, QueueElsewhere};
 use crate::queue::{
     Claim, ClaimOptions, Clock, Job, JobState, ManualClock, Nack, Payload, Queue, Retry, Token,
@@ -319,14 +320,15 @@ fn a_lease_that_is_lost_is_told_and_counted() {
 #[derive(Debug)]
 struct OneJob {
     is_claimed: AtomicBool,
+    claim_began: OnceLock<Instant>,
     asked: AtomicU32,
     answers: Vec<fn() -> crate::Result<UnixTime>>,
 }
 
 impl OneJob {
     fn new(answers: &[fn() -> crate::Result<UnixTime>]) -> Arc<Self> {
-        let (is_claimed, asked) = Default::default();
-        Arc::new(Self { is_claimed, asked, answers: answers.to_vec() })
+        let (is_claimed, claim_began, asked) = Default::default();
+        Arc::new(Self { is_claimed, claim_began, asked, answers: answers.to_vec() })
     }
 }
 
@@ -336,6 +338,10 @@ impl QueueElsewhere for OneJob {
     }
 
     fn claim_now(&self, _options: &ClaimOptions) -> crate::Result<Vec<Claim>> {
+        let began = *self.claim_began.get_or_init(Instant::now);
+        while Instant::now() <= began {
+            std::thread::yield_now();
+        }
         let is_first = !self.is_claimed.swap(true, Ordering::SeqCst);
         let token = Token { job: 1, claim: 1 };
         Ok(is_first
@@ -391,6 +397,22 @@ fn is_stopped() -> crate::Result<UnixTime> {
 fn is_held() -> crate::Result<UnixTime> {
     let source = rusqlite::Error::QueryReturnedNoRows;
     Err(ErrorKind::Busy { waited: Duration::ZERO, source }.into())
+}
+
+/// The lease begins within the call, which may take long to commit.
+#[test]
+fn a_lease_counts_from_before_the_call_that_claims_the_job() {
+    let queue = OneJob::new(&[is_held]);
+    let worker = Worker::elsewhere(queue.clone()).jobs_max(1);
+    let pool = Pool::new(&worker, LONG, &Stop::new());
+    let outcome = pool.run(&|job: &JobContext| {
+        let counts_from = pool.lock().running[&job.token].extended_at;
+        let is_before = Some(&counts_from) <= queue.claim_began.get();
+        if is_before { Outcome::Done } else { Outcome::Release }
+    });
+    let (report, failure) = outcome.expect("its threads start");
+    assert!(failure.is_none(), "{failure:?}");
+    assert_eq!(counts(&report), [1, 1, 0, 0, 0, 0]);
 }
 
 /// The keeper asks with pauses, or not at all if that is useless, until the lease ends.
@@ -516,7 +538,7 @@ fn handlers_may_be_async_and_wait_for_calls_of_the_writer() {
     let done = Queue::open(&scene.writer, "done").expect("a queue");
     scene.push(20);
     let worker = Worker::new(&scene.queue).concurrency(3).until_empty();
-    let handler = async |job: &super::JobContext| {
+    let handler = async |job: &JobContext| {
         let pushed = done.push_async(job.payload.clone()).await;
         if job.payload.as_bytes() == b"7" {
             return Outcome::Dead { reason: "seven".to_owned() };

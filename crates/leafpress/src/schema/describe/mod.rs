@@ -99,7 +99,7 @@ fn declare(statements: &[String]) -> Result<Connection> {
 const CREATE_ONLY: &str = "leave nothing in the schema but CREATE TABLE, CREATE INDEX, \
                            CREATE TRIGGER and CREATE VIEW, each without AS SELECT for tables";
 
-const MEND: &str = "mend it where the message says; such as \
+const CORRECT: &str = "correct it where the message says; such as \
                     CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT)";
 
 #[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
@@ -107,7 +107,7 @@ fn refused_statement(source: rusqlite::Error) -> Error {
     let is_forbidden =
         source.sqlite_error_code() == Some(rusqlite::ErrorCode::AuthorizationForStatementDenied);
     let error = Error::misuse(format!("SQLite refuses the declaration: {source}"));
-    error.to_do(if is_forbidden { CREATE_ONLY } else { MEND })
+    error.to_do(if is_forbidden { CREATE_ONLY } else { CORRECT })
 }
 
 /// Allows what a CREATE does inside SQLite, and nothing else.

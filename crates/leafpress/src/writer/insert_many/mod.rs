@@ -226,7 +226,7 @@ impl<'i> Insertion<'i> {
             values: Some(values.join(", ")),
         })
         .caused_by(Error::copy_of(error))
-        .to_do("mend the row, or leave it out")
+        .to_do("correct the row, or leave it out")
     }
 }
 

@@ -69,7 +69,8 @@ mod tests {
         fs::write(&file, "a").unwrap();
         let moves = Moves::of([file.as_path()]);
         if moves.is_none() {
-            println!("skipped: the kernel tells nothing about {}", file.display());
+            let why = format!("the kernel tells nothing about {}", file.display());
+            leafpress_testing::say_skipped(why);
         }
         Some((folder, moves?))
     }

@@ -74,7 +74,7 @@ impl Activity {
     }
 
     /// Its holder uses the connection now, so that it can be asked itself. That
-    /// mends what a statement told wrongly: one that failed, or words that are
+    /// corrects what a statement told wrongly: one that failed, or words that are
     /// not at its begin.
     pub fn used(&self, connection: &Connection) {
         let is_explicit = !connection.is_autocommit();

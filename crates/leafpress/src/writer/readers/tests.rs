@@ -167,7 +167,7 @@ fn a_statement_that_is_stepped_through_is_a_read_transaction() {
 }
 
 #[test]
-fn transactions_are_seen_by_their_words_and_mended_at_the_next_use() {
+fn transactions_are_seen_by_their_words_and_corrected_at_the_next_use() {
     let database = Database::new();
     let pool = database.pool(1);
     let in_transaction = || pool.oldest().is_some_and(|it| it.in_transaction);

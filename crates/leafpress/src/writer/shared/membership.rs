@@ -290,7 +290,7 @@ mod tests {
 
         fs::write(path_of(&database), [0; PAGE_BYTES]).unwrap();
         if chown(path_of(&database), Some(4711), None).is_err() {
-            return eprintln!("SKIPPED: only root can give a file to another user");
+            return leafpress_testing::say_skipped("only root can give a file to another user");
         }
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         chown(folder.path(), Some(4712), None).unwrap();

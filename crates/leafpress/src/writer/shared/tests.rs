@@ -223,7 +223,7 @@ fn nonsense_is_no_sync() {
         page.gather_at().store(1, Relaxed);
         page.broken().store(1, Release);
         assert_eq!(commit(&other), 1, "{committed} {synced}");
-        // It is mended, so that members share syncs again.
+        // It is repaired, so that members share syncs again.
         assert_eq!(page.synced().load(Acquire), page.committed().load(Acquire));
         assert_eq!(commit(&one), 1);
     }

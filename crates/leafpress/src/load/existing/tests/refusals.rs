@@ -1,7 +1,5 @@
 //! Destinations that cannot be written, and moments at which they cannot.
 
-use std::io::Write as _;
-
 use leafpress_testing::Mount;
 
 use super::*;
@@ -189,7 +187,7 @@ fn a_read_only_file_is_refused() {
 fn read_only_and_full_file_systems_are_refused() {
     let folder = TempDir::new().unwrap();
     let Some(mount) = Mount::new(folder.path(), "size=1m") else {
-        let _ = writeln!(std::io::stderr(), "skipped: no file system can be mounted here");
+        leafpress_testing::say_skipped("no file system can be mounted here");
         return;
     };
     for journal in ["WAL", "DELETE"] {

@@ -497,7 +497,7 @@ const CHANGED: &str = "Row::value must give the same value at each call";
 #[cold]
 fn broken(part: usize, index: u64, rule: &str) -> Error {
     Error::misuse(format!("row {} of part {}: {rule}", index + 1, part + 1))
-        .to_do("mend the implementation of leafpress::load::Row")
+        .to_do("correct the implementation of leafpress::load::Row")
 }
 
 fn not_pressed(halt: PushHalt, part: usize, index: u64) -> Error {
