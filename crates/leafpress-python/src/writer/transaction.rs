@@ -37,7 +37,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-use super::parameters::{columns_of, parameters_of, sql_of};
+use super::parameters::{columns_of, many_parameters_of, parameters_of, sql_of};
 use super::reply::{self, Gone, Receiver, Sender};
 use super::wait::{block_on, block_on_until};
 use super::{NativeRows, NativeWriter, options, rows};
@@ -48,6 +48,7 @@ use crate::queue::{NativeQueue, NewJob};
 /// A step of the transaction.
 enum Step {
     Statement { sql: String, parameters: Parameters },
+    Many { sql: String, rows: Vec<Parameters> },
     Script(String),
     Rows { table: String, columns: Vec<String>, rows: Vec<Vec<Value>> },
     Push(Box<(Queue, Job)>),
@@ -304,6 +305,18 @@ impl NativeTransaction {
         as_result(py, self.block_on(py, outcome)?)
     }
 
+    /// Carries out a statement for each row.
+    fn executemany(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = sql_of)] sql: String,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let rows = many_parameters_of(&sql, given)?;
+        let outcome = self.step(py, Step::Many { sql, rows })?;
+        as_executed(py, self.block_on(py, outcome)?)
+    }
+
     /// Carries out a script.
     fn execute_batch(
         &self,
@@ -391,6 +404,20 @@ impl NativeTransaction {
         bridge::start(py, to, answered, outcome, as_result)
     }
 
+    /// As `executemany`, for a future of asyncio.
+    fn executemany_async(
+        &self,
+        py: Python<'_>,
+        to: &Loop,
+        answered: Py<PyAny>,
+        #[pyo3(from_py_with = sql_of)] sql: String,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<Task> {
+        let rows = many_parameters_of(&sql, given)?;
+        let outcome = self.step(py, Step::Many { sql, rows })?;
+        bridge::start(py, to, answered, outcome, as_executed)
+    }
+
     /// As `execute_batch`, for a future of asyncio.
     fn execute_batch_async(
         &self,
@@ -447,6 +474,12 @@ fn as_pushed(py: Python<'_>, (is_new, id): (u64, i64)) -> PyResult<Py<PyAny>> {
 fn as_result(py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
     let (changed, rowid) = outcome.done;
     rows::result(py, outcome.columns, outcome.rows, Executed::new(changed, rowid))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as for the other outcomes")]
+fn as_executed(py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
+    let (changed, rowid) = outcome.done;
+    rows::executed(py, Executed::new(changed, rowid))
 }
 
 /// Waits until the closure runs.
@@ -613,6 +646,11 @@ fn carry_out(transaction: &Transaction<'_>, step: &Step) -> Result<Outcome> {
                 rows: returned.rows,
                 done: (executed.rows_changed, executed.last_insert_rowid),
             })
+        }
+        Step::Many { sql, rows } => {
+            let Executed { rows_changed, last_insert_rowid, .. } =
+                transaction.execute_many(sql, rows)?;
+            Ok(Outcome { done: (rows_changed, last_insert_rowid), ..Outcome::default() })
         }
         Step::Script(sql) => transaction.execute_script(sql).map(|()| Outcome::default()),
         Step::Rows { table, columns, rows } => {
