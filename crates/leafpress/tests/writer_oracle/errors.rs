@@ -115,7 +115,7 @@ fn a_call_of_many_says_which_of_its_rows_failed_and_leaves_none() {
     let (done, error) = writer
         .transaction(move |tx| {
             let failed = tx.execute_many(insert, rows([2, 3, 1]));
-            let done = tx.execute_many(insert, &rows([4, 5, 6]))?;
+            let done = tx.execute_many(insert, rows([4, 5, 6]))?;
             Ok((done, failed.expect_err("1 is there")))
         })
         .expect("the transaction goes on");
