@@ -103,6 +103,8 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
         parts.set_item("file", &row.file)?;
         parts.set_item("line", row.line)?;
         parts.set_item("column", row.column)?;
+    } else {
+        parts.set_item("line", error.failed_row())?;
     }
     make.call((), Some(&parts))
 }

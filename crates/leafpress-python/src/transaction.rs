@@ -32,7 +32,10 @@ use crate::writer::open_here::{Shared, note_in_context, use_here};
 use crate::writer::reply::{self, Gone, Receiver};
 use crate::writer::steps::{Outcome, Request, Step, Steps};
 use crate::writer::wait::{block_on, block_on_until};
-use crate::writer::{NativeRows, NativeWriter, columns_of, options, parameters_of, result, sql_of};
+use crate::writer::{
+    NativeRows, NativeWriter, columns_of, executed, many_parameters_of, options, parameters_of,
+    result, sql_of,
+};
 
 /// A transaction of a writer.
 #[pyclass(frozen, weakref, module = "leafpress._leafpress")]
@@ -127,6 +130,18 @@ impl NativeTransaction {
         as_result(py, self.block_on(py, outcome)?)
     }
 
+    /// Carries out a statement for each row.
+    fn executemany(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = sql_of)] sql: String,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let rows = many_parameters_of(&sql, given)?;
+        let outcome = self.step(py, Step::Many { sql, rows })?;
+        as_executed(py, self.block_on(py, outcome)?.done)
+    }
+
     /// Carries out a script.
     fn execute_batch(
         &self,
@@ -214,6 +229,20 @@ impl NativeTransaction {
         bridge::start(py, to, answered, outcome, as_result)
     }
 
+    /// As `executemany`, for a future of asyncio.
+    fn executemany_async(
+        &self,
+        py: Python<'_>,
+        to: &Loop,
+        answered: Py<PyAny>,
+        #[pyo3(from_py_with = sql_of)] sql: String,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<Task> {
+        let rows = many_parameters_of(&sql, given)?;
+        let outcome = self.step(py, Step::Many { sql, rows })?;
+        bridge::start(py, to, answered, outcome, |py, outcome| as_executed(py, outcome.done))
+    }
+
     /// As `execute_batch`, for a future of asyncio.
     fn execute_batch_async(
         &self,
@@ -270,6 +299,10 @@ fn as_pushed(py: Python<'_>, (is_new, id): (u64, i64)) -> PyResult<Py<PyAny>> {
 fn as_result(py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
     let (changed, rowid) = outcome.done;
     result(py, outcome.columns, outcome.rows, Executed::new(changed, rowid))
+}
+
+fn as_executed(py: Python<'_>, (changed, rowid): (u64, i64)) -> PyResult<Py<PyAny>> {
+    executed(py, Executed::new(changed, rowid))
 }
 
 /// Waits until the closure runs.

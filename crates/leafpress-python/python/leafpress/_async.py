@@ -46,6 +46,7 @@ from ._sources import Path
 from ._typing import Self, Unpack
 from ._writer import (
     COLUMNS,
+    ManyParameters,
     Parameters,
     begun_reader,
     caller,
@@ -320,6 +321,15 @@ class AsyncWriter:
         call._task = opened.native.execute_async(side, call, sql, parameters, call_limit)
         return call
 
+    async def executemany(self, sql: str, rows: ManyParameters) -> Executed:
+        """Carries out an INSERT, UPDATE or DELETE for each row, as one transaction; returns the
+        changes of all. As `Writer.executemany`; the rows are read in the event loop's thread."""
+        self._not_inside()
+        done: Executed = await self._lazy.begin(
+            lambda native, side, call: native.executemany_async(side, call, sql, rows)
+        )
+        return done
+
     def execute_batch(self, sql: str) -> asyncio.Future[None]:
         """Carries out any number of statements without parameters as one transaction.
 
@@ -479,6 +489,11 @@ class AsyncTransaction:
     def execute(self, sql: str, parameters: Parameters = None) -> Awaitable[Result]:
         """Carries out one statement, and gives its rows. As `Transaction.execute`."""
         return start(self._opened().execute_async, sql, parameters)
+
+    async def executemany(self, sql: str, rows: ManyParameters) -> Executed:
+        """Carries out an INSERT, UPDATE or DELETE for each row. As `Transaction.executemany`."""
+        done: Executed = await start(self._opened().executemany_async, sql, rows)
+        return done
 
     def execute_batch(self, sql: str) -> Awaitable[None]:
         """Carries out any number of statements without parameters."""

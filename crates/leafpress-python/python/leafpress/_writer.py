@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
@@ -39,6 +39,9 @@ from ._typing import Self, Unpack
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 """Values for `?` in order, or for `:name`, `@name` and `$name` by name without the sign. A mapping
 may have more keys."""
+
+ManyParameters = Iterable[Sequence[Any] | Mapping[str, Any]]
+"""Rows of values, each as `Parameters`."""
 
 _open_writers: weakref.WeakSet[NativeWriter] = weakref.WeakSet()
 
@@ -163,6 +166,20 @@ class Writer:
         refuse_if_held(self._native)
         return self._native.execute(sql, parameters, call_limit)
 
+    def executemany(self, sql: str, rows: ManyParameters) -> Executed:
+        """Carries out an INSERT, UPDATE or DELETE for each row, as one transaction; returns the
+        changes of all, and the last `lastrowid`.
+
+        Each row is a sequence, or a mapping as for `execute`; `insert_many` takes frames and other
+        objects. The rows are read first, and are in memory until the commit. Rows that the statement
+        returns are dropped.
+
+        Raises as `execute`, with the number of the row from 1 as `line`, and what `rows` raises.
+        Nothing of the call is in the database then.
+        """
+        refuse_if_held(self._native)
+        return self._native.executemany(sql, rows)
+
     def submit(
         self, sql: str, parameters: Parameters = None, *, call_limit: float | None = None
     ) -> Ticket:
@@ -210,7 +227,8 @@ class Writer:
         """A transaction of several statements, with reads among them, as a context manager.
 
         It begins when its turn comes, and is committed at the end of the block; an exception
-        rolls it back. **All other calls of the writer wait for its end.** `call_limit` seconds
+        rolls it back. **All other calls of the writer wait for its end.** Its statements and their
+        values are in memory until the commit, as they may have to be carried out again. `call_limit` seconds
         after its begin it is rolled back. If its turn has not come after `timeout` seconds, it
         raises `TimedOut` and does not begin.
 
@@ -221,7 +239,7 @@ class Writer:
     def query(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query, by a read-only connection: of committed data, beside the calls.
 
-        Ctrl-C stops it.
+        All rows are read into memory before it returns. Ctrl-C stops it.
 
         Raises `OperationalError` if SQLite refuses it or it would write, and `TimedOut` if no
         connection comes back in time.
@@ -366,12 +384,19 @@ class Transaction:
         raise no_pickle(self)
 
     def execute(self, sql: str, parameters: Parameters = None) -> Result:
-        """Carries out one statement, and gives its rows.
+        """Carries out one statement, and gives its rows, all of which are in memory then.
 
         Raises as `Writer.execute`. The transaction goes on, unless SQLite has rolled it back;
         let the exception out of the block to undo all of it.
         """
         return self._native.execute(sql, parameters)
+
+    def executemany(self, sql: str, rows: ManyParameters) -> Executed:
+        """Carries out an INSERT, UPDATE or DELETE for each row, as `Writer.executemany`, as one step.
+
+        Raises as that; nothing of the step is in the transaction then, which goes on.
+        """
+        return self._native.executemany(sql, rows)
 
     def execute_batch(self, sql: str) -> None:
         """Carries out any number of statements without parameters.
@@ -417,7 +442,12 @@ class Reader:
         raise no_pickle(self)
 
     def execute(self, sql: str, parameters: Parameters = None) -> Result:
-        """The rows of a query. Raises `OperationalError` if SQLite refuses it."""
+        """The rows of a query, all of which are read into memory before it returns, also for `fetchone`.
+        Read a large table in parts, as by `WHERE id > ? ORDER BY id LIMIT 10000` with the last id of
+        the part before: the reader sees one state in all of them.
+
+        Raises `OperationalError` if SQLite refuses it.
+        """
         if self._native is None:
             raise misuse("the reader is not open", "use it in a `with` block")
         return self._native.query(sql, parameters)

@@ -24,14 +24,14 @@ use std::time::Duration;
 
 use leafpress::Writer;
 use leafpress::vfs::sync::lock;
-use leafpress::writer::{Maintenance, PendingCall};
+use leafpress::writer::{Executed, Maintenance, PendingCall};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub use self::native_rows::NativeRows;
-pub use self::parameters::{columns_of, parameters_of, sql_of};
+pub use self::parameters::{columns_of, many_parameters_of, parameters_of, sql_of};
 pub use self::reader::{NativeReader, StopRead, signal_look, take_signal};
-pub use self::rows::{all_rows, result};
+pub use self::rows::{all_rows, executed, result};
 pub use self::ticket::NativeTicket;
 use crate::bridge::{self, Loop, Task};
 use crate::errors::{Raise, misuse};
@@ -180,7 +180,19 @@ impl NativeWriter {
         } else {
             py.detach(|| writer.execute(sql, parameters)).raise(py)?
         };
-        rows::executed(py, done)
+        executed(py, done)
+    }
+
+    /// Carries out one statement for each row, as one transaction, and waits until it is committed.
+    fn executemany(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = sql_of)] sql: String,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let call = many(self.get(py)?, sql, given)?;
+        let done = wait::answer(py, &wait::submitted(py, call)?)?;
+        executed(py, done)
     }
 
     /// Submits one statement; waits for room only.
@@ -247,7 +259,20 @@ impl NativeWriter {
         } else {
             self.limited_to_submit(py, call_limit)?.execute_async(sql, parameters)
         };
-        bridge::start(py, to, answered, StoppedWhenDropped(call), rows::executed)
+        bridge::start(py, to, answered, StoppedWhenDropped(call), executed)
+    }
+
+    /// As `executemany`, for a future of asyncio.
+    fn executemany_async(
+        &self,
+        py: Python<'_>,
+        to: &Loop,
+        answered: Py<PyAny>,
+        #[pyo3(from_py_with = sql_of)] sql: String,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<Task> {
+        let call = StoppedWhenDropped(many(self.get_to_submit(py)?, sql, given)?);
+        bridge::start(py, to, answered, call, executed)
     }
 
     /// As `execute_batch`, for a future of asyncio.
@@ -371,6 +396,12 @@ impl NativeWriter {
         // After Ctrl-C it goes on, and what was accepted is committed.
         wait::apart(py, self.ending(limit), || false)?.raise(py)
     }
+}
+
+/// A call that carries out one statement for each row.
+fn many(writer: &Writer, sql: String, given: &Bound<'_, PyAny>) -> PyResult<PendingCall<Executed>> {
+    let rows = many_parameters_of(&sql, given)?;
+    Ok(writer.transaction_async(move |tx| tx.execute_many(&sql, &rows)))
 }
 
 /// Maintenance before its turn, at it, and after it or not wanted any more.

@@ -5,6 +5,8 @@
 //!
 //! Must never: take a sign inside a string, a quoted name or a comment for a parameter.
 
+use std::cell::OnceCell;
+
 use leafpress::rusqlite::types::Value;
 use leafpress::writer::Parameters;
 use pyo3::exceptions::PyKeyError;
@@ -38,73 +40,123 @@ pub fn columns_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
 /// NUL character: SQLite would take what stands before it for all of it. The library refuses it
 /// too, but not on connections that only read.
 pub fn parameters_of(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
-    if let Some(at) = sql.bytes().position(|byte| byte == 0) {
-        let text = format!("byte {at} of the SQL is NUL, where SQLite would end it");
-        return Err(misuse(given.py(), text));
-    }
-    if let Ok(values) = given.cast::<PyTuple>() {
-        return positional(values.iter(), values.len());
-    }
-    if given.is_none() {
-        return Ok(Parameters::Positional(Vec::new()));
-    }
-    if let Ok(values) = given.cast::<PyList>() {
-        return positional(values.iter(), values.len());
-    }
-    if given.is_instance_of::<PyDict>() || given.cast::<PyMapping>().is_ok() {
-        return named(sql, given);
-    }
-    if !is_text_or_bytes(given)
-        && let Ok(values) = given.cast::<PySequence>()
-    {
-        let values = values.to_list()?;
-        return positional(values.iter(), values.len());
-    }
-    let kind = given.get_type().name()?;
-    let what = "parameters are a sequence or a mapping, as (value,)";
-    Err(misuse(given.py(), format!("{what}, and this is of type {kind}")))
+    Taker::new(given.py(), sql)?.take(given)
 }
 
-fn positional<'py>(
-    given: impl Iterator<Item = Bound<'py, PyAny>>,
-    count: usize,
-) -> PyResult<Parameters> {
-    let mut values = Vec::with_capacity(count);
-    for (index, value) in given.enumerate() {
-        let name = || (index + 1).to_string();
-        values.push(value_of(&value).map_err(|error| of_parameter(&value, error, &name()))?);
-    }
-    Ok(Parameters::Positional(values))
-}
-
-fn named(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
-    let py = given.py();
-    let mut values: Vec<(String, Value)> = Vec::new();
-    for name in names(sql) {
-        let Some(key) = name.get(1..).filter(|key| !key.is_empty()) else {
-            return Err(misuse(
-                py,
-                format!("the parameter {name} has no name, as a mapping needs"),
-            ));
-        };
-        if values.iter().any(|(known, _)| known == name) {
-            continue;
+/// The parameters of `sql` for each row of an iterable.
+///
+/// # Errors
+/// Those of the iterable, and those of [`parameters_of`], with the number of the row from 1.
+pub fn many_parameters_of(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<Parameters>> {
+    let mut taker = Taker::new(given.py(), sql)?;
+    let mut rows = Vec::with_capacity(given.len().unwrap_or(0));
+    for row in given.try_iter()? {
+        let row = row?;
+        taker.row = Some(rows.len() + 1);
+        if row.is_none() {
+            return Err(taker.wrong_kind(&row));
         }
-        let value = given.get_item(key).map_err(|error| {
-            if !error.is_instance_of::<PyKeyError>(py) {
-                return error;
-            }
-            misuse(py, format!("there is no value for the parameter {name}"))
-        })?;
-        let stored = value_of(&value).map_err(|error| of_parameter(&value, error, name))?;
-        values.push((name.to_owned(), stored));
+        rows.push(taker.take(&row)?);
     }
-    Ok(Parameters::Named(values))
+    Ok(rows)
 }
 
-/// The exception of a value that SQLite cannot hold, with its parameter.
-fn of_parameter(value: &Bound<'_, PyAny>, error: PyErr, name: &str) -> PyErr {
-    placed(value.py(), error, &format!("parameter {name}"), None)
+/// Takes the parameters of a statement, once or for each of many rows.
+struct Taker<'s> {
+    sql: &'s str,
+    /// The names in the statement, once they are needed.
+    names: OnceCell<Vec<&'s str>>,
+    /// Number of the row from 1, of many.
+    row: Option<usize>,
+}
+
+impl<'s> Taker<'s> {
+    fn new(py: Python<'_>, sql: &'s str) -> PyResult<Self> {
+        if let Some(at) = sql.bytes().position(|byte| byte == 0) {
+            let text = format!("byte {at} of the SQL is NUL, where SQLite would end it");
+            return Err(misuse(py, text));
+        }
+        Ok(Self { sql, names: OnceCell::new(), row: None })
+    }
+
+    fn take(&self, given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
+        if let Ok(values) = given.cast::<PyTuple>() {
+            return self.positional(values.iter(), values.len());
+        }
+        if given.is_none() {
+            return Ok(Parameters::Positional(Vec::new()));
+        }
+        if let Ok(values) = given.cast::<PyList>() {
+            return self.positional(values.iter(), values.len());
+        }
+        if given.is_instance_of::<PyDict>() || given.cast::<PyMapping>().is_ok() {
+            return self.named(given);
+        }
+        if !is_text_or_bytes(given)
+            && let Ok(values) = given.cast::<PySequence>()
+        {
+            let values = values.to_list()?;
+            return self.positional(values.iter(), values.len());
+        }
+        Err(self.wrong_kind(given))
+    }
+
+    fn wrong_kind(&self, given: &Bound<'_, PyAny>) -> PyErr {
+        let kind = match given.get_type().name() {
+            Ok(kind) => kind,
+            Err(error) => return error,
+        };
+        let what = "parameters are a sequence or a mapping, as (value,)";
+        self.misuse(given.py(), &format!("{what}, and this is of type {kind}"))
+    }
+
+    fn positional<'py>(
+        &self,
+        given: impl Iterator<Item = Bound<'py, PyAny>>,
+        count: usize,
+    ) -> PyResult<Parameters> {
+        let mut values = Vec::with_capacity(count);
+        for (index, value) in given.enumerate() {
+            let name = || (index + 1).to_string();
+            let stored = value_of(&value);
+            values.push(stored.map_err(|error| self.of_parameter(&value, error, &name()))?);
+        }
+        Ok(Parameters::Positional(values))
+    }
+
+    fn named(&self, given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
+        let py = given.py();
+        let mut values: Vec<(String, Value)> = Vec::new();
+        for name in self.names.get_or_init(|| names(self.sql)) {
+            let Some(key) = name.get(1..).filter(|key| !key.is_empty()) else {
+                let text = format!("the parameter {name} has no name, as a mapping needs");
+                return Err(self.misuse(py, &text));
+            };
+            if values.iter().any(|(known, _)| known == name) {
+                continue;
+            }
+            let value = given.get_item(key).map_err(|error| {
+                if !error.is_instance_of::<PyKeyError>(py) {
+                    return error;
+                }
+                self.misuse(py, &format!("there is no value for the parameter {name}"))
+            })?;
+            let stored =
+                value_of(&value).map_err(|error| self.of_parameter(&value, error, name))?;
+            values.push(((*name).to_owned(), stored));
+        }
+        Ok(Parameters::Named(values))
+    }
+
+    fn misuse(&self, py: Python<'_>, text: &str) -> PyErr {
+        misuse(py, self.row.map_or_else(|| text.to_owned(), |row| format!("row {row}: {text}")))
+    }
+
+    /// The exception of a value that SQLite cannot hold, with its parameter.
+    fn of_parameter(&self, value: &Bound<'_, PyAny>, error: PyErr, name: &str) -> PyErr {
+        let row = self.row.map(|row| format!("row {row}, ")).unwrap_or_default();
+        placed(value.py(), error, &format!("{row}parameter {name}"), self.row)
+    }
 }
 
 /// The parameters in a text of SQL, with their signs; of one by number the sign alone.

@@ -23,6 +23,7 @@ use super::rows;
 /// A step of the transaction.
 pub enum Step {
     Statement { sql: String, parameters: Parameters },
+    Many { sql: String, rows: Vec<Parameters> },
     Script(String),
     Rows { table: String, columns: Vec<String>, rows: Vec<Vec<Value>> },
     Push(Box<(Queue, Job)>),
@@ -133,6 +134,11 @@ fn carry_out(transaction: &Transaction<'_>, step: &Step) -> Result<Outcome> {
                 rows: returned.rows,
                 done: (executed.rows_changed, executed.last_insert_rowid),
             })
+        }
+        Step::Many { sql, rows } => {
+            let executed = transaction.execute_many(sql, rows)?;
+            let done = (executed.rows_changed, executed.last_insert_rowid);
+            Ok(Outcome { done, ..Outcome::default() })
         }
         Step::Script(sql) => transaction.execute_script(sql).map(|()| Outcome::default()),
         Step::Rows { table, columns, rows } => {

@@ -51,6 +51,8 @@ struct Inner {
     held_by: Option<String>,
     to_do: Option<String>,
     statement: Option<Box<FailedStatement>>,
+    /// The row of a call with many, from 1, where the kind does not hold it.
+    failed_row: Option<u64>,
     /// SQLite's own error, where the kind does not hold it.
     cause: Option<rusqlite::Error>,
     mark: Option<Mark>,
@@ -258,6 +260,13 @@ impl Error {
         self
     }
 
+    /// Adds which row of a call with many failed, counted from 1.
+    #[must_use]
+    pub(crate) fn at_row(mut self, row: u64) -> Self {
+        self.0.failed_row.get_or_insert(row);
+        self
+    }
+
     /// The caller's own reason to give up a transaction; to be returned from
     /// its closure.
     pub fn aborted(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
@@ -347,8 +356,10 @@ impl Error {
         let Inner { row, on_disk, held_by, to_do, mark, .. } = &*self.0;
         let (on_disk, held_by, to_do) = (on_disk.clone(), held_by.clone(), to_do.clone());
         let (row, mark) = (row.clone(), *mark);
-        let (statement, cause) = (None, None);
-        Self(Box::new(Inner { kind, row, on_disk, held_by, to_do, statement, cause, mark }))
+        let (statement, failed_row, cause) = (None, self.0.failed_row, None);
+        let inner =
+            Inner { kind, row, on_disk, held_by, to_do, statement, failed_row, cause, mark };
+        Self(Box::new(inner))
     }
 
     /// Names `path` where the error names `hidden`, a file that is to become `path`.
@@ -514,6 +525,14 @@ impl Error {
         self.0.statement.as_deref()
     }
 
+    /// The row that failed, of a call with many, counted from 1, if known.
+    pub fn failed_row(&self) -> Option<u64> {
+        match self.kind() {
+            ErrorKind::Constraint { row: Some(row), .. } => Some(*row),
+            _ => self.0.failed_row,
+        }
+    }
+
     /// Advice about the failure.
     pub fn advice(&self) -> Option<&str> {
         self.0.to_do.as_deref()
@@ -531,8 +550,10 @@ fn what_of_damage(shown: &str) -> String {
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
         let (row, on_disk, held_by, to_do) = (None, None, None, None);
-        let (statement, cause, mark) = (None, None, None);
-        Self(Box::new(Inner { kind, row, on_disk, held_by, to_do, statement, cause, mark }))
+        let (statement, failed_row, cause, mark) = (None, None, None, None);
+        let inner =
+            Inner { kind, row, on_disk, held_by, to_do, statement, failed_row, cause, mark };
+        Self(Box::new(inner))
     }
 }
 
@@ -569,6 +590,9 @@ impl fmt::Display for Error {
         }
         if let Some(statement) = &self.0.statement {
             write!(f, "\n  {}", printable(&statement.to_string()))?;
+        }
+        if let Some(row) = self.0.failed_row {
+            write!(f, "\n  row {row} of the call")?;
         }
         if let Some(state) = &self.0.on_disk {
             write!(f, "\non disk: {}", printable(state))?;

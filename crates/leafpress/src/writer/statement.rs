@@ -16,6 +16,7 @@ use rusqlite::{Connection, ffi};
 
 use super::batch::all_rows;
 use super::request::{Executed, Parameters};
+use crate::script::split;
 use crate::vfs::kept::{CompiledStatement, KeepingConnection};
 
 /// Facts of the statement of the last single call that its words alone tell.
@@ -159,6 +160,27 @@ pub(super) fn prepared<T>(
     without_nul(sql)?;
     let run = |compiled: &mut rusqlite::Statement<'_>| bound(compiled, parameters, run);
     if must_be_seen(sql) { run(&mut connection.prepare(sql)?) } else { connection.with(sql, run) }
+}
+
+/// Returns true if the text is an INSERT, UPDATE or DELETE, also behind WITH.
+///
+/// # Errors
+/// That of compiling it, and that of a text that holds no statement.
+pub(super) fn changes_rows(connection: &Connection, sql: &str) -> rusqlite::Result<bool> {
+    without_nul(sql)?;
+    let compiled = connection.prepare(sql)?;
+    if compiled.expanded_sql().is_none() {
+        return Err(unless_empty(&compiled, rusqlite::Error::InvalidQuery));
+    }
+    let parts = split("", sql).unwrap_or_default();
+    let is_word = |word: &&str| {
+        parts
+            .first()
+            .and_then(|it| it.sql.get(..word.len()))
+            .is_some_and(|it| it.eq_ignore_ascii_case(word))
+    };
+    let changes = ["INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"].iter().any(is_word);
+    Ok(changes && !compiled.readonly())
 }
 
 /// Refuses a text with a NUL character: SQLite would take what stands before it for all of it, and

@@ -8,6 +8,7 @@
 //! has rolled the transaction back: it would be committed by itself. Nor in a child
 //! of a closure that forked.
 
+use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
 use super::interrupt::Interrupts;
 use super::refused::refused;
-use super::request::{Executed, IntoParameters, insert_many_request};
+use super::request::{Executed, IntoParameters, Parameters, insert_many_request};
+use super::statement::LastStatement;
 use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
 use super::{batch, statement};
 use crate::error::{Error, Result};
@@ -67,6 +69,66 @@ impl<'c> Transaction<'c> {
     pub fn execute(&self, sql: &str, parameters: impl IntoParameters) -> Result<Executed> {
         let parameters = parameters.into_parameters()?;
         self.guarded(|connection| statement::execute(connection, sql, &parameters))
+    }
+
+    /// Runs one statement for each row of parameters, and compiles it once: for all of them or none.
+    /// The result counts the changes of all rows; rows that the statement returns are dropped.
+    ///
+    /// # Errors
+    /// A statement that is no INSERT, UPDATE or DELETE, and that of the first row that fails
+    /// ([`Error::failed_row`]), as with [`execute`](Self::execute). The transaction goes on without
+    /// any of the rows, unless SQLite rolled it back.
+    pub fn execute_many(
+        &self,
+        sql: &str,
+        rows: impl IntoIterator<Item = impl Borrow<Parameters>>,
+    ) -> Result<Executed> {
+        self.still_open()?;
+        let own = |sql| {
+            let run = || self.parts.connection.execute_batch(sql);
+            let done = self.parts.guard.as_writer(run);
+            done.map_err(|source| Error::sqlite("carry out the rows", source))
+        };
+        own("SAVEPOINT leafpress_rows")?;
+        let done = self.each_row(sql, rows);
+        if self.parts.connection.is_autocommit() {
+            // With the transaction the savepoint is gone.
+            let state = "nothing of the transaction, which SQLite has rolled back";
+            return done.map_err(|error| error.on_disk(state));
+        }
+        if done.is_err() {
+            own("ROLLBACK TO leafpress_rows")?;
+        }
+        own("RELEASE leafpress_rows")?;
+        done.map_err(|error| error.on_disk("nothing of this call"))
+    }
+
+    fn each_row(
+        &self,
+        sql: &str,
+        rows: impl IntoIterator<Item = impl Borrow<Parameters>>,
+    ) -> Result<Executed> {
+        let connection = self.parts.connection;
+        let refused = |source| refused(self.parts.guard, source);
+        if !statement::changes_rows(connection, sql).map_err(refused)? {
+            return Err(Error::misuse(
+                "only INSERT, UPDATE and DELETE are carried out once for each row, and this is \
+                 another statement",
+            )
+            .to_do("give it to a call of its own"));
+        }
+        let known = RefCell::default();
+        let mut statement = LastStatement::new(connection, &known);
+        statement.select(&sql.into());
+        let mut all = Executed::new(0, connection.last_insert_rowid());
+        for (number, row) in (1..).zip(rows) {
+            self.still_open()?;
+            let done = statement.execute(row.borrow());
+            let done = done.map_err(|source| refused(source).at_row(number))?;
+            all.rows_changed += done.rows_changed;
+            all.last_insert_rowid = done.last_insert_rowid;
+        }
+        self.still_open().map(|()| all)
     }
 
     /// Runs any number of statements without parameters.

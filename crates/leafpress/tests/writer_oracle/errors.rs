@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leafpress::writer::{Batch, Writer};
+use leafpress::writer::{Batch, Parameters, Writer};
 use leafpress::{Error, ErrorKind, FailedStatement, Profile};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -104,6 +104,32 @@ fn a_missing_table_is_one_kind_by_every_way() {
         };
         assert_eq!(name, "missing", "{way}");
         assert!(error.to_string().starts_with("no such table: missing"), "{way}: {error}");
+    }
+}
+
+#[test]
+fn a_call_of_many_says_which_of_its_rows_failed_and_leaves_none() {
+    let (writer, _folder) = open();
+    let rows = |ids: [i64; 3]| ids.map(|id| Parameters::Positional(vec![id.into()]));
+    let insert = "INSERT OR FAIL INTO t VALUES (?1, 2), (?1 + 10, 3)";
+    let (done, error) = writer
+        .transaction(move |tx| {
+            let failed = tx.execute_many(insert, rows([2, 3, 1]));
+            let done = tx.execute_many(insert, rows([4, 5, 6]))?;
+            Ok((done, failed.expect_err("1 is there")))
+        })
+        .expect("the transaction goes on");
+    assert_eq!((done.rows_changed, done.last_insert_rowid), (6, 16));
+    assert!(matches!(error.kind(), ErrorKind::Constraint { .. }), "{error:?}");
+    assert_eq!((error.failed_row(), extended_code(&error)), (Some(3), 1555));
+    assert!(error.to_string().contains("t.id\n  row 3 of the call\non disk: nothing of this call"));
+    let reader = writer.reader().expect("a reader");
+    let ids: String =
+        reader.query_row("SELECT group_concat(id) FROM t", [], |row| row.get(0)).expect("the rows");
+    assert_eq!(ids, "1,4,5,6,14,15,16");
+    for sql in ["SELECT ?1", "CREATE TABLE u(a)", "WITH n AS (SELECT ?1) SELECT * FROM n"] {
+        let refused = writer.transaction(move |tx| tx.execute_many(sql, rows([1, 2, 3])));
+        assert!(matches!(refused.expect_err(sql).kind(), ErrorKind::Misuse(_)), "{sql}");
     }
 }
 
