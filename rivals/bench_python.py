@@ -22,7 +22,6 @@ import json
 import math
 import os
 import shutil
-import signal
 import socket
 import sqlite3
 import statistics
@@ -36,7 +35,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from bench_rivals import BenchError, Unavailable, finish, machine, need, say
+from bench_rivals import BenchError, Unavailable, carried_out, finish, machine, need, say
 
 HERE = Path(__file__).resolve().parent
 TABLE = "data"
@@ -437,13 +436,9 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Runs the experiment, prints the ratios, writes the report."""
-    # Killed politely, the temporary folder goes too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse_arguments()
-    try:
-        report = run_all(options)
-    except (BenchError, OSError, sqlite3.Error, json.JSONDecodeError) as error:
-        say(f"bench_python: {error}\nno report was written, and no temporary file is left")
+    report = carried_out(run_all, options)
+    if report is None:
         return 3
     finish(report, options.json)
     return 0

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sqlite3
 import statistics
 import subprocess
@@ -31,7 +30,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from bench_rivals import BenchError, Unavailable, argument_parser, finish, machine, need, say
+from bench_rivals import BenchError, Unavailable, argument_parser, carried_out, finish, machine, need, say
 
 CLIENTS = 64
 
@@ -270,13 +269,9 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Runs the experiment, prints the ratios, writes the report."""
-    # Killed politely, the temporary folder goes too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse_arguments()
-    try:
-        report = run_all(options)
-    except (BenchError, OSError, sqlite3.Error, json.JSONDecodeError) as error:
-        say(f"bench_queue: {error}\nno report was written, and no temporary file is left")
+    report = carried_out(run_all, options)
+    if report is None:
         return 3
     for rung in report["rungs"]:
         say(f"{rung['name']}, {rung['safety']}: {rung['per_second']:.0f} cycles/s")

@@ -640,6 +640,24 @@ def finish(report: dict, path: Path | None) -> None:
         sys.stdout.write(text)
 
 
+def carried_out(run_all: Callable[[argparse.Namespace], dict], options: argparse.Namespace) -> dict | None:
+    """The report of an experiment; without one it says why."""
+    # Killed politely, the temporary folder goes too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        return run_all(options)
+    except (
+        BenchError,
+        OSError,
+        sqlite3.Error,
+        subprocess.CalledProcessError,
+        json.JSONDecodeError,
+    ) as error:
+        name = Path(sys.argv[0]).stem
+        say(f"{name}: {error}\nno report was written, and no temporary file is left")
+        return None
+
+
 def argument_parser(description: str, ratios) -> argparse.ArgumentParser:
     """What every such benchmark can be asked for."""
     parser = argparse.ArgumentParser(description=description)
@@ -668,13 +686,9 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Runs the experiment, prints the ratios, writes the report."""
-    # Killed politely, the temporary folder goes too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse_arguments()
-    try:
-        report = run_all(options)
-    except (BenchError, OSError, sqlite3.Error, subprocess.CalledProcessError) as error:
-        say(f"bench_rivals: {error}\nno report was written, and no temporary file is left")
+    report = carried_out(run_all, options)
+    if report is None:
         return 3
     finish(report, options.json)
     return 0

@@ -1,7 +1,7 @@
 """The modules of a crate, and which of them uses which.
 
-Read from the text of the files: their `mod`, `use` and paths that begin with `crate`, `self` or
-`super`. A name that a module only hands on (`pub use`) counts as use of the file that has it.
+Read from the text of the files: their `mod`, `use` and paths that begin with `crate`, `self`,
+`super` or a module inside of the file's own. A name that a module only hands on (`pub use`) counts as use of the file that has it.
 Tests are left out: files that are declared under `#[cfg(test)]`, and items under it.
 """
 
@@ -15,12 +15,24 @@ NO_CODE = re.compile(
 )
 USE = re.compile(r"(?P<handed_on>pub(?:\([^)]*\))?\s+)?use\s+(?P<tree>[^;]+);")
 PATH = re.compile(r"\b(?:crate|self|super)(?:\s*::\s*\w+)+")
+PATH_OF_CHILD = re.compile(r"(?<![\w:])(\w+)(?:\s*::\s*\w+)+")
 MODULE = re.compile(r"(?P<attributes>(?:#\[[^\]]*\]\s*)*)(?:pub(?:\([^)]*\))?\s+)?mod\s+(?P<name>\w+)\s*;")
+INNER_MODULE = re.compile(r"\bmod\s+\w+\s*\{")
 TEST_ITEM = re.compile(r"#\[cfg\((?:test|all\(test\b[^\]]*|doctest|fuzzing)\)?\)?\]")
 
 
 def without_texts(source):
     return NO_CODE.sub(lambda found: " " if found[0].startswith("/") else '""', source)
+
+
+def with_inner_modules(code):
+    """Code in whose inline modules (`mod name { … }`) `super` is `self`, as both are of this file."""
+    for found in INNER_MODULE.finditer(code):
+        end = end_of_item(code, found.start())
+        inner = code[found.end() : end]
+        # Of the same length, so that what was found stays where it is.
+        code = code[: found.end()] + re.sub(r"(?<!::)\bsuper\b", " self", inner) + code[end:]
+    return code
 
 
 def without_tests(code):
@@ -86,7 +98,7 @@ class Crate:
             found["name"] for found in MODULE.finditer(code) if TEST_ITEM.search(found["attributes"])
         }
         self.files[module] = path
-        self.code[module] = without_tests(code)
+        self.code[module] = with_inner_modules(without_tests(code))
         folder = path.parent if path.name in ("lib.rs", "main.rs", "mod.rs") else path.with_suffix("")
         for found in MODULE.finditer(self.code[module]):
             name = found["name"]
@@ -149,7 +161,9 @@ class Crate:
             without_use.append(code[at:])
             # `pub(in crate::queue)` says who may use an item, and uses nothing.
             rest = re.sub(r"pub\(in [^)]*\)", "", "".join(without_use))
-            paths += [tuple(re.split(r"\s*::\s*", found[0])) for found in PATH.finditer(rest)]
+            found_paths = [*PATH.finditer(rest), *PATH_OF_CHILD.finditer(rest)]
+            # `absolute` drops those that begin with neither these words nor a child.
+            paths += [tuple(re.split(r"\s*::\s*", found[0])) for found in found_paths]
             targets = (self.absolute(module, path) for path in paths)
             owners = {self.owner(target) for target in targets if target is not None}
             arrows[module] = owners - {module}

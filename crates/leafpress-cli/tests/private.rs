@@ -5,7 +5,7 @@
 //! 2. What SIGKILL leaves is as private, and the next command removes it.
 //!
 //! That no moment is left out is shown beside the code: all of them are made by one function
-//! (`leafpress/src/rights.rs`), with their final rights.
+//! (`leafpress-vfs/src/rights.rs`), with their final rights.
 //!
 //! Linux only: `/proc` tells what a process has open.
 #![cfg(target_os = "linux")]

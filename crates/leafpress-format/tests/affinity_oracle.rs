@@ -8,10 +8,12 @@
 //! 4. the boundary beyond which SQLite reads text to another double than we do
 //!    (see the documentation of `number`): how far apart, and known examples.
 
+mod common;
+
+use common::check_many;
 use leafpress_format::{Affinity, NumberText, Value};
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, TestRunner};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection};
 
@@ -92,18 +94,6 @@ fn value_text(value: Value<'_>) -> String {
     match value {
         Value::Text(text) | Value::Blob(text) => String::from_utf8_lossy(text).into_owned(),
         other => format!("{other:?}"),
-    }
-}
-
-/// Runs `check` on `cases` values from `strategy`, shrinking what fails.
-fn check_many<S: Strategy>(cases: u32, strategy: S, check: impl Fn(S::Value)) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let outcome = TestRunner::new(config).run(&strategy, |value| {
-        check(value);
-        Ok(())
-    });
-    if let Err(failure) = outcome {
-        panic!("{failure}");
     }
 }
 

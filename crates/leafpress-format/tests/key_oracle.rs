@@ -5,48 +5,28 @@
 //! 2. the order in which an index with several columns, collations and
 //!    directions returns its rows, with the rowid as the last word.
 
+mod common;
+
 use std::cmp::Ordering;
 
+use common::{Owned, check_many};
 use leafpress_format::{Collation, KeyColumn, SortOrder, Value, compare_keys, compare_values};
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, TestRunner};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, params};
 
 const COLLATIONS: [(Collation, &str); 3] =
     [(Collation::Binary, "BINARY"), (Collation::NoCase, "NOCASE"), (Collation::RTrim, "RTRIM")];
 
-/// A value that owns its bytes.
-#[derive(Debug, Clone)]
-enum Owned {
-    Null,
-    Integer(i64),
-    Real(f64),
-    Text(Vec<u8>),
-    Blob(Vec<u8>),
-}
-
-impl Owned {
-    fn value(&self) -> Value<'_> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Integer(integer) => Value::Integer(*integer),
-            Self::Real(real) => Value::Real(*real),
-            Self::Text(text) => Value::Text(text),
-            Self::Blob(blob) => Value::Blob(blob),
-        }
-    }
-
-    fn parameter(&self) -> ToSqlOutput<'_> {
-        ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Integer(integer) => ValueRef::Integer(*integer),
-            Self::Real(real) => ValueRef::Real(*real),
-            Self::Text(text) => ValueRef::Text(text),
-            Self::Blob(blob) => ValueRef::Blob(blob),
-        })
-    }
+fn parameter(value: &Owned) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(match value {
+        Owned::Null => ValueRef::Null,
+        Owned::Integer(integer) => ValueRef::Integer(*integer),
+        Owned::Real(real) => ValueRef::Real(*real),
+        Owned::Text(text) => ValueRef::Text(text),
+        Owned::Blob(blob) => ValueRef::Blob(blob),
+    })
 }
 
 /// Texts of few letters, so that many pairs are equal or nearly so.
@@ -91,18 +71,6 @@ fn values() -> impl Strategy<Value = Owned> {
     ]
 }
 
-/// Runs `check` on `cases` values from `strategy`, shrinking what fails.
-fn check_many<S: Strategy>(cases: u32, strategy: S, check: impl Fn(S::Value)) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let outcome = TestRunner::new(config).run(&strategy, |value| {
-        check(value);
-        Ok(())
-    });
-    if let Err(failure) = outcome {
-        panic!("{failure}");
-    }
-}
-
 /// What SQLite says about a pair; `None` if it says NULL.
 fn ordering_in_sqlite(
     connection: &Connection,
@@ -115,7 +83,7 @@ fn ordering_in_sqlite(
     );
     let mut statement = connection.prepare_cached(&sql).unwrap();
     let answers: [Option<bool>; 3] = statement
-        .query_row(params![left.parameter(), right.parameter()], |row| {
+        .query_row(params![parameter(left), parameter(right)], |row| {
             Ok([row.get(0)?, row.get(1)?, row.get(2)?])
         })
         .unwrap();
@@ -172,7 +140,7 @@ fn order_in_sqlite(
     connection.execute_batch(&sql).unwrap();
     let mut insert = connection.prepare_cached("INSERT INTO t VALUES(?1, ?2, ?3)").unwrap();
     for [a, b, c] in rows {
-        insert.execute(params![a.parameter(), b.parameter(), c.parameter()]).unwrap();
+        insert.execute(params![parameter(a), parameter(b), parameter(c)]).unwrap();
     }
     let sql = format!("SELECT rowid FROM t INDEXED BY k ORDER BY a {a}, b {b}, c {c}");
     let mut select = connection.prepare(&sql).unwrap();

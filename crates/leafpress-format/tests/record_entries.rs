@@ -7,8 +7,11 @@
 //! 4. the columns of a record are the values that it was made of;
 //! 5. no bytes, record or not, bring about a panic or an order that contradicts itself.
 
+mod common;
+
 use std::cmp::Ordering;
 
+use common::{Owned, check_many};
 use leafpress_format::{
     Collation, EntryColumn, KeyColumn, Projection, RecordColumns, RecordWriter, SerialTypes,
     SortOrder, Value, WRITE_SLACK_BYTES, compare_keys, compare_records, key_has_null, key_prefix,
@@ -16,29 +19,6 @@ use leafpress_format::{
 };
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, TestRunner};
-
-/// A value that owns its bytes.
-#[derive(Debug, Clone)]
-enum Owned {
-    Null,
-    Integer(i64),
-    Real(f64),
-    Text(Vec<u8>),
-    Blob(Vec<u8>),
-}
-
-impl Owned {
-    fn value(&self) -> Value<'_> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Integer(integer) => Value::Integer(*integer),
-            Self::Real(real) => Value::Real(*real),
-            Self::Text(text) => Value::Text(text),
-            Self::Blob(blob) => Value::Blob(blob),
-        }
-    }
-}
 
 fn record(values: &[Value<'_>]) -> Vec<u8> {
     let mut serials = SerialTypes::new(values.len());
@@ -122,18 +102,6 @@ fn pairs() -> impl Strategy<Value = (Vec<KeyColumn>, Vec<Owned>, Vec<Owned>)> {
             (key, left, right)
         })
     })
-}
-
-/// Runs `check` on `cases` values from `strategy`, shrinking what fails.
-fn check_many<S: Strategy>(cases: u32, strategy: S, check: impl Fn(S::Value)) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let outcome = TestRunner::new(config).run(&strategy, |value| {
-        check(value);
-        Ok(())
-    });
-    if let Err(failure) = outcome {
-        panic!("{failure}");
-    }
 }
 
 #[test]

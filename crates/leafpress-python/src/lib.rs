@@ -12,6 +12,7 @@
 //! | `load` | files, streams, frames and rows into a table |
 //! | `writer` | the Writer |
 //! | `queue` | durable jobs |
+//! | `transaction` | a transaction whose statements come one by one |
 //! | `shards` | shards: parts by tasks of Spark, Ray and Dask, and a reader |
 //! | `command` | the command `leafpress` |
 //!
@@ -28,6 +29,7 @@ mod load;
 mod queue;
 mod shards;
 mod spelling;
+mod transaction;
 mod values;
 mod writer;
 
@@ -50,9 +52,9 @@ mod _leafpress {
         shards_scatter,
     };
     #[pymodule_export]
-    use crate::writer::{
-        NativeReader, NativeRows, NativeTicket, NativeTransaction, NativeWriter, StopRead,
-    };
+    use crate::transaction::NativeTransaction;
+    #[pymodule_export]
+    use crate::writer::{NativeReader, NativeRows, NativeTicket, NativeWriter, StopRead};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -39,6 +39,7 @@ mod examples_in_documents {
 mod check;
 pub mod crash;
 pub mod faults;
+mod mount;
 mod oracle;
 mod order;
 mod press;
@@ -52,6 +53,7 @@ pub mod strategy;
 mod value;
 
 pub use check::{check_case, check_usable};
+pub use mount::Mount;
 pub use oracle::{
     assert_integrity, assert_same_database, assert_same_index, assert_same_records,
     assert_same_rows, assert_same_schema, empty_database, insert_by_sqlite, open, serialized,

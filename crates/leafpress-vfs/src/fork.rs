@@ -16,9 +16,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// Forks between the first process and this one, as far as they went through the C library
 /// after the first connection was opened.
@@ -155,7 +156,7 @@ impl Turn {
     /// Waits for the turn, which lasts until the guard is dropped.
     pub fn take(self) -> MutexGuard<'static, ()> {
         static TURNS: [Mutex<()>; 5] = [const { Mutex::new(()) }; 5];
-        TURNS[self as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&TURNS[self as usize])
     }
 }
 

@@ -77,12 +77,14 @@ struct PackageReadme;
 mod advice;
 #[cfg(feature = "load")]
 mod cancel;
+mod candidate;
 pub mod checkpoint;
 mod connect;
 #[cfg(feature = "load")]
 mod cpu;
 mod error;
 mod failed_commit;
+mod file_kind;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -91,6 +93,7 @@ pub mod hidden;
 mod histogram;
 #[cfg(feature = "load")]
 mod input;
+mod inside;
 mod lease;
 #[cfg(feature = "load")]
 pub mod load;
@@ -117,6 +120,7 @@ mod threads;
 pub mod times;
 pub mod verify;
 mod vfs_error;
+mod wal_reset;
 mod words;
 pub mod writer;
 
@@ -126,6 +130,8 @@ pub use leafpress_vfs as vfs;
 use leafpress_vfs::{fork, rights, sync};
 
 pub use advice::{Spelling, option_names, spell_options};
+#[doc(hidden)]
+pub use candidate::Candidate;
 pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
 #[cfg(feature = "load")]
 pub use load::Loader;
@@ -140,7 +146,7 @@ pub use rusqlite;
 pub use schema::sql_words::{SqlWord, sql_words};
 #[doc(hidden)]
 pub use schema::{quote_identifier, quoted_name};
-#[doc(hidden)]
-pub use words::path_as_text;
 pub use words::{bytes_text, path_text, printable};
+#[doc(hidden)]
+pub use words::{counted, path_as_text};
 pub use writer::Writer;

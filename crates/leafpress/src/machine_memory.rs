@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// Memory of the machine; or of the container, or what is left to the process, if that is less.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub fn total_bytes() -> Option<usize> {
+pub fn usable_bytes() -> Option<usize> {
     let info = rustix::system::sysinfo();
     let machine = usize::try_from(info.totalram).ok()?.checked_mul(info.mem_unit as usize)?;
     #[expect(clippy::disallowed_methods, reason = "files of /proc and of cgroups are no databases")]
@@ -28,7 +28,7 @@ pub fn total_bytes() -> Option<usize> {
 
 /// Unknown on other systems.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub fn total_bytes() -> Option<usize> {
+pub fn usable_bytes() -> Option<usize> {
     None
 }
 

@@ -30,11 +30,11 @@ use rusqlite::ErrorCode;
 use crate::error::{
     Error, ErrorKind, FEWER_FILES, OR_FULL_OTHERWISE, Result, has_no_inodes, lack_of_files,
 };
+use crate::file_kind::what_a_file_is;
 use crate::neighbours::holders_sentence;
 use crate::paths::{companion_of, folder_of, why_too_long};
 use crate::rights::unnamed_file;
 use crate::sqlite_error::sqlite_says;
-use crate::verify::what_a_file_is;
 use crate::vfs::locks::FileHandle;
 use crate::words::path_text;
 

@@ -23,7 +23,7 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
 }
 
 /// A count and its noun: `1 page`, `2 pages`.
-pub(crate) fn counted(number: impl Into<u64>, singular: &str, plural: &str) -> String {
+pub fn counted(number: impl Into<u64>, singular: &str, plural: &str) -> String {
     let number = number.into();
     format!("{number} {}", if number == 1 { singular } else { plural })
 }

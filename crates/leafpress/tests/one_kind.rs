@@ -17,6 +17,7 @@ use leafpress::queue::Queue;
 use leafpress::verify::{VerifyOptions, verify};
 use leafpress::writer::Writer;
 use leafpress::{Profile, Result};
+use leafpress_testing::Mount;
 use rusqlite::Connection;
 
 /// As short as can be: what is locked here stays locked.
@@ -303,30 +304,10 @@ fn a_log_without_rights_is_named() {
     });
 }
 
-/// A file system of its own, for those who may mount one.
-struct Mount<'p>(&'p Path);
-
-impl<'p> Mount<'p> {
-    fn new(path: &'p Path) -> Option<Self> {
-        let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=4m", "none"])
-            .arg(path)
-            .stderr(std::process::Stdio::null())
-            .status();
-        mounted.is_ok_and(|status| status.success()).then_some(Self(path))
-    }
-}
-
-impl Drop for Mount<'_> {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_told_as_such() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(_mount) = Mount::new(folder.path()) else {
+    let Some(_mount) = Mount::new(folder.path(), "size=4m") else {
         let _ = writeln!(std::io::stderr(), "skipped: no file system can be mounted here");
         return;
     };

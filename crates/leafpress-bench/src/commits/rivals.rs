@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use leafpress::vfs::sync::lock;
 use rusqlite::{Connection, Statement, params};
 
 use super::call::Call;
@@ -102,7 +103,7 @@ struct Locked<'m> {
 
 impl Caller for Locked<'_> {
     fn begin(&mut self, call: &Call) -> Result<()> {
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = lock(self.connection);
         let mut statement = connection
             .prepare_cached(self.insert)
             .map_err(Error::sqlite("prepare the rival's statement"))?;

@@ -31,17 +31,14 @@ pub(crate) use self::plan::users_group;
 pub(crate) use self::plan::{billion_group, load_groups, sorted_groups};
 #[cfg(test)]
 pub(crate) use self::rung::Load;
-pub(crate) use self::rung::LoadRung;
 use self::rung::Work;
+pub(crate) use self::rung::{LoadRung, NO_PARQUET};
 pub(crate) use self::settings::settings;
 use crate::error::Result;
 use crate::numbers::size_name;
 use crate::report::Safety;
 use crate::rung::described::{Described, Fixture, Found, Given, InputFormat, Left, Topic};
 use crate::rung::result::RungResult;
-
-/// Reason why Parquet is left out of some builds.
-pub(crate) const NO_PARQUET: &str = "this leafpress was built without Parquet";
 
 impl Described for LoadRung {
     fn name(&self) -> String {

@@ -9,6 +9,9 @@ use crate::pragmas::Pragmas;
 use crate::report::Safety;
 use crate::rung::described::InputFormat;
 
+/// Reason why Parquet is left out of some builds.
+pub(crate) const NO_PARQUET: &str = "this leafpress was built without Parquet";
+
 /// Rows are appended to a table that has this many times as many.
 pub(crate) const APPEND_FACTOR: u64 = 10;
 

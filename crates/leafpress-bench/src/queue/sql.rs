@@ -8,9 +8,10 @@
 //! no groups, keys, retries, statistics, or anything that wakes a consumer.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use leafpress::vfs::sync::lock;
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::clients::Client;
@@ -180,9 +181,7 @@ impl Access {
     fn hold(&self) -> Held<'_> {
         match self {
             Self::Own(connection) => Held::Own(connection),
-            Self::Shared(connection) => {
-                Held::Shared(connection.lock().unwrap_or_else(PoisonError::into_inner))
-            }
+            Self::Shared(connection) => Held::Shared(lock(connection)),
         }
     }
 }

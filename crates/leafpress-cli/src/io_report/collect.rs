@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use leafpress::counted;
 use leafpress::script::Statement;
 
 use super::causes::{Cause, Finding};
 use super::diagnose::{Case, causes_around, causes_in_pages};
 use super::owners::Schemas;
-use super::report::{Calls, Commits, HowCommitted, Shape, Transaction, counted};
+use super::report::{Calls, Commits, HowCommitted, Shape, Transaction};
 use super::run::Done;
 
 const SHOWN_CHARACTERS_MAX: usize = 120;
@@ -246,11 +247,15 @@ fn summary(commits: &Commits, rounds: &[Vec<Judged<'_>>]) -> Vec<String> {
         let (writes, syncs) = (usual(Calls::writes), usual(|it| it.sync + it.folder_sync));
         let cost = if how.is_write() {
             let each = if count > 1 { ", as a rule" } else { "" };
-            format!(" ({}, {}{each})", counted(writes, "write"), counted(syncs, "sync"))
+            format!(
+                " ({}, {}{each})",
+                counted(writes, "write", "writes"),
+                counted(syncs, "sync", "syncs")
+            )
         } else {
             String::new()
         };
-        let transactions = counted(total, "transaction");
+        let transactions = counted(total, "transaction", "transactions");
         lines.push(format!("{count} of {transactions} {does}{cost}"));
     }
     let waiting = commits.of_one_page - commits.in_place.min(commits.of_one_page);

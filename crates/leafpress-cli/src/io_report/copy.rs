@@ -21,8 +21,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use leafpress::Candidate;
 use leafpress::hidden::{HiddenNames, claims, is_left};
-use leafpress::verify::Candidate;
 use leafpress::vfs::locks::{self, FileHandle, Open};
 use leafpress::vfs::paths::folder_of;
 use leafpress::vfs::rights::{Rights, make_private_folder};

@@ -74,9 +74,8 @@ fn cause_of(why: &WhyJournal, is_of_one_page: bool) -> Option<Cause> {
         WhyJournal::CompileOptions(what) => Some(Cause::CompileOptions(what)),
         WhyJournal::JournalOpen => is_of_one_page.then_some(Cause::JournalOpen),
         WhyJournal::Refused => Some(Cause::NoAtomicWrites(why.to_string())),
-        WhyJournal::NotKnownYet | WhyJournal::Wal | WhyJournal::ReadOnly => {
-            is_of_one_page.then_some(Cause::Unknown)
-        }
+        // Not known yet, WAL mode, or a connection that only reads.
+        _ => is_of_one_page.then_some(Cause::Unknown),
     }
 }
 

@@ -29,10 +29,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leafpress::Candidate;
 use leafpress::profile::Profile;
 use leafpress::script::Statement;
-use leafpress::verify::Candidate;
-use leafpress::{Error, ErrorKind, Result, ScriptError, memory};
+use leafpress::{Error, ErrorKind, Result, ScriptError, counted, memory};
 
 mod attached;
 mod causes;
@@ -55,7 +55,7 @@ pub use report::{Calls, IoReport, RanOn, Shape, Transaction};
 use attached::Copies;
 use collect::{Collected, collect};
 use owners::Schemas;
-use report::{HowCommitted, counted};
+use report::HowCommitted;
 use run::{Done, Machine};
 use trace::Redirect;
 
@@ -196,8 +196,8 @@ impl Run<'_> {
         let committed = done().filter(|it| it.how.is_write()).count() as u64;
         let ran = format!(
             "before it, {} ran, in {}",
-            counted(statements as u64, "statement"),
-            counted(done().count() as u64, "transaction")
+            counted(statements as u64, "statement", "statements"),
+            counted(done().count() as u64, "transaction", "transactions")
         );
         if !self.options.in_place {
             return error.on_disk(format!("{}; {ran}", copy::UNTOUCHED));
@@ -207,7 +207,7 @@ impl Run<'_> {
             _ => format!(
                 "the database itself has what {} before it had committed; the one that failed \
                  was undone; {ran}",
-                counted(committed, "transaction")
+                counted(committed, "transaction", "transactions")
             ),
         };
         let error = match (error.kind(), committed) {

@@ -281,8 +281,3 @@ pub struct Shape {
     /// The reasons: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
 }
-
-/// A count and its noun, without separators: the summary is for programs too.
-pub(super) fn counted(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}

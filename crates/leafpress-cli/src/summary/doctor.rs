@@ -2,8 +2,8 @@
 //!
 //! Must never: judge; the checks do.
 
+use super::finding::{Finding, Verdict};
 use super::{INDENT, WIDTH, notes};
-use crate::commands::doctor::{Finding, Verdict};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled, verdict};
 

@@ -8,6 +8,7 @@
 mod advise;
 mod bench;
 mod doctor;
+pub mod finding;
 mod io;
 mod one_row;
 mod queue;

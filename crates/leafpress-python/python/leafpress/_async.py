@@ -458,7 +458,7 @@ class AsyncTransaction:
         self._writer._not_inside()
 
         def begin(native: NativeWriter, side: Loop, call: Call[Any]) -> Task:
-            self._native = native.transaction(self._call_limit)
+            self._native = NativeTransaction(native, self._call_limit)
             return self._native.begin_async(side, call)
 
         try:

@@ -234,7 +234,7 @@ class Writer:
 
         Raises as `execute`, at the begin and at the end.
         """
-        return Transaction(self._native.transaction(call_limit), self._native, timeout)
+        return Transaction(NativeTransaction(self._native, call_limit), self._native, timeout)
 
     def query(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query, by a read-only connection: of committed data, beside the calls.

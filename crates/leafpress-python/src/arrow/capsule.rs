@@ -20,8 +20,7 @@ use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::Exported;
-use super::checked::Checked;
+use super::checked::{Checked, Exported};
 
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";

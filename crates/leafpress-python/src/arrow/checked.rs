@@ -12,6 +12,9 @@ use arrow_array::{Array, OffsetSizeTrait, RecordBatch, RecordBatchReader};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
+/// Record batches that another library exports.
+pub type Exported = Box<dyn RecordBatchReader + Send>;
+
 /// Record batches of another library, each of which is checked.
 pub struct Checked<R>(pub R);
 

@@ -10,17 +10,14 @@ mod checked;
 mod rows;
 mod uuids;
 
-use arrow_array::RecordBatchReader;
 use arrow_schema::ArrowError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+pub use self::checked::Exported;
 pub use self::rows::FrameRows;
 use crate::errors::misuse;
-
-/// Record batches that another library exports.
-pub type Exported = Box<dyn RecordBatchReader + Send>;
 
 /// The record batches of an object.
 ///

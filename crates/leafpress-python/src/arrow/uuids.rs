@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatch
 use arrow_array::{FixedSizeBinaryArray, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
-use super::Exported;
+use super::checked::Exported;
 
 const EXTENSION: &str = "ARROW:extension:name";
 const UUID: &str = "arrow.uuid";

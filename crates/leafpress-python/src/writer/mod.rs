@@ -3,13 +3,14 @@
 //! Must never: hold the interpreter while it waits for a commit.
 
 mod native_rows;
-mod options;
+pub mod open_here;
+pub mod options;
 mod parameters;
 mod reader;
-mod reply;
+pub mod reply;
 mod rows;
+pub mod steps;
 mod ticket;
-mod transaction;
 pub mod wait;
 
 use std::future::Future;
@@ -28,13 +29,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub use self::native_rows::NativeRows;
-use self::parameters::columns_of;
-use self::parameters::many_parameters_of;
-pub use self::parameters::{parameters_of, sql_of};
+pub use self::parameters::{columns_of, many_parameters_of, parameters_of, sql_of};
 pub use self::reader::{NativeReader, StopRead, signal_look, take_signal};
-pub use self::rows::{all_rows, result};
+pub use self::rows::{all_rows, executed, result};
 pub use self::ticket::NativeTicket;
-pub use self::transaction::NativeTransaction;
 use crate::bridge::{self, Loop, Task};
 use crate::errors::{Raise, misuse};
 use crate::json::as_json;
@@ -45,7 +43,7 @@ pub struct NativeWriter {
     writer: Writer,
     is_closed: AtomicBool,
     /// Its transactions, for the end of the program.
-    transactions: Mutex<Vec<Weak<transaction::Shared>>>,
+    transactions: Mutex<Vec<Weak<open_here::Shared>>>,
     work: Mutex<Vec<Weak<dyn EndsBefore>>>,
 }
 
@@ -57,12 +55,12 @@ pub trait EndsBefore: Send + Sync {
 
 impl NativeWriter {
     /// The address of the object, which is not moved.
-    fn address(&self) -> usize {
+    pub fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
     /// Remembers a transaction, to end it with the program.
-    fn watch(&self, transaction: &Arc<transaction::Shared>) {
+    pub fn watch(&self, transaction: &Arc<open_here::Shared>) {
         let mut all = lock(&self.transactions);
         all.retain(|it| it.strong_count() > 0);
         all.push(Arc::downgrade(transaction));
@@ -82,8 +80,8 @@ impl NativeWriter {
     /// # Errors
     /// There is such a transaction: the call would wait for its end, and the thread for the call.
     pub fn refuse_inside(&self, py: Python<'_>) -> PyResult<()> {
-        if transaction::is_open_here(py, self.address()) {
-            return Err(transaction::waits_for_itself(py));
+        if open_here::is_open_here(py, self.address()) {
+            return Err(open_here::waits_for_itself(py));
         }
         Ok(())
     }
@@ -182,7 +180,7 @@ impl NativeWriter {
         } else {
             py.detach(|| writer.execute(sql, parameters)).raise(py)?
         };
-        rows::executed(py, done)
+        executed(py, done)
     }
 
     /// Carries out one statement for each row, as one transaction, and waits until it is committed.
@@ -194,7 +192,7 @@ impl NativeWriter {
     ) -> PyResult<Py<PyAny>> {
         let call = many(self.get(py)?, sql, given)?;
         let done = wait::answer(py, &wait::submitted(py, call)?)?;
-        rows::executed(py, done)
+        executed(py, done)
     }
 
     /// Submits one statement; waits for room only.
@@ -208,7 +206,7 @@ impl NativeWriter {
     ) -> PyResult<NativeTicket> {
         let parameters = parameters_of(&sql, parameters)?;
         let writer = self.limited_to_submit(py, call_limit)?;
-        let ticket = if transaction::is_open_here(py, self.address()) {
+        let ticket = if open_here::is_open_here(py, self.address()) {
             // There is no room before the transaction ends, for which this thread must go on.
             writer.try_submit(sql, parameters).raise(py)?
         } else {
@@ -261,7 +259,7 @@ impl NativeWriter {
         } else {
             self.limited_to_submit(py, call_limit)?.execute_async(sql, parameters)
         };
-        bridge::start(py, to, answered, StoppedWhenDropped(call), rows::executed)
+        bridge::start(py, to, answered, StoppedWhenDropped(call), executed)
     }
 
     /// As `executemany`, for a future of asyncio.
@@ -274,7 +272,7 @@ impl NativeWriter {
         given: &Bound<'_, PyAny>,
     ) -> PyResult<Task> {
         let call = StoppedWhenDropped(many(self.get_to_submit(py)?, sql, given)?);
-        bridge::start(py, to, answered, call, rows::executed)
+        bridge::start(py, to, answered, call, executed)
     }
 
     /// As `execute_batch`, for a future of asyncio.
@@ -306,16 +304,6 @@ impl NativeWriter {
         let call = StoppedWhenDropped(call);
         let count = |py: Python<'_>, rows: u64| Ok(rows.into_pyobject(py)?.into_any().unbind());
         bridge::start(py, to, answered, call, count)
-    }
-
-    /// A transaction that has not begun.
-    #[pyo3(signature = (call_limit=None))]
-    fn transaction(
-        slf: Bound<'_, Self>,
-        call_limit: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<NativeTransaction> {
-        let limit = call_limit.map(|it| options::duration("call_limit", &it)).transpose()?;
-        Ok(NativeTransaction::new(slf.unbind(), limit))
     }
 
     /// A read-only connection of the pool, by name.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
 use super::wait::wait_answered;
-use super::{rows, transaction};
+use super::{open_here, rows};
 use crate::errors::{Raise, misuse};
 
 /// A ticket, and the answer once it was fetched.
@@ -33,8 +33,8 @@ impl NativeTicket {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
         let limit = timeout.map(|it| super::options::duration("timeout", &it)).transpose()?;
-        if !self.ticket.is_answered() && transaction::is_open_here(py, self.writer) {
-            return Err(transaction::waits_for_itself(py));
+        if !self.ticket.is_answered() && open_here::is_open_here(py, self.writer) {
+            return Err(open_here::waits_for_itself(py));
         }
         wait_answered(py, &self.ticket, limit)
     }

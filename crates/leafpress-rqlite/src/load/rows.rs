@@ -15,7 +15,7 @@ use leafpress::rusqlite::{Connection, Row};
 use leafpress::{Error, Result, quote_identifier};
 use serde_json::json;
 
-use super::open;
+use super::pressed::open;
 use crate::limits::{CALL_BYTES_MAX, PARAMETERS_MAX, ROWS_MAX};
 use crate::statement::Prepared;
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use leafpress::vfs::fork::Process;
+use leafpress::vfs::sync::lock;
 use leafpress::{Error, Result};
 use leafpress_format::header::{self, MAGIC};
 use leafpress_format::{PageLayout, chain_pages};
@@ -139,12 +140,12 @@ impl RemotePages {
 
     /// The error of the last read that failed.
     pub fn take_fault(&self) -> Option<Error> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.fault).take()
     }
 
     pub fn keep_fault(&self, error: Error) {
         tracing::warn!(%error, "a page could not be read");
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *lock(&self.fault) = Some(error);
     }
 
     /// Copies bytes of one page, the one at `index` from 0. `recent` are pages that were read before:
@@ -257,7 +258,7 @@ impl RemotePages {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

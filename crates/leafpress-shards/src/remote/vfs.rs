@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use leafpress_vfs::{
-    Access, FileKind, LockLevel, OpenFlags, Opened, PlatformVfs, ShmLock, ShmRegion, SyncKind, Vfs,
-    VfsError, VfsFile, VfsLayer, VfsResult, characteristics,
+    Access, FileKind, LockLevel, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsError, VfsFile,
+    VfsLayer, VfsResult, characteristics,
 };
 
 use super::pages::RemotePages;
@@ -115,21 +115,5 @@ impl VfsFile for RemoteFile {
     /// The object does not change, so SQLite neither locks nor looks for a journal.
     fn device_characteristics(&self) -> i32 {
         characteristics::IMMUTABLE
-    }
-
-    fn has_shared_memory(&self) -> bool {
-        false
-    }
-
-    fn shm_map(&mut self, _: u32, _: usize, _: bool) -> VfsResult<Option<ShmRegion>> {
-        Err(VfsError::IO_SHM_MAP)
-    }
-
-    fn shm_lock(&mut self, _: u32, _: u32, _: ShmLock) -> VfsResult<()> {
-        Err(VfsError::IO_SHM_LOCK)
-    }
-
-    fn shm_unmap(&mut self, _: bool) -> VfsResult<()> {
-        Ok(())
     }
 }

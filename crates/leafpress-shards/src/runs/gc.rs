@@ -15,6 +15,7 @@ use crate::store::{self, Entry, RUNS, parts_of};
 
 /// Files that no manifest names.
 #[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
 pub struct Collected {
     /// Their paths, from the folder of the shards.
     pub files: Vec<String>,

@@ -59,6 +59,7 @@ struct Current {
 
 /// A publication that is under way: it ends only if `_CURRENT` is still as it was at its beginning.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Publication {
     /// Name of the new run.
     pub run: String,
@@ -70,6 +71,7 @@ pub struct Publication {
 
 /// A run in a list.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct RunSummary {
     /// Name of the run.
     pub run: String,
@@ -89,6 +91,7 @@ pub struct RunSummary {
 
 /// The runs of a home of shards.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Runs {
     /// The runs, the oldest first.
     pub runs: Vec<RunSummary>,
@@ -98,6 +101,7 @@ pub struct Runs {
 
 /// The findings of a check of all parts.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The run that was checked.
     pub run: String,

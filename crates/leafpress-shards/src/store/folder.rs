@@ -14,7 +14,9 @@ use leafpress::vfs::locks::{self, FileHandle, Open};
 use leafpress::vfs::rights::{Rights, make_folder_below};
 use leafpress::{Error, ErrorKind, Result, path_text};
 
-use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, is_older, parts_of};
+use super::callbacks::{Change, Sha256Of, Stop};
+use super::home::{Entry, RUNS, Store, is_older, parts_of};
+use super::local::Local;
 use crate::content::fill;
 
 /// Held while `_CURRENT` changes.

@@ -16,7 +16,7 @@ pub enum Mood {
     Failing(u32),
     /// So many answers end in the middle.
     Cutting(u32),
-    /// No answer comes.
+    /// No answer comes: the connection ends once the mood changes.
     Silent,
     /// Ranges are not known.
     Whole,
@@ -88,7 +88,9 @@ impl Server {
                 mood
             };
             if mood == Mood::Silent {
-                std::thread::sleep(Duration::from_secs(20));
+                while self.state().mood == Mood::Silent {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
                 return;
             }
             if self.answer(stream, &path, &headers, mood).is_none() {

@@ -275,6 +275,10 @@ impl VfsFile for MemoryFile {
         characteristics::POWERSAFE_OVERWRITE
     }
 
+    fn has_shared_memory(&self) -> bool {
+        true
+    }
+
     fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
         let mut node = lock(&self.node);
         if !std::mem::replace(&mut self.uses_shm, true) {

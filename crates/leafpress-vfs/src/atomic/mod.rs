@@ -149,6 +149,7 @@ impl fmt::Display for AtomicProof {
 
 /// Reason for which a file cannot be written by whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum NoAtomicWrites {
     /// Only Linux has them.
@@ -243,6 +244,7 @@ impl Serialize for AtomicState {
 
 /// Reason for which a transaction of one page needs a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WhyJournal {
     /// The disk has no atomic writes.
     NoAtomicWrites(NoAtomicWrites),

@@ -6,13 +6,14 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use rusqlite::ffi;
 
 use super::beside;
 use super::guard::checked;
 use super::words::{FileKind, OpenFlags, VfsError, VfsResult};
+use crate::sync::lock;
 
 /// The VFS that SQLite brings along for the platform.
 #[derive(Clone, Copy)]
@@ -201,10 +202,10 @@ pub(super) struct Dropped(Mutex<Vec<Reference>>);
 
 impl Dropped {
     pub(super) fn note(&self, reference: Reference) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(reference);
+        lock(&self.0).push(reference);
     }
 
     pub(super) fn take(&self) -> Vec<Reference> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.0))
     }
 }

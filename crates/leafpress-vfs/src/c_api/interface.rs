@@ -182,7 +182,7 @@ pub trait VfsFile: Send {
     /// except with `locking_mode = EXCLUSIVE`, and the four methods below are never
     /// called. Asked once, when the file has been opened.
     fn has_shared_memory(&self) -> bool {
-        true
+        false
     }
 
     /// The region with this number, each of `bytes` bytes, of the memory that all
@@ -193,14 +193,20 @@ pub trait VfsFile: Send {
     ///
     /// # Errors
     /// `IO_SHM_OPEN`, `IO_SHM_SIZE`, `IO_SHM_MAP`.
-    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>>;
+    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
+        let _ = (region, bytes, extend);
+        Err(VfsError::IO_SHM_MAP)
+    }
 
     /// Takes or gives back `count` of the eight locks in shared memory, from `first`
     /// on, all or none. Must not wait. They have nothing to do with [`lock`](Self::lock).
     ///
     /// # Errors
     /// `BUSY` if another connection is in the way, `IO_SHM_LOCK` if it cannot be found out.
-    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()>;
+    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {
+        let _ = (first, count, lock);
+        Err(VfsError::IO_SHM_LOCK)
+    }
 
     /// All that this thread wrote to shared memory is seen by other threads before what it
     /// writes after this call; a full memory fence does it.
@@ -213,7 +219,10 @@ pub trait VfsFile: Send {
     ///
     /// # Errors
     /// `IO_SHM_MAP`; SQLite does not mind.
-    fn shm_unmap(&mut self, delete: bool) -> VfsResult<()>;
+    fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
+        let _ = delete;
+        Ok(())
+    }
 }
 
 /// A shared VFS: keep a clone to look at its numbers while it is registered.

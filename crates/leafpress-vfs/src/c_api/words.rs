@@ -1,7 +1,8 @@
 //! The words of a VFS: what SQLite asks for and what is answered, as types.
 //!
 //! Plain values without behaviour; their numbers are SQLite's own, so that the
-//! boundary to C translates nothing. Nothing in here does I/O.
+//! boundary to C translates nothing. The lists are SQLite's, for any VFS: Leafpress uses a part of
+//! them. Nothing in here does I/O.
 
 use std::fmt;
 use std::ops::BitOr;

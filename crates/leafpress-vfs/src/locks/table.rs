@@ -35,7 +35,7 @@ use std::os::fd::{AsFd, AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
 #[cfg(test)]
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use leafpress_format::header::MAGIC;
@@ -49,6 +49,7 @@ use crate::FileIdentity;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked, lock_whole_file};
 use crate::c_api::system_calls::{put_in_place_of, with_descriptor};
 use crate::streams::{self, dead_file};
+use crate::sync;
 
 /// One open file of ours.
 struct Descriptor {
@@ -137,7 +138,7 @@ pub(super) enum Opened {
 }
 
 fn table() -> MutexGuard<'static, Option<Table>> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    sync::lock(&TABLE)
 }
 
 /// Opens a file for SQLite, as `open(2)` does.

@@ -45,13 +45,9 @@
 //! error is the end of the checkpointer and of the writer.
 
 mod common_log;
-#[cfg(test)]
-mod failing_disk;
 mod gate;
 mod limits;
 mod policy;
-#[cfg(test)]
-mod policy_tests;
 mod stats;
 #[cfg(test)]
 mod tests;

@@ -74,7 +74,7 @@ impl Stored {
         #[cfg(not(unix))]
         {
             use std::io::{Read, Seek};
-            let _alone = self.position.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _alone = crate::sync::lock(&self.position);
             (&*self.file).seek(io::SeekFrom::Start(offset))?;
             (&*self.file).read_exact(bytes)
         }

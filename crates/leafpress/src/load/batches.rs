@@ -1,10 +1,14 @@
 //! Record batches of Arrow as the input of a load.
 
+use arrow_array::RecordBatch;
+use leafpress_format::Value;
+
 use super::inputs::typed;
 use super::monitor::Monitor;
 use super::{Batched, DryRun, Goal, Loader, Report, beginning_anew, flow};
 use crate::error::{Error, Result};
-use crate::input::arrow::{ArrowSource, OpenBatches};
+use crate::input::arrow::{ArrowBatch, ArrowSource, OpenBatches};
+use crate::input::rows::RowBatch as _;
 
 impl Loader {
     /// Loads record batches of Arrow. `name` is their name in messages and that of the table.
@@ -115,4 +119,28 @@ impl Loader {
             typed(options, monitor, vec![again], |again| ArrowSource::again(name, again))
         })
     }
+}
+
+/// The values that a load stores of a record batch, row by row, for callers that bind them.
+///
+/// # Errors
+/// If an array is of no type that we know or contradicts itself, and for text that is not UTF-8.
+pub fn values_of_batch(
+    batch: &RecordBatch,
+) -> std::result::Result<Vec<Vec<rusqlite::types::Value>>, String> {
+    let names = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let taken = ArrowBatch::new(&names, batch, 0..batch.num_rows(), 1)?;
+    let value = |row: usize, column: usize| match taken.value(row, column) {
+        Value::Null => Ok(rusqlite::types::Value::Null),
+        Value::Integer(integer) => Ok(integer.into()),
+        Value::Real(real) => Ok(real.into()),
+        Value::Blob(bytes) => Ok(bytes.to_vec().into()),
+        Value::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => Ok(text.to_owned().into()),
+            Err(error) => Err(format!("column \"{}\": {error}", names[column])),
+        },
+    };
+    (0..taken.rows())
+        .map(|row| (0..names.len()).map(|column| value(row, column)).collect())
+        .collect()
 }

@@ -62,6 +62,9 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "arrow")]
+#[doc(hidden)]
+pub use self::batches::values_of_batch;
 #[doc(hidden)]
 pub use self::bound::Bound;
 #[doc(hidden)]
@@ -80,9 +83,6 @@ pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReaso
 pub use self::rows::row::{Field, Row, TypedRecord};
 #[cfg(feature = "arrow")]
 pub use crate::input::arrow::Batched;
-#[cfg(feature = "arrow")]
-#[doc(hidden)]
-pub use crate::input::arrow::values_of as values_of_batch;
 #[cfg(feature = "arrow")]
 #[doc(hidden)]
 pub use crate::input::arrow::{ArrowColumn, may_be_wide};

@@ -30,7 +30,7 @@ pub struct LockHeld {
 /// Connections that read an older state of the database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Reader {
+pub struct LogReader {
     /// Number of the read mark, 0 to 4.
     pub mark: u8,
     /// Processes that hold it; empty if the system does not tell.
@@ -51,16 +51,16 @@ impl Neighbours {
     }
 
     /// Readers of the write-ahead log, the furthest behind first.
-    pub fn readers(&self) -> Vec<Reader> {
+    pub fn readers(&self) -> Vec<LogReader> {
         let Some(log) = &self.log else { return Vec::new() };
-        let mut readers: Vec<Reader> =
+        let mut readers: Vec<LogReader> =
             self.locks.iter().filter_map(|held| reader(held, log)).collect();
         readers.sort_by_key(|reader| std::cmp::Reverse(reader.frames_behind));
         readers
     }
 }
 
-fn reader(held: &LockHeld, log: &LogIndex) -> Option<Reader> {
+fn reader(held: &LockHeld, log: &LogIndex) -> Option<LogReader> {
     let SqliteLock::WalRead(mark) = held.lock else { return None };
     // A mark held alone is being moved, or the log begins anew.
     if held.alone {
@@ -68,7 +68,7 @@ fn reader(held: &LockHeld, log: &LogIndex) -> Option<Reader> {
     }
     let frame = (*log.read_marks.get(usize::from(mark))?)?;
     let frames_behind = log.frames.saturating_sub(frame);
-    Some(Reader { mark, pids: held.pids.clone(), frame, frames_behind })
+    Some(LogReader { mark, pids: held.pids.clone(), frame, frames_behind })
 }
 
 #[cfg(target_os = "linux")]

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! 7f2c4a000000-7f2c4a0f0000 r-xp 00010000 fe:00 4711   /usr/lib/libsqlite3.so.0.8.6
-//! range                     leave offset  device inode file
+//! range                     perm offset   device inode file
 //! ```
 //!
 //! Only files that are mapped to be run count, and the program itself, whose code some
@@ -75,7 +75,7 @@ fn file_of_line(line: &str) -> Option<RunFile<'_>> {
         let end = rest.find(' ').unwrap_or(rest.len());
         (*field, rest) = rest.split_at(end);
     }
-    let [addresses, leave, offset, _, inode] = fields;
+    let [addresses, permissions, offset, _, inode] = fields;
     let named = rest.trim_start();
     let path = named.strip_suffix(" (deleted)").unwrap_or(named);
     if !path.starts_with('/') {
@@ -92,7 +92,7 @@ fn file_of_line(line: &str) -> Option<RunFile<'_>> {
         inode: inode.parse().ok()?,
         parts: vec![part],
         addresses,
-        is_run: leave.contains('x'),
+        is_run: permissions.contains('x'),
     })
 }
 

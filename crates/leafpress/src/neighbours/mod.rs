@@ -13,8 +13,9 @@
 //! | `locks.rs` | the holder of each lock, from all that was seen |
 //! | `wal_index.rs` | how far the log is filled, copied and read |
 //! | `versions.rs` | if SQLite is in a file, and which version |
-//! | `inside.rs` | what the database says of itself, through SQLite |
 //! | `words.rs` | all this as sentences |
+//!
+//! What the database says of itself, through SQLite, is in `inside.rs` beside this folder.
 //!
 //! Must never: open the database or a file beside it but by way of `vfs/locks`, as closing
 //! it would drop locks of this process. Must never change anything.
@@ -25,11 +26,10 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::paths::folder_of;
-use crate::profile::check_background_checkpoints;
 use crate::storage::FileSystem;
+use crate::wal_reset::check_background_checkpoints;
 
 mod files;
-mod inside;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "texts of Linux alone"))]
 mod lock_names;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "texts of Linux alone"))]
@@ -46,11 +46,11 @@ mod versions;
 mod wal_index;
 mod words;
 
+pub use crate::inside::{ConnectionDefaults, Inside, connection_defaults, look_inside};
 pub use files::{FileFacts, Which};
-pub use inside::{ConnectionDefaults, Inside, connection_defaults, look_inside};
 pub use lock_names::SqliteLock;
 pub use lock_text::LockStyle;
-pub use locks::{LockHeld, Reader};
+pub use locks::{LockHeld, LogReader};
 pub use wal_index::LogIndex;
 pub use words::holders_sentence;
 

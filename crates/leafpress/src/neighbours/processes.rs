@@ -19,8 +19,8 @@ use super::files::{FileFacts, Which, path_of};
 use super::lock_text::{self, LockLine};
 use super::versions::{self, Effort};
 use super::{Library, Neighbour, OpenFile, Standing, maps};
-use crate::profile::check_background_checkpoints;
 use crate::vfs::FileIdentity;
+use crate::wal_reset::check_background_checkpoints;
 use crate::words::bytes_text;
 
 /// All that `/proc` tells of one database.

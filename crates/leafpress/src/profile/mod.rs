@@ -43,8 +43,8 @@ mod second_name;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod wal_reset;
 
+pub use crate::wal_reset::check_background_checkpoints;
 pub use in_force::InForce;
 pub(crate) use locking::close_journal;
 pub use locking::give_back;
@@ -54,7 +54,6 @@ pub(crate) use page_writes::ours;
 pub use page_writes::{AtomicWish, page_writes, regain_atomic_pages};
 pub(crate) use second_name::refuse_second_name;
 pub use settings::{JournalMode, Locking, Synchronous};
-pub use wal_reset::check_background_checkpoints;
 
 /// A way to write a database, named by its promise.
 ///

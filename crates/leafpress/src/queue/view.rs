@@ -16,8 +16,8 @@ use super::schedule::{self, ScheduleInfo};
 use super::session::Work;
 use super::stats::{self, QueueStats};
 use super::{find_queue, schema};
+use crate::candidate::Candidate;
 use crate::error::{Error, Result};
-use crate::verify::Candidate;
 
 /// The queues of a database. Each answer is of one moment, and no lock is held between two.
 ///

@@ -39,5 +39,5 @@ pub(super) fn load_parquet(
     _: &std::path::Path,
     _: usize,
 ) -> crate::error::Result<u64> {
-    Err(crate::error::Error::Usage(super::NO_PARQUET.to_owned()))
+    Err(crate::error::Error::Usage(super::rung::NO_PARQUET.to_owned()))
 }

@@ -25,8 +25,8 @@ mod with_rqlite {
 
     use super::{DoctorFlags, Status, output};
     use crate::cluster::shown;
-    use crate::commands::doctor::finding::{Check, Finding, Verdict};
     use crate::progress::{self, Spinner};
+    use crate::summary::finding::{Check, Finding, Verdict};
     use crate::{human, summary};
 
     /// A follower this many entries behind gets a snapshot, in place of the entries.

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leafpress::neighbours::{
-    Asked, ConnectionDefaults, FileFacts, Inside, LockHeld, Neighbours, Reader, SqliteLock, Which,
-    connection_defaults, look_inside, neighbours,
+    Asked, ConnectionDefaults, FileFacts, Inside, LockHeld, LogReader, Neighbours, SqliteLock,
+    Which, connection_defaults, look_inside, neighbours,
 };
 use leafpress::path_text;
 use leafpress::queue::UnixTime;
@@ -61,7 +61,7 @@ pub struct Evidence {
     /// commit.
     pub stuck: Vec<LockHeld>,
     /// Readers of an old state that stayed there all the time.
-    pub pinned: Vec<Reader>,
+    pub pinned: Vec<LogReader>,
     /// Facts from the database itself, or the reason why it could not be read.
     pub inside: Result<Inside, String>,
     /// The settings of a connection that sets nothing.
@@ -247,7 +247,7 @@ fn first_byte(file: &FileFacts) -> Option<u8> {
 struct Watched {
     now: Neighbours,
     stuck: Vec<LockHeld>,
-    pinned: Vec<Reader>,
+    pinned: Vec<LogReader>,
     time: Duration,
 }
 
@@ -270,8 +270,8 @@ impl Watched {
                 now.locks.contains(held) && (is_idle || held.lock == SqliteLock::Exclusive)
             });
             let still = now.readers();
-            let stays = |old: &Reader| {
-                let is_it = |it: &&Reader| (it.mark, it.frame) == (old.mark, old.frame);
+            let stays = |old: &LogReader| {
+                let is_it = |it: &&LogReader| (it.mark, it.frame) == (old.mark, old.frame);
                 still.iter().find(is_it).cloned()
             };
             pinned = pinned.iter().filter_map(stays).filter(is_far_behind).collect();
@@ -280,7 +280,7 @@ impl Watched {
     }
 }
 
-fn is_far_behind(reader: &Reader) -> bool {
+fn is_far_behind(reader: &LogReader) -> bool {
     reader.frames_behind > FRAMES_BEHIND_MAX
 }
 

@@ -8,8 +8,8 @@ use leafpress::neighbours::{FileFacts, Which};
 use leafpress::path_text;
 
 use super::evidence::{Evidence, Journal, quoted};
-use super::finding::{Check, Finding};
 use crate::human;
+use crate::summary::finding::{Check, Finding};
 
 /// Permissions of owner, group and others.
 const RIGHTS: u32 = 0o777;

@@ -6,8 +6,8 @@
 use leafpress::neighbours::Which;
 
 use super::evidence::{Evidence, FRAMES_BEHIND_MAX, Journal, LARGE_BYTES, quoted};
-use super::finding::{Check, Finding};
 use crate::human;
+use crate::summary::finding::{Check, Finding};
 
 const NO_LOG: &str = "it has no write-ahead log";
 

@@ -2,7 +2,6 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `finding.rs` | the result of a check |
 //! | `evidence.rs` | collects all that the checks judge, and watches locks for a while |
 //! | `settings.rs` | checks of the journal mode and of what connections set |
 //! | `log.rs` | checks of the write-ahead log and its readers |
@@ -10,7 +9,7 @@
 //! | `place.rs` | checks of the file system and the disk |
 //! | `folder.rs` | checks of the files and their names |
 //!
-//! The numbers of the checks are those of `docs/doctor.md`; checks that are not there
+//! A check gives a [`Finding`]. The numbers of the checks are those of `docs/doctor.md`; checks that are not there
 //! yet have theirs kept free.
 //!
 //! Must never: change the database, or say that something is fine that could not be
@@ -18,7 +17,6 @@
 
 mod cluster;
 mod evidence;
-mod finding;
 mod folder;
 mod log;
 mod place;
@@ -34,13 +32,12 @@ use leafpress::neighbours::Neighbours;
 use leafpress::path_text;
 use serde::Serialize;
 
-pub use self::finding::{Finding, Verdict};
-
 use self::evidence::Evidence;
 use crate::cluster::url_of;
 use crate::exit::Status;
 use crate::flags::DoctorFlags;
 use crate::progress::{self, Spinner};
+use crate::summary::finding::{Finding, Verdict};
 use crate::{human, output, summary};
 
 /// All checks, in the order of their numbers.

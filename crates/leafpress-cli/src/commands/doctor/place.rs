@@ -5,7 +5,7 @@
 use leafpress::storage::Nature;
 
 use super::evidence::{Evidence, quoted};
-use super::finding::{Check, Finding};
+use crate::summary::finding::{Check, Finding};
 
 /// Check 25.
 pub fn file_system(evidence: &Evidence) -> Finding {

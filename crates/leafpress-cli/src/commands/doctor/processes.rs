@@ -8,8 +8,8 @@ use leafpress::neighbours::{
 use leafpress::path_text;
 
 use super::evidence::{Evidence, quoted};
-use super::finding::{Check, Finding};
 use crate::human;
+use crate::summary::finding::{Check, Finding};
 
 const NOT_ASKED: &str = "this system does not say which processes have it open";
 

@@ -5,7 +5,7 @@
 use leafpress::{Profile, path_text};
 
 use super::evidence::{Evidence, quoted};
-use super::finding::{Check, Finding};
+use crate::summary::finding::{Check, Finding};
 
 const SYNCHRONOUS: [&str; 4] = ["OFF", "NORMAL", "FULL", "EXTRA"];
 

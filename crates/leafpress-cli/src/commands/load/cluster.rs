@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use leafpress::Error;
 use leafpress::load::CancelToken;
 
-use super::Outcome;
+use super::both::Outcome;
 use crate::flags::LoadFlags;
 use crate::progress::LoadBar;
 
@@ -41,8 +41,8 @@ mod with_rqlite {
 
     use super::{CancelToken, Error, Later, Load, Outcome, Path};
     use crate::cluster::shown;
+    use crate::commands::load::both::{is_silent, makes_missing};
     use crate::commands::load::check::is_table;
-    use crate::commands::load::{is_silent, makes_missing};
     use crate::human;
     use crate::loading::is_stdin;
 

@@ -6,9 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leafpress::load::{CancelToken, DryRun, InputFormat, IntoTable, Loader, Pipe, Report};
+use leafpress::load::{CancelToken, DryRun, InputFormat, Loader, Pipe};
 use leafpress::{Error, path_text};
 
+use self::both::{Outcome, is_silent, makes_missing};
 use self::check::check;
 use self::cluster::Later;
 use crate::exit::Status;
@@ -20,6 +21,7 @@ use crate::progress::{self, LoadBar};
 use crate::stdin::STDIN_NAME;
 use crate::{interrupt, output, summary};
 
+mod both;
 mod check;
 mod cluster;
 
@@ -87,16 +89,6 @@ fn into_table(loader: Loader, flags: &LoadFlags) -> Loader {
     }
 }
 
-/// Returns true if a table that is missing is made. A call that names the key means the table, and no other by a slip.
-fn makes_missing(flags: &LoadFlags, into: IntoTable) -> bool {
-    matches!(into, IntoTable::Append | IntoTable::Replace) || !flags.keys.pk.is_empty()
-}
-
-enum Outcome {
-    Loaded(Report),
-    Dry(DryRun),
-}
-
 fn dry_run(loader: Loader, inputs: &[PathBuf], token: &CancelToken) -> Result<DryRun, Error> {
     match inputs {
         [input] if is_stdin(input) => loader.dry_run_reader(STDIN_NAME, stdin(token)?),
@@ -137,10 +129,6 @@ fn loader(
         loader = loader.progress(move |progress| bar.update(progress));
     }
     Ok(loader)
-}
-
-fn is_silent(flags: &LoadFlags) -> bool {
-    flags.run.quiet || flags.run.json || flags.run.no_progress
 }
 
 fn with_table(

@@ -5,8 +5,8 @@
 use leafpress::Result;
 use leafpress::queue::{Attempt, JobInfo, JobState, ListOptions};
 
+use super::database::no_such_job;
 use super::json::{JobObject, Jobs};
-use super::no_such_job;
 use super::place::{Finder, JobQueue};
 use super::view::Looked;
 use crate::cluster::url_of;

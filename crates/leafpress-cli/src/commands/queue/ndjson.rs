@@ -10,7 +10,7 @@ use leafpress::{BadRow, Error};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::push::{Template, without_bom};
+use super::template::{Template, without_bom};
 use crate::flags::{When, parse_duration, parse_time, parse_unique_for, parse_when};
 
 /// Characters of a row that an error shows at most.

@@ -1,7 +1,6 @@
 //! The queue of an action: in a file, or on a cluster of rqlite.
 //!
-//! Must never: take a cluster for a file. Schedules, which a cluster does not keep, are refused by
-//! [`refuse_cluster`].
+//! Must never: take a cluster for a file.
 
 use std::path::Path;
 
@@ -13,7 +12,7 @@ use leafpress::queue::{
     Pushed, Queue, Retry, Settings, Token, UnixTime, Worker,
 };
 
-use super::Database;
+use super::database::{Database, existing_queue};
 #[cfg(not(feature = "rqlite"))]
 use crate::cluster::unreachable as refused;
 use crate::cluster::{name_of, url_of};
@@ -42,7 +41,7 @@ impl JobQueue {
     pub fn existing(place: &QueuePlaceFlags, common: &QueueCommonFlags) -> Result<Self> {
         match url_of(&place.database) {
             Some(url) => on_cluster(url, common, &Name::Existing(&place.queue)),
-            None => Ok(Self::File(super::existing_queue(place, common)?)),
+            None => Ok(Self::File(existing_queue(place, common)?)),
         }
     }
 
@@ -264,19 +263,4 @@ pub fn connect(url: &str, common: &QueueCommonFlags) -> Result<leafpress_rqlite:
 #[cfg(not(feature = "rqlite"))]
 fn on_cluster(url: &str, _: &QueueCommonFlags, _: &Name<'_>) -> Result<JobQueue> {
     Err(refused(url))
-}
-
-/// Refuses the URL of a cluster, for an action that is done on files.
-pub fn refuse_cluster(path: &Path) -> Result<()> {
-    url_of(path).map_or(Ok(()), |url| Err(refused(url)))
-}
-
-/// The error of an action that is done on files.
-#[cfg(feature = "rqlite")]
-fn refused(_: &str) -> Error {
-    Error::unsupported("this action is for a queue in a file, and that is a cluster of rqlite")
-        .on_disk("nothing was changed")
-        .to_do(
-            "a queue on a cluster keeps no schedules: push from a program that a schedule starts",
-        )
 }

@@ -6,9 +6,9 @@ use leafpress::Result;
 use leafpress::queue::{Missed, Schedule, ScheduleInfo};
 use serde_json::json;
 
-use super::push::Template;
+use super::database::{Database, with_made_queue};
+use super::template::Template;
 use super::view::Looked;
-use super::{Database, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{
     QueueMissedFlag, QueueScheduleAddFlags, QueueScheduleListFlags, QueueScheduleRemoveFlags, When,

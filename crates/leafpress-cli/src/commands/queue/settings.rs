@@ -5,8 +5,9 @@
 use leafpress::Result;
 use leafpress::queue::Settings;
 
+use super::database::with_made_queue;
+use super::json;
 use super::place::JobQueue;
-use super::{json, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{OrNone, QueueSettingsFlags};
 use crate::{output, summary};

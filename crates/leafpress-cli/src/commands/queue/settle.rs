@@ -12,7 +12,7 @@ use leafpress::queue::{Claim, ClaimOptions, Nack, Payload, Retry, Token};
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-use super::Database;
+use super::database::Database;
 use super::json::{ClaimObject, Jobs};
 use super::place::JobQueue;
 use super::waiting::Waiting;

@@ -14,7 +14,7 @@ use leafpress::queue::{
 };
 use leafpress::{Error, ErrorKind, Result};
 
-use super::{Database, no_such_job, no_such_queue, refuse_missing};
+use super::database::{Database, no_such_job, no_such_queue, refuse_missing};
 use crate::flags::QueueCommonFlags;
 
 /// The queues of one database.

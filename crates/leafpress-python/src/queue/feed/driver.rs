@@ -15,8 +15,7 @@ use leafpress::queue::{Claim, ClaimOptions, Retry, Settings, Token, UnixTime};
 use leafpress::writer::PendingCall;
 use leafpress::{Error, ErrorKind, Result};
 
-use super::Tokens;
-use super::state::{Outcome, Phase, Shared, State};
+use super::state::{Outcome, Phase, Shared, State, Tokens};
 
 /// Most jobs that it holds ready. More would only make others wait for them.
 const AHEAD_MAX: f64 = 1_000.0;

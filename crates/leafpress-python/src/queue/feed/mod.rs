@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use leafpress::queue::{Claim, Nack, Token};
+use leafpress::queue::{Claim, Nack};
 use leafpress::vfs::fork::Process;
 use pyo3::prelude::*;
 
@@ -272,6 +272,3 @@ impl Future for End {
         })
     }
 }
-
-/// A token that is held, for the driver.
-type Tokens = Vec<Token>;

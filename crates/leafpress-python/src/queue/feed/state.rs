@@ -21,6 +21,9 @@ use serde::Serialize;
 
 use crate::writer::EndsBefore;
 
+/// Tokens that are held, for the driver.
+pub type Tokens = Vec<Token>;
+
 /// The answer of a consumer about its job.
 #[derive(Debug, Clone)]
 pub enum Outcome {

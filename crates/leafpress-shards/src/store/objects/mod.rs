@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `address` | from a URL to a client of its store |
 //! | `ahead` | pieces of a part that go up while it is pressed |
+//! | `client` | paths to keys, requests to answers |
+//! | `pieces` | the size and number of pieces |
 //! | `transfer` | parts, in pieces: up and down |
 //! | `unfinished` | unfinished uploads of S3 |
 //!
@@ -18,155 +20,30 @@
 
 mod address;
 mod ahead;
+mod client;
+mod pieces;
 mod transfer;
 mod unfinished;
 
-use std::fmt;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::TryStreamExt as _;
 use leafpress::load::disk::Listener;
-use leafpress::vfs::fork::Process;
-use leafpress::vfs::locks;
-use leafpress::{Error, Result, path_text};
-use object_store::multipart::MultipartStore;
-use object_store::path::Path;
-use object_store::{
-    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions,
-    UpdateVersion,
-};
+use leafpress::{Error, Result};
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions};
 
 pub use self::ahead::Ahead;
-use self::unfinished::Unfinished;
-use super::{Change, Entry, Local, RUNS, Sha256Of, Stop, Store, last_name};
+pub use self::client::Objects;
+use self::client::says;
+use super::callbacks::{Change, Sha256Of, Stop};
+use super::home::{Entry, RUNS, Store, last_name};
+use super::local::Local;
 use crate::runtime::wait;
 
 /// Attempts of a conditional write whose outcome is not clear, or that another process was faster than.
 const WRITES_MAX: usize = 4;
-
-/// A part of an object store.
-pub struct Objects {
-    /// Its URL, without a slash at the end.
-    url: String,
-    prefix: Path,
-    store: Arc<dyn ObjectStore>,
-    /// The same, for uploads whose pieces come in any order.
-    pieces: Option<Arc<dyn MultipartStore>>,
-    unfinished: Option<Unfinished>,
-    /// The process that opened it: connections cannot be used in a child of `fork`.
-    process: Process,
-}
-
-impl Objects {
-    /// Opens what a URL names, with credentials from the environment. Sends nothing.
-    ///
-    /// # Errors
-    /// As [`super::open`].
-    pub fn open(url: &str) -> Result<Self> {
-        let found = address::open(url)?;
-        let there = Self::on(found.store, Some(found.pieces), url, found.prefix);
-        Ok(Self { unfinished: found.unfinished, ..there })
-    }
-
-    /// A part of a store that is open, and the same for uploads whose pieces come in any order. `url` is
-    /// its name in messages.
-    pub fn on(
-        store: Arc<dyn ObjectStore>,
-        pieces: Option<Arc<dyn MultipartStore>>,
-        url: &str,
-        prefix: Path,
-    ) -> Self {
-        let url = url.trim_end_matches('/').to_owned();
-        // From then on forks are counted.
-        locks::ensure();
-        Self { url, prefix, store, pieces, unfinished: None, process: Process::current() }
-    }
-
-    fn key(&self, path: &str) -> Path {
-        path.split('/').filter(|name| !name.is_empty()).fold(self.prefix.clone(), Path::join)
-    }
-
-    /// The path of a key.
-    fn path(&self, key: &Path) -> Option<String> {
-        let names = key.prefix_match(&self.prefix)?;
-        Some(names.map(|name| name.as_ref().to_owned()).collect::<Vec<_>>().join("/"))
-    }
-
-    fn store(&self) -> Result<Arc<dyn ObjectStore>> {
-        self.process.check("shards")?;
-        Ok(Arc::clone(&self.store))
-    }
-
-    /// Content and version of an object; `None` if it is not there.
-    fn get(&self, path: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
-        let (store, key) = (self.store()?, self.key(path));
-        let found = wait(async move {
-            let found = store.get(&key).await?;
-            let meta = &found.meta;
-            let version =
-                UpdateVersion { e_tag: meta.e_tag.clone(), version: meta.version.clone() };
-            Ok((found.bytes().await?, version))
-        })?;
-        match found {
-            Ok(found) => Ok(Some(found)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(self.failed("read", path, &error)),
-        }
-    }
-
-    fn put(
-        &self,
-        path: &str,
-        bytes: Bytes,
-        options: PutOptions,
-    ) -> Result<object_store::Result<()>> {
-        let (store, key) = (self.store()?, self.key(path));
-        wait(async move { store.put_opts(&key, bytes.into(), options).await.map(drop) })
-    }
-
-    /// The objects below a path.
-    fn objects(&self, path: &str) -> Result<Vec<Entry>> {
-        let (store, key) = (self.store()?, self.key(path));
-        let found: object_store::Result<Vec<ObjectMeta>> =
-            wait(async move { store.list(Some(&key)).try_collect().await })?;
-        let entry = |found: ObjectMeta| {
-            let path = self.path(&found.location)?;
-            let modified = Some(SystemTime::from(found.last_modified));
-            Some(Entry { path, bytes: found.size, modified, upload: None })
-        };
-        let found = found.map_err(|error| self.failed("list", path, &error))?;
-        Ok(found.into_iter().filter_map(entry).collect())
-    }
-
-    /// An error of the store about an object.
-    fn failed(&self, action: &'static str, path: &str, error: &object_store::Error) -> Error {
-        use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
-        use std::io::ErrorKind as Io;
-
-        let (kind, to_do) = match error {
-            NotFound { .. } => (Io::NotFound, None),
-            PermissionDenied { .. } | Unauthenticated { .. } => {
-                (Io::PermissionDenied, Some("give credentials that may do that: see docs/scale.md"))
-            }
-            _ => (Io::Other, None),
-        };
-        let source = std::io::Error::new(kind, says(error));
-        let error = Error::io(action, &self.shown(path), source);
-        match to_do {
-            Some(to_do) => error.to_do(to_do),
-            None => error,
-        }
-    }
-}
-
-impl fmt::Debug for Objects {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Objects").field("url", &self.url).finish_non_exhaustive()
-    }
-}
 
 impl Store for Objects {
     fn shown(&self, path: &str) -> PathBuf {
@@ -332,26 +209,6 @@ impl Store for Objects {
     }
 }
 
-impl Objects {
-    /// Unfinished uploads below a path.
-    fn uploads(&self, path: &str) -> Result<Vec<Entry>> {
-        let Some(unfinished) = &self.unfinished else { return Ok(Vec::new()) };
-        let found = unfinished.list(&self.key(path))?;
-        let found = found.map_err(|error| self.failed("list the uploads below", path, &error))?;
-        let entry = |upload: unfinished::Upload| {
-            let path = self.path(&upload.key)?;
-            let (modified, upload) = (upload.initiated, Some(upload.id));
-            Some(Entry { path, bytes: 0, modified, upload })
-        };
-        Ok(found.into_iter().filter_map(entry).collect())
-    }
-
-    fn unknown(&self, path: &str, answer: &str) -> Error {
-        let shown = path_text(self.shown(path));
-        Error::uncertain(format!("{shown} may be changed or not: {answer}"))
-    }
-}
-
 /// Returns true for an answer that says that the request was not carried out, and never will be.
 fn is_refused(error: &object_store::Error) -> bool {
     use object_store::Error::{
@@ -365,9 +222,4 @@ fn is_refused(error: &object_store::Error) -> bool {
             | NotImplemented { .. }
             | InvalidPath { .. }
     )
-}
-
-/// An error of the store, in one line.
-fn says(error: &object_store::Error) -> String {
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }

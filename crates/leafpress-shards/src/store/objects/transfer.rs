@@ -17,16 +17,14 @@ use object_store::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::{Local, Objects, Stop, Store as _};
+use super::client::Objects;
+use super::pieces::{PIECE_BYTES, PIECES_AT_ONCE, PIECES_MAX};
 use crate::key::hex;
 use crate::runtime::{Pending, begin, wait};
+use crate::store::callbacks::Stop;
+use crate::store::home::Store as _;
+use crate::store::local::Local;
 
-/// Bytes of a piece, at least. S3 wants 5 MiB.
-pub const PIECE_BYTES: u64 = 8 << 20;
-/// Pieces of an object: S3 takes 10,000.
-pub const PIECES_MAX: u64 = 9_000;
-/// Pieces that are under way at once.
-pub const PIECES_AT_ONCE: usize = 4;
 /// Name of the metadata.
 const SHA256: &str = "sha256";
 

@@ -29,7 +29,7 @@ impl ArrowBatch {
     ///
     /// # Errors
     /// Fails if an array is of no type that we know, or contradicts itself.
-    pub(super) fn new(
+    pub fn new(
         names: &Arc<[String]>,
         batch: &RecordBatch,
         rows: Range<usize>,
@@ -51,26 +51,6 @@ impl ArrowBatch {
         }
         Ok(Self { names: Arc::clone(names), columns, content_bytes, rows: rows.len(), first_line })
     }
-}
-
-/// The values that a load stores of a record batch, row by row, for callers that bind them.
-///
-/// # Errors
-/// If an array is of no type that we know or contradicts itself, and for text that is not UTF-8.
-pub fn values_of(batch: &RecordBatch) -> Result<Vec<Vec<rusqlite::types::Value>>, String> {
-    let names = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
-    let taken = ArrowBatch::new(&names, batch, 0..batch.num_rows(), 1)?;
-    let value = |row: usize, column: usize| match taken.value(row, column) {
-        Value::Null => Ok(rusqlite::types::Value::Null),
-        Value::Integer(integer) => Ok(integer.into()),
-        Value::Real(real) => Ok(real.into()),
-        Value::Blob(bytes) => Ok(bytes.to_vec().into()),
-        Value::Text(text) => match std::str::from_utf8(text) {
-            Ok(text) => Ok(text.to_owned().into()),
-            Err(error) => Err(format!("column \"{}\": {error}", names[column])),
-        },
-    };
-    (0..taken.rows).map(|row| (0..names.len()).map(|column| value(row, column)).collect()).collect()
 }
 
 #[cfg(test)]

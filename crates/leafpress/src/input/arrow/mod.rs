@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
 
-pub use self::batch::{ArrowBatch, values_of};
+pub use self::batch::ArrowBatch;
 pub use self::column::Column as ArrowColumn;
 pub use self::pieces::Batched;
 pub use self::types::may_be_wide;

@@ -100,8 +100,8 @@ impl LineRules {
         }
     }
 
-    /// Tells whether the rules change none of some whole lines without quotes and escapes.
-    fn leave(&self, lines: &[u8]) -> bool {
+    /// Tells whether these whole lines hold no quote, no escape and nothing that a rule looks for.
+    fn leaves_unchanged(&self, lines: &[u8]) -> bool {
         let has = |byte| memchr(byte, lines).is_some();
         let begins_line = |byte| lines[0] == byte || memmem::find(lines, &[b'\n', byte]).is_some();
         let quotes = [self.dialect.quote(), self.dialect.escape()];
@@ -165,6 +165,7 @@ impl Place {
 }
 
 /// Reads lines by their rules.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 pub struct LineFilter<R> {
     reader: R,
     rules: LineRules,
@@ -181,8 +182,8 @@ pub struct LineFilter<R> {
     /// Bytes that were read; those not yet looked at begin at `position`.
     input: Vec<u8>,
     position: usize,
-    /// True if what was read last was asked for plain lines.
-    is_asked: bool,
+    /// True if what was read last was searched for lines that stay as they are.
+    is_plain_checked: bool,
     is_ended: bool,
     /// Bytes that were made; those not yet given begin at `given`.
     output: Vec<u8>,
@@ -204,7 +205,7 @@ impl<R: Read> LineFilter<R> {
             held: HeldLines::default(),
             input: Vec::new(),
             position: 0,
-            is_asked: false,
+            is_plain_checked: false,
             is_ended: false,
             output: Vec::with_capacity(CHUNK_BYTES),
             given: 0,
@@ -220,7 +221,7 @@ impl<R: Read> LineFilter<R> {
         let read = self.reader.read(&mut self.input[kept..]);
         self.input.truncate(kept + *read.as_ref().unwrap_or(&0));
         self.is_ended = matches!(read, Ok(0));
-        self.is_asked = false;
+        self.is_plain_checked = false;
         read.map(|_| ())
     }
 
@@ -261,14 +262,14 @@ impl<R: Read> LineFilter<R> {
     /// or if these lines were asked before.
     fn take_plain_lines(&mut self) -> bool {
         let holds = self.returns_held > 0 || self.held.blank > 0 || self.held.comments > 0;
-        if self.is_asked || holds {
+        if self.is_plain_checked || holds {
             return false;
         }
-        self.is_asked = true;
+        self.is_plain_checked = true;
         let rest = &self.input[self.position..];
         let Some(end) = memrchr(b'\n', rest) else { return false };
         let lines = &rest[..=end];
-        if !self.rules.leave(lines) {
+        if !self.rules.leaves_unchanged(lines) {
             return false;
         }
         self.after_return = false;

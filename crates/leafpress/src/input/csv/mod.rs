@@ -25,8 +25,6 @@ pub mod sniff;
 
 mod exact;
 #[cfg(test)]
-mod spectrum;
-#[cfg(test)]
 mod tests;
 
 pub use carry::Carry;

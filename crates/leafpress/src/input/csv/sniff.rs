@@ -208,7 +208,7 @@ fn fit_of(sample: Sample<'_>, rules: &LineRules) -> Option<Fit> {
     for RecordSpan { mut start, field_ends } in agreeing.take(RECORDS_WEIGHED_MAX) {
         for (at, end) in field_ends.iter().map(|end| *end as usize).enumerate() {
             let raw = &text[start..end];
-            numbers += usize::from(is_number(raw));
+            numbers += usize::from(is_number_or_date(raw));
             is_spaced &= at == 0 || raw.first() == Some(&b' ');
             start = end + 1;
         }
@@ -227,7 +227,7 @@ fn fit_of(sample: Sample<'_>, rules: &LineRules) -> Option<Fit> {
 }
 
 /// Tells whether a field, perhaps in quotes, is a number, a date or a time without a comma.
-fn is_number(raw: &[u8]) -> bool {
+fn is_number_or_date(raw: &[u8]) -> bool {
     let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
     let raw = raw.strip_prefix(b"\"").and_then(|it| it.strip_suffix(b"\"")).unwrap_or(raw);
     raw.iter().any(u8::is_ascii_digit)

@@ -42,8 +42,6 @@ mod source;
 mod text;
 
 #[cfg(test)]
-mod properties;
-#[cfg(test)]
 mod tests;
 
 pub use source::{JsonOptions, JsonSource};

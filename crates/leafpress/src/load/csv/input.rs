@@ -15,7 +15,7 @@ use crate::input::csv::{Dialect, FieldIndex, RecordSpan, Scanner};
 use crate::input::detect_encoding::{advise, detect, is_auto};
 use crate::input::source::Source;
 use crate::load::monitor::Monitor;
-use crate::load::options::{IntoTable, LoadOptions};
+use crate::load::options::{IntoTable, LoadOptions, Ragged};
 use crate::load::passes::columns::{ColumnMap, InputColumns, OwnColumns};
 use crate::load::values::fields::{RejectsForm, RowRules, ValueSource, shown};
 use crate::schema::names::ColumnName;
@@ -168,7 +168,7 @@ impl Opening<'_> {
             self.take_lone_header(file, reading, &values)?;
         }
         if let Some(names) = &csv.columns {
-            if names.len() != fields && csv.ragged == crate::load::Ragged::Reject {
+            if names.len() != fields && csv.ragged == Ragged::Reject {
                 let error = Error::misuse(format!(
                     "the options name {}, but {file} has {fields}",
                     counted(names.len() as u64, "column", "columns")

@@ -100,9 +100,18 @@ pub struct Renumbering {
     pub is_broken: Cell<bool>,
 }
 
+/// Numbers for new pages: free pages of the destination first, then those behind its last page.
+#[derive(Debug)]
+pub struct NewPages {
+    /// Free pages, in ascending order.
+    pub free: Vec<u32>,
+    /// The numbers behind the last page.
+    pub behind: PagesBehind,
+}
+
 /// Numbers behind the last page of the destination.
 #[derive(Debug, Clone, Copy)]
-pub enum NewPages {
+pub enum PagesBehind {
     /// All numbers but the lock-byte page.
     Plain(PageRange),
     /// All numbers but the lock-byte page and the pages of the pointer map.
@@ -112,9 +121,11 @@ pub enum NewPages {
 impl NewPages {
     /// Number of the page at `index`.
     pub fn number(&self, index: u32) -> u32 {
-        match self {
-            Self::Plain(range) => range.number(index),
-            Self::Mapped(range) => range.number(index),
+        let free = self.free.len() as u32;
+        match (self.free.get(index as usize), self.behind) {
+            (Some(&number), _) => number,
+            (None, PagesBehind::Plain(range)) => range.number(index - free),
+            (None, PagesBehind::Mapped(range)) => range.number(index - free),
         }
     }
 }
@@ -140,14 +151,19 @@ pub struct Batch {
     pub bytes: Vec<u8>,
 }
 
-/// Entries of the pointer map for the pages from `first` on.
+/// Entries of the pointer map.
 #[derive(Debug)]
 pub struct MapEntries {
-    /// The first page that is new.
+    /// Free pages that are taken, in ascending order, with their entries.
+    pub taken: Vec<(u32, MapEntry)>,
+    /// The first page behind those that were there.
     pub first: u32,
-    /// Entries; zeros for pages that have none.
-    pub entries: Vec<[u8; POINTER_MAP_ENTRY_BYTES]>,
+    /// Entries of the pages from there on; zeros for pages that have none.
+    pub entries: Vec<MapEntry>,
 }
+
+/// One entry.
+pub type MapEntry = [u8; POINTER_MAP_ENTRY_BYTES];
 
 /// Reader of staged pages, which renumbers them and hands them on.
 #[derive(Debug)]
@@ -194,8 +210,13 @@ impl PageMover for Carrier {
 
     fn owned_by(&mut self, new_number: u32, owner: PageOwner) {
         let Some(map) = &mut self.map else { return };
-        // SQLite itself has entered the roots, which lie before the new pages.
-        let Some(index) = new_number.checked_sub(map.first) else { return };
+        let Some(index) = new_number.checked_sub(map.first) else {
+            // SQLite itself has entered the roots, which were not taken.
+            if let Ok(at) = map.taken.binary_search_by_key(&new_number, |&(number, _)| number) {
+                map.taken[at].1 = owner.pointer_map_entry();
+            }
+            return;
+        };
         let index = index as usize;
         if map.entries.len() <= index {
             map.entries.resize(index + 1, [0; POINTER_MAP_ENTRY_BYTES]);

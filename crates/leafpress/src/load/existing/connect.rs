@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::overlay::Overlay;
 use super::task::Settings;
+use crate::candidate::uri;
 use crate::connect;
 use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result};
 use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
@@ -22,7 +23,6 @@ use crate::paths::companion_of;
 use crate::profile::{refuse_log_of_another, refuse_second_name};
 use crate::refusal::{Refusal, not_readable, refuse_unless_path};
 use crate::sqlite_error::{is_unexplained, needs_its_application, sqlite_says, without_statement};
-use crate::verify::uri;
 use crate::vfs::locks;
 use crate::words::path_text;
 
@@ -45,7 +45,7 @@ type OpenFile = fn(String, OpenFlags) -> rusqlite::Result<Connection>;
 
 /// The destination's name, and the errors that name it.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct ExistingDatabase {
     /// Path as the caller gave it.
     pub named: PathBuf,
     /// Absolute path, with links resolved.
@@ -61,7 +61,7 @@ pub struct Target {
     pub overlay: Option<Arc<Overlay>>,
 }
 
-impl Target {
+impl ExistingDatabase {
     /// Opens the database for reading and writing; it must exist.
     ///
     /// This connection commits durably, whatever settings other connections of the program have.
@@ -370,12 +370,19 @@ pub fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> r
 }
 
 /// The absolute path of a file that exists, links resolved.
-pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<Target> {
+pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<ExistingDatabase> {
     let path = refuse_unless_path(named)
         .and_then(|()| dunce::canonicalize(named).map_err(|source| not_readable(named, source)))
         .map_err(|error| error.on_disk("nothing was changed"))?;
     let named = named.to_owned();
-    Ok(Target { named, path, busy_timeout, keeps_log: false, at_rest: None, overlay: None })
+    Ok(ExistingDatabase {
+        named,
+        path,
+        busy_timeout,
+        keeps_log: false,
+        at_rest: None,
+        overlay: None,
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use rusqlite::Transaction;
 
-use super::connect::{Steps, Target, ask};
+use super::connect::{ExistingDatabase, Steps, ask};
 use super::inspect::{Existing, TextEncoding};
 use super::orphan::Search;
 use super::pages::{check_foreign_keys, commit, refuse_if_taken, remember};
@@ -107,7 +107,7 @@ fn rowids_are_ordinals(
 
 fn copy_one_by_one(
     transaction: &Transaction<'_>,
-    target: &Target,
+    target: &ExistingDatabase,
     staged: &Staged<'_>,
     table: &StagedTable,
     settings: &Settings,

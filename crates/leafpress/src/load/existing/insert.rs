@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::hooks::Action;
 use rusqlite::{Connection, Statement, Transaction};
 
-use super::connect::{CACHE_BYTES_MIN, Steps, Target, ask};
+use super::connect::{CACHE_BYTES_MIN, ExistingDatabase, Steps, ask};
 use super::copy::STAGED;
 use super::indexes::{ROWS_MIN, SetAside};
 use super::inspect::{Existing, TextEncoding, no_such_table};
@@ -108,13 +108,13 @@ pub(in crate::load) fn insert(
 }
 
 /// Returns true if the insert is worth threads beside it.
-fn takes_long(target: &Target, staged: &Staged<'_>) -> bool {
+fn takes_long(target: &ExistingDatabase, staged: &Staged<'_>) -> bool {
     staged.rows >= ROWS_MIN && target.overlay.is_none()
 }
 
 fn read_declaration(
     connection: &Connection,
-    target: &Target,
+    target: &ExistingDatabase,
     table: &str,
 ) -> Result<DeclaredTable> {
     let refused = |error| target.refused("read the table's declaration", error);
@@ -178,7 +178,7 @@ pub(super) struct Before {
 /// One insert, with its settings.
 pub(super) struct Insert<'i> {
     pub transaction: &'i Transaction<'i>,
-    pub target: &'i Target,
+    pub target: &'i ExistingDatabase,
     pub staged: &'i Staged<'i>,
     pub declared: DeclaredTable,
     pub columns: &'i [String],
@@ -191,7 +191,7 @@ impl<'i> Insert<'i> {
     /// Reads the declaration of the table, and refuses what cannot work before anything is done.
     pub fn new(
         transaction: &'i Transaction<'i>,
-        target: &'i Target,
+        target: &'i ExistingDatabase,
         staged: &'i Staged<'i>,
         into: &InsertInto<'i>,
         sorted: bool,

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
+use super::connect::{ExistingDatabase, UNCHANGED, ask, resolve, table_missing};
 use super::overlay::Overlay;
+use crate::candidate::{needs_recovery, uri};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::load::at_rest::AtRest;
@@ -21,7 +22,6 @@ use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
 use crate::schema::sql_words::is_before_trigger;
 use crate::sqlite_error::wants_to_write;
-use crate::verify::{needs_recovery, uri};
 
 /// State of a destination at the moment of its inspection.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub(in crate::load) struct Existing {
     pub objects: Vec<SchemaObject>,
     /// Reason why pages cannot be moved into any table; `None` if they can.
     pub(super) why_not_moved: Option<&'static str>,
-    pub(super) target: Target,
+    pub(super) target: ExistingDatabase,
     pub(super) busy_timeout: Duration,
 }
 
@@ -94,6 +94,8 @@ impl Existing {
         if connection.is_readonly("main").map_err(refused)? {
             return Err(target.read_only());
         }
+        // Nothing of it must last.
+        connection.execute_batch("PRAGMA synchronous=OFF").map_err(refused)?;
         let transaction = target.begin(&mut connection)?;
         // Writing the old value again needs a journal, which the rollback removes.
         let version: i64 = ask(&transaction, "PRAGMA user_version").map_err(refused)?;
@@ -145,13 +147,13 @@ impl Existing {
     }
 }
 
-fn there_already(target: &Target, object: &SchemaObject) -> Error {
+fn there_already(target: &ExistingDatabase, object: &SchemaObject) -> Error {
     let article = if object.kind == "index" { "an" } else { "a" };
     let reason = format!("there is {article} {} {} already", object.kind, object.name);
     target.table_exists(&object.name, reason)
 }
 
-fn taken(target: &Target, object: &SchemaObject) -> Error {
+fn taken(target: &ExistingDatabase, object: &SchemaObject) -> Error {
     let refusal = there_already(target, object);
     if object.kind == "table" {
         refusal.to_do(
@@ -196,11 +198,11 @@ pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Resul
         std::fs::metadata(companion_of(&target.path, "-wal")).is_ok_and(|log| log.len() > 0);
     // SQLite could not take it away again for a user who may only read.
     let at_rest = AtRest::for_reader(&target.path);
-    inspect_target(&Target { keeps_log, at_rest, ..target }, busy_timeout)
+    inspect_target(&ExistingDatabase { keeps_log, at_rest, ..target }, busy_timeout)
 }
 
 /// Refuses a database that SQLite would roll back before it reads it, which writes to it.
-fn refuse_hot_journal(target: &Target) -> Result<()> {
+fn refuse_hot_journal(target: &ExistingDatabase) -> Result<()> {
     let journal = std::fs::metadata(companion_of(&target.path, "-journal"));
     if !journal.is_ok_and(|journal| journal.len() > 0) {
         return Ok(());
@@ -226,14 +228,14 @@ fn refuse_hot_journal(target: &Target) -> Result<()> {
     }
 }
 
-fn refuse_what_is_no_file(target: &Target) -> Result<()> {
+fn refuse_what_is_no_file(target: &ExistingDatabase) -> Result<()> {
     let found = std::fs::metadata(&target.path).map_err(|it| not_readable(&target.named, it))?;
     refuse_unless_file(&target.named, &found)
         .and_then(|()| refuse_odd_companions(&target.named))
         .map_err(|error| error.on_disk(UNCHANGED))
 }
 
-fn inspect_target(target: &Target, busy_timeout: Duration) -> Result<Existing> {
+fn inspect_target(target: &ExistingDatabase, busy_timeout: Duration) -> Result<Existing> {
     let mut connection = target.open(busy_timeout)?;
     let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
     // One transaction, so that all answers are of the same moment.
@@ -243,7 +245,7 @@ fn inspect_target(target: &Target, busy_timeout: Duration) -> Result<Existing> {
 
 fn look_around(
     connection: &Connection,
-    target: &Target,
+    target: &ExistingDatabase,
     busy_timeout: Duration,
 ) -> rusqlite::Result<Existing> {
     let objects = read_objects(connection)?;

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! inspect ──► what the destination is like, or a clear refusal, before any work
-//! move_in ──► a new table: its pages are moved in (`pages.rs`, `carry.rs`),
+//! move_in ──► a new table: its pages are moved in (`pages.rs`, `carry.rs`, `free_pages.rs`),
 //!             or, where that cannot be, its rows copied (`copy.rs`); the report says why
 //! insert  ──► an existing table: INSERT … SELECT from the attached file (`insert.rs`),
 //!             or, where SQLite refuses a row, one by one (`one_by_one.rs`)
@@ -33,6 +33,7 @@
 mod carry;
 mod connect;
 mod copy;
+mod free_pages;
 mod index;
 mod indexes;
 mod insert;

@@ -29,13 +29,13 @@ use leafpress_format::header;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::connect::{Target, UNCHANGED, ask};
+use super::connect::{ExistingDatabase, UNCHANGED, ask};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::sync::lock;
 use crate::vfs::{
     Access, FileKind, LockLevel, OpenFlags as FileFlags, Opened, PlatformVfs, Registration,
-    ShmLock, ShmRegion, SyncKind, Vfs, VfsError, VfsFile, VfsResult, register,
+    SyncKind, Vfs, VfsError, VfsFile, VfsResult, register,
 };
 
 /// Name under which SQLite opens the overlay.
@@ -52,7 +52,7 @@ pub struct Overlay {
 
 impl Overlay {
     /// Begins the read transaction. Changed pages will go to an unnamed file in `folder`.
-    pub fn new(target: &Target, folder: &Path) -> Result<Self> {
+    pub fn new(target: &ExistingDatabase, folder: &Path) -> Result<Self> {
         let refused = |error| target.refused("read the database", error);
         let snapshot = snapshot(target, target.busy_timeout).map_err(refused)?;
         let page_bytes = ask::<u32>(&snapshot, "PRAGMA page_size").map_err(refused)? as usize;
@@ -97,7 +97,7 @@ fn no_table_of_pages() -> Error {
 /// Query for a page by its number.
 const PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
 
-fn snapshot(target: &Target, busy_timeout: Duration) -> rusqlite::Result<Connection> {
+fn snapshot(target: &ExistingDatabase, busy_timeout: Duration) -> rusqlite::Result<Connection> {
     let (uri, flags) = target.uri();
     let connection = connect::open(uri, flags)?;
     connection.busy_timeout(busy_timeout)?;
@@ -283,22 +283,6 @@ impl VfsFile for OverlayFile {
 
     fn is_reserved(&mut self) -> VfsResult<bool> {
         Ok(false)
-    }
-
-    fn has_shared_memory(&self) -> bool {
-        false
-    }
-
-    fn shm_map(&mut self, _: u32, _: usize, _: bool) -> VfsResult<Option<ShmRegion>> {
-        Err(VfsError::IO_SHM_MAP)
-    }
-
-    fn shm_lock(&mut self, _: u32, _: u32, _: ShmLock) -> VfsResult<()> {
-        Err(VfsError::IO_SHM_LOCK)
-    }
-
-    fn shm_unmap(&mut self, _: bool) -> VfsResult<()> {
-        Ok(())
     }
 }
 

@@ -1,16 +1,16 @@
 //! A new table's pages, moved into the destination within one transaction.
 //!
 //! SQLite itself declares the table and its indexes, which gives them roots.
-//! All other pages of the staged trees are written behind the last page of the
-//! database through `sqlite_dbpage`, with new numbers in them; the staged
-//! roots are written over the empty ones; page 1 gets the new page count. For
-//! SQLite these are page writes like any others, so the journal or the WAL
-//! protects them.
+//! All other pages of the staged trees are written over free pages, then behind
+//! the last page of the database, through `sqlite_dbpage`, with new numbers in
+//! them; the staged roots are written over the empty ones; page 1 gets the new
+//! page count and free list. For SQLite these are page writes like any others,
+//! so the journal or the WAL protects them.
 //!
 //! ```text
 //! staged file        1 │ 2 3 4 5 6 7 │ 8 root │ 9 sqlite_sequence
-//!                        └───────┐ └─────────┐
-//! destination   1 … │ root │ … N │ N+1 … N+6 │      the root goes to the root
+//!                        ├──┐ └──┐ └─────────┐
+//! destination   1 … │ free, free │ … N │ N+1 … N+4      the root goes to the root
 //! ```
 //!
 //! Invariants:
@@ -25,14 +25,15 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use leafpress_format::{
-    POINTER_MAP_ENTRY_BYTES, PageLayout, PageNumbers, PointerMap, RelocateError, relocate,
-};
+use leafpress_format::{PageLayout, PageNumbers, PointerMap, RelocateError, relocate};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, params};
 
-use super::carry::{Batch, Carrier, MapEntries, NewPages, PageSource, Renumbering, damaged};
-use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
+use super::carry::{
+    Batch, Carrier, MapEntries, NewPages, PageSource, PagesBehind, Renumbering, damaged,
+};
+use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
+use super::free_pages::FreePages;
 use super::inspect::{Existing, Header, TextEncoding, read_encoding, read_header};
 use super::orphan::Search;
 use super::staged::{StagedTable, StagedTree, has_table};
@@ -100,14 +101,18 @@ pub(super) fn move_pages(
 /// Refuses the table if another program has taken its name, or that of an index, since the inspection.
 pub(super) fn refuse_if_taken(
     transaction: &Transaction<'_>,
-    target: &Target,
+    target: &ExistingDatabase,
     table: &StagedTable,
 ) -> Result<()> {
     let mut declared = table.trees().filter(|it| it.sql.is_some());
     declared.try_for_each(|it| refuse_if_named(transaction, target, &it.name))
 }
 
-fn refuse_if_named(transaction: &Transaction<'_>, target: &Target, name: &str) -> Result<()> {
+fn refuse_if_named(
+    transaction: &Transaction<'_>,
+    target: &ExistingDatabase,
+    name: &str,
+) -> Result<()> {
     let refused = |error| target.refused("read the database", error);
     let sql =
         "SELECT type FROM main.sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type <> 'trigger'";
@@ -130,7 +135,7 @@ fn refuse_if_named(transaction: &Transaction<'_>, target: &Target, name: &str) -
 /// Refuses a database that changed between the decision to move pages and the lock.
 fn refuse_if_changed(
     transaction: &Transaction<'_>,
-    target: &Target,
+    target: &ExistingDatabase,
     table: &StagedTable,
 ) -> Result<()> {
     let refused = |error| target.refused("read the database", error);
@@ -164,7 +169,7 @@ fn declare(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Resu
 /// Move of the pages.
 struct Move<'m> {
     transaction: &'m Transaction<'m>,
-    target: &'m Target,
+    target: &'m ExistingDatabase,
     staged: &'m Staged<'m>,
     table: &'m StagedTable,
     settings: &'m Settings,
@@ -177,15 +182,18 @@ struct Numbers {
     new_pages: u32,
     /// First page that the destination does not have yet.
     first: u32,
+    /// The free list without the pages that are taken.
+    free: FreePages,
     map: Option<PointerMap>,
 }
 
 impl Move<'_> {
     fn run(&self) -> Result<u32> {
         let refused = |error| self.target.refused("move the table in", error);
-        let numbers = self.numbers()?;
+        let mut numbers = self.numbers()?;
         let (new_pages, first, map) = (numbers.new_pages, numbers.first, numbers.map);
         let last = new_pages.checked_sub(1).map(|last| numbers.renumbering.new_pages.number(last));
+        let free = std::mem::take(&mut numbers.free);
         self.transaction.execute_batch("SAVEPOINT leafpress").map_err(refused)?;
         let (written, handed_on) = self.carry(numbers)?;
         let expected = new_pages + self.table.trees().count() as u32;
@@ -199,7 +207,9 @@ impl Move<'_> {
         }
         if let Some(last) = last {
             let mut page_1 = read_page(self.transaction, 1).map_err(refused)?;
-            page_1[PAGE_COUNT_AT..PAGE_COUNT_AT + 4].copy_from_slice(&last.to_be_bytes());
+            let pages = last.max(first - 1);
+            page_1[PAGE_COUNT_AT..PAGE_COUNT_AT + 4].copy_from_slice(&pages.to_be_bytes());
+            free.write(self.transaction, &mut page_1).map_err(refused)?;
             write_page(self.transaction, 1, &page_1).map_err(refused)?;
         }
         self.transaction.execute_batch("RELEASE leafpress").map_err(refused)?;
@@ -221,23 +231,28 @@ impl Move<'_> {
         let new_pages = (table.page_count as usize).saturating_sub(left_out.len()) as u32;
         let map = has_map.then(|| PointerMap::new(table.layout));
         let first = pages + 1;
-        let range = match &map {
-            Some(map) => map.take_range(first, new_pages).map(NewPages::Mapped),
+        let free = FreePages::choose(transaction, table.layout, map.as_ref(), pages, new_pages)
+            .map_err(refused)?;
+        let behind = new_pages - free.taken.len() as u32;
+        let behind = match &map {
+            Some(map) => map.take_range(first, behind).map(PagesBehind::Mapped),
             None => PageNumbers::starting_at(table.layout, first)
-                .take_range(new_pages)
-                .map(NewPages::Plain),
+                .take_range(behind)
+                .map(PagesBehind::Plain),
         };
-        let range = range.map_err(|error| self.target.refusal(error.to_string()))?;
+        let behind = behind.map_err(|error| self.target.refusal(error.to_string()))?;
+        let numbers = NewPages { free: free.taken.clone(), behind };
         let renumbering =
-            Renumbering { roots, left_out, new_pages: range, is_broken: Cell::new(false) };
-        Ok(Numbers { renumbering, new_pages, first, map })
+            Renumbering { roots, left_out, new_pages: numbers, is_broken: Cell::new(false) };
+        Ok(Numbers { renumbering, new_pages, first, free, map })
     }
 
     /// Writes all pages, while another thread reads and renumbers them.
     fn carry(&self, numbers: Numbers) -> Result<(u32, Carrier)> {
         let (layout, page_count) = (self.table.layout, self.table.page_count);
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
-        let entries = MapEntries { first: numbers.first, entries: Vec::new() };
+        let taken = numbers.renumbering.new_pages.free.iter().map(|&page| (page, [0; _])).collect();
+        let entries = MapEntries { taken, first: numbers.first, entries: Vec::new() };
         let mut carrier = Carrier {
             source: PageSource::open(self.staged.file, layout, page_count)?,
             numbers: numbers.renumbering,
@@ -321,7 +336,8 @@ fn write_map(
     layout: PageLayout,
 ) -> rusqlite::Result<()> {
     let mut open: Option<(u32, Vec<u8>)> = None;
-    for (number, entry) in (new.first..).zip(&new.entries) {
+    let taken = new.taken.iter().map(|(number, entry)| (*number, entry));
+    for (number, entry) in taken.chain((new.first..).zip(&new.entries)) {
         let Some((map_page, at)) = map.place(number) else { continue };
         if open.as_ref().is_none_or(|(open, _)| *open != map_page) {
             if let Some((number, page)) = open.take() {
@@ -336,7 +352,7 @@ fn write_map(
             open = Some((map_page, page));
         }
         if let Some((_, page)) = &mut open {
-            page[at..at + POINTER_MAP_ENTRY_BYTES].copy_from_slice(entry);
+            page[at..at + entry.len()].copy_from_slice(entry);
         }
     }
     open.map_or(Ok(()), |(number, page)| write_page(transaction, number, &page))
@@ -410,7 +426,7 @@ fn read_a_row(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 /// Checks the foreign keys of the pressed rows. A search always ends in an error.
 pub(super) fn check_foreign_keys(
     transaction: &Transaction<'_>,
-    target: &Target,
+    target: &ExistingDatabase,
     table: &str,
     search: Option<&mut Search<'_>>,
 ) -> Result<()> {

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use rusqlite::{InterruptHandle, OpenFlags};
 
-use super::connect::{CACHE_BYTES_MIN, STEPS_BETWEEN_LOOKS, Target, ask};
+use super::connect::{CACHE_BYTES_MIN, ExistingDatabase, STEPS_BETWEEN_LOOKS, ask};
 use super::copy::STAGED;
 use super::staged::attachable;
 use super::task::Staged;
+use crate::candidate::uri;
 use crate::connect;
 use crate::load::options::CancelToken;
-use crate::machine_memory::total_bytes;
-use crate::verify::uri;
+use crate::machine_memory::usable_bytes;
 
 /// Looks up keys in a database ahead of an insert, until it is dropped.
 pub struct ReadAhead {
@@ -38,7 +38,7 @@ impl ReadAhead {
     /// None where the insert does as well without: there is one core, or the pages could be more than
     /// the system keeps in memory until the insert comes to them.
     pub fn begin(
-        target: &Target,
+        target: &ExistingDatabase,
         staged: &Staged<'_>,
         page_bytes: u32,
         query: String,
@@ -46,7 +46,7 @@ impl ReadAhead {
         let database_bytes = std::fs::metadata(&target.path).ok()?.len();
         let read_bytes = database_bytes.min(staged.rows.saturating_mul(page_bytes.into()));
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        if cores == 1 || read_bytes > total_bytes()? as u64 / 4 {
+        if cores == 1 || read_bytes > usable_bytes()? as u64 / 4 {
             return None;
         }
         let stop = CancelToken::new();

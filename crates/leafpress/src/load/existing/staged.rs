@@ -10,9 +10,9 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use super::carry::damaged;
 use super::connect::ask;
 use super::task::Staged;
+use crate::candidate::uri;
 use crate::connect;
 use crate::error::{Error, Result};
-use crate::verify::uri;
 use crate::vfs::locks::FileHandle;
 
 /// The staged table, as its file declares it.

@@ -3,22 +3,18 @@
 use leafpress::Result;
 use leafpress::queue::QueueStats;
 use leafpress_rqlite::{RqliteQueueStats, RqliteQueues};
-use serde_json::json;
-
-use super::Seen;
 
 /// Looks at the queue of this name, or at all queues.
-pub fn look(queues: &RqliteQueues, queue: Option<&str>) -> Result<Seen> {
+pub fn look(queues: &RqliteQueues, queue: Option<&str>) -> Result<Vec<RqliteQueueStats>> {
     let names = match queue {
         Some(name) => vec![name.to_owned()],
         None => queues.names()?,
     };
-    let found = names.iter().map(|name| queues.existing(name)?.stats());
-    let found = found.collect::<Result<Vec<_>>>()?;
-    Ok(Seen { all: found.iter().map(as_of_a_file).collect(), json: json!({ "queues": found }) })
+    names.iter().map(|name| queues.existing(name)?.stats()).collect()
 }
 
-fn as_of_a_file(there: &RqliteQueueStats) -> QueueStats {
+/// The same numbers, as a queue in a file has them.
+pub fn as_of_a_file(there: &RqliteQueueStats) -> QueueStats {
     let mut stats = QueueStats::default();
     stats.queue.clone_from(&there.queue);
     stats.now = there.now;

@@ -87,7 +87,11 @@ impl Place {
                 Ok(Seen { json: json!({ "queues": all }), all })
             }
             #[cfg(feature = "rqlite")]
-            Self::Cluster(queues) => cluster::look(queues, flags.queue.as_deref()),
+            Self::Cluster(queues) => {
+                let found = cluster::look(queues, flags.queue.as_deref())?;
+                let all = found.iter().map(cluster::as_of_a_file).collect();
+                Ok(Seen { all, json: json!({ "queues": found }) })
+            }
         }
     }
 

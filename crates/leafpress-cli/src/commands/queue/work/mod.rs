@@ -19,6 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leafpress::path_text;
 use leafpress::queue::{JobContext, Outcome, Payload, Stop, WorkReport};
+use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
 use serde::Serialize;
 
@@ -253,7 +254,7 @@ impl JobHandler<'_> {
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.runs)
     }
 
     /// Ends the worker: a program that cannot be run is no job's fault, and without this every job
@@ -271,7 +272,7 @@ impl JobHandler<'_> {
         if let Some(advice) = advice {
             error = error.to_do(advice);
         }
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failure = lock(&self.failure);
         failure.get_or_insert(error);
         self.stop.now();
         Outcome::Release

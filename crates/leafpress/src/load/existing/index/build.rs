@@ -11,9 +11,9 @@
 //!    page 1 when a savepoint is released.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 
 use leafpress_format::{
     FinishedPages, FormatError, IndexRun, IndexTree, PageLayout, PageNumbers, RecordColumns, Value,
@@ -23,13 +23,14 @@ use rusqlite::{Statement, Transaction, params};
 
 use super::WRITE_PAGE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::load::existing::connect::Target;
+use crate::load::existing::connect::ExistingDatabase;
 use crate::load::existing::pages::{PAGE_COUNT_AT, read_page, write_page};
 use crate::load::options::CancelToken;
 use crate::load::tree::analyze::StatCounter;
 use crate::schema::shape::IndexShape;
 use crate::sort::{Partition, Sorted};
 use crate::sqlite_error::broken_rule;
+use crate::sync::lock;
 use crate::threads;
 
 /// Characters of a value in a message.
@@ -47,7 +48,7 @@ pub struct Press<'p> {
 #[derive(Debug, Clone, Copy)]
 pub struct Presser<'p> {
     pub table: &'p str,
-    pub target: &'p Target,
+    pub target: &'p ExistingDatabase,
     pub index: &'p IndexShape,
     pub layout: PageLayout,
     pub analyze: bool,
@@ -178,7 +179,7 @@ impl Presser<'_> {
         loop {
             let (run, partition) = {
                 // Both are taken under one lock, so that runs go out in the order of partitions.
-                let empty = empty.lock().unwrap_or_else(PoisonError::into_inner);
+                let empty = lock(empty);
                 let Ok(run) = empty.recv() else { return };
                 (run, next_partition.fetch_add(1, Ordering::Relaxed))
             };

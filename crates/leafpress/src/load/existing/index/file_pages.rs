@@ -24,7 +24,7 @@ use rusqlite::{Connection, Transaction};
 
 use super::maker::{Halt, ReadPage};
 use crate::error::Error;
-use crate::load::existing::connect::{Target, UNCHANGED, ask};
+use crate::load::existing::connect::{ExistingDatabase, UNCHANGED, ask};
 use crate::load::existing::pages::read_page;
 use crate::vfs::connection::vfs_name;
 use crate::vfs::database_file::has_moved;
@@ -75,7 +75,7 @@ fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
 /// The pages of a database, in its file.
 #[derive(Debug)]
 pub struct FilePages<'t> {
-    target: &'t Target,
+    target: &'t ExistingDatabase,
     file: FileHandle,
     layout: PageLayout,
     /// Number of pages of the database.
@@ -87,7 +87,7 @@ impl<'t> FilePages<'t> {
     /// transaction has the write lock, and has changed nothing.
     pub fn open(
         transaction: &Transaction<'_>,
-        target: &'t Target,
+        target: &'t ExistingDatabase,
         layout: PageLayout,
         pages: u32,
         log: LogBefore,

@@ -38,7 +38,7 @@ use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
 use self::file_pages::LogBefore;
 use self::press_plan::PressPlan;
 use self::scan::{Scan, ScanEnd};
-use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
+use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, commit, look_at_ends};
 use super::task::Settings;
@@ -60,6 +60,12 @@ use crate::sqlite_error::{is_refusal, sqlite_says};
 
 /// Pages are used once here: a larger cache wins nothing.
 const CACHE_BYTES: u64 = 16 << 20;
+
+/// An index is made of free pages if they are this part of the database, or more: a quarter, so
+/// that indexes which are made and dropped in turn lengthen the file by a third at most.
+const FREE_PAGES_PART: u32 = 4;
+/// Free pages that are not worth it.
+const FREE_PAGES_FEW: u32 = 64;
 
 /// Makes an index on a table of a database that exists.
 ///
@@ -290,7 +296,7 @@ impl Indexer {
         }
     }
 
-    fn sort_options(&self, target: &Target) -> SortOptions {
+    fn sort_options(&self, target: &ExistingDatabase) -> SortOptions {
         let beside = || folder_of(&target.path).to_owned();
         SortOptions {
             memory_bytes: self.memory_bytes,
@@ -401,7 +407,7 @@ impl Plan {
     }
 }
 
-impl Target {
+impl ExistingDatabase {
     /// The error for a statement that SQLite refuses: the caller has to change it. All other errors
     /// are those of [`refused`](Self::refused).
     fn refused_statement(&self, error: rusqlite::Error) -> Error {
@@ -451,6 +457,9 @@ fn manner(
     if table.columns.iter().any(|column| column.generated) {
         return through_sql("the table has a generated column");
     }
+    if has_many_free_pages(transaction).map_err(refused)? {
+        return through_sql("the database has many free pages, which it takes");
+    }
     let statements = [table.sql.clone(), sql.to_owned()];
     let Some(index) = describe(&statements, Some(&table.name))
         .ok()
@@ -482,6 +491,14 @@ fn manner(
     })))
 }
 
+/// Tells whether free pages are so large a part of the database that SQLite shall make the index
+/// out of them: pressed ones always go behind the last page.
+fn has_many_free_pages(connection: &Connection) -> rusqlite::Result<bool> {
+    let pages: u32 = ask(connection, "PRAGMA page_count")?;
+    let free: u32 = ask(connection, "PRAGMA freelist_count")?;
+    Ok(free >= FREE_PAGES_FEW && free >= pages / FREE_PAGES_PART)
+}
+
 /// Layout of the pages, read with the lock held: another program may have changed it just before.
 fn layout(connection: &Connection) -> rusqlite::Result<Option<PageLayout>> {
     let page_bytes: u32 = ask(connection, "PRAGMA page_size")?;
@@ -499,7 +516,7 @@ struct Made {
 /// The work within the transaction.
 struct Job<'j> {
     indexer: &'j Indexer,
-    target: &'j Target,
+    target: &'j ExistingDatabase,
     transaction: &'j Transaction<'j>,
     plan: &'j Plan,
     pages_before: u32,

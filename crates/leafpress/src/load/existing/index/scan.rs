@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{ScopedJoinHandle, scope};
 
 use leafpress_format::TablePage;
@@ -18,10 +18,11 @@ use super::file_pages::{FilePage, FilePages, LogBefore};
 use super::maker::{EntryMaker, Halt, LongRow, ReadPage};
 use super::press_plan::PressPlan;
 use crate::error::{ErrorKind, Result};
-use crate::load::existing::connect::Target;
+use crate::load::existing::connect::ExistingDatabase;
 use crate::load::existing::pages::READ_PAGE;
 use crate::load::options::CancelToken;
 use crate::sort::{SortKey, SortOptions, Sorted, Sorter};
+use crate::sync::lock;
 use crate::threads;
 
 /// Bytes of leaves that are read or handed over at once.
@@ -33,7 +34,7 @@ const LEVELS_MAX: usize = 40;
 /// One scan.
 pub struct Scan<'s> {
     pub transaction: &'s Transaction<'s>,
-    pub target: &'s Target,
+    pub target: &'s ExistingDatabase,
     pub cancel: &'s CancelToken,
     pub plan: &'s PressPlan,
     pub threads: usize,
@@ -213,7 +214,7 @@ fn work(
     page_bytes: usize,
 ) -> Result<(), Halt> {
     loop {
-        let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let batch = lock(batches).recv();
         let Ok(batch) = batch else { return maker.finish() };
         for page in batch.chunks_exact(page_bytes) {
             maker.add_leaf(page, |_, row| long_rows.send(row).map_err(|_| Halt::Malformed))?;
@@ -268,7 +269,7 @@ impl FileLeaves<'_> {
 /// Reads pages through SQLite, as the transaction sees them.
 struct PageReader<'t> {
     statement: Statement<'t>,
-    target: &'t Target,
+    target: &'t ExistingDatabase,
     page: Vec<u8>,
     /// The file, as long as it holds every page that was read.
     file: Option<FilePages<'t>>,

@@ -92,7 +92,7 @@ fn a_large_index_in_each_journal_mode_equals_sqlites() {
     for (mode, page_bytes) in [("delete", 4096), ("wal", 512), ("persist", 1024), ("wal", 65536)] {
         let (_folder, path) = database(&format!(
             "PRAGMA page_size={page_bytes}; PRAGMA journal_mode={mode};
-             CREATE TABLE gone(a); INSERT INTO gone {NUMBERS} 500) SELECT hex(randomblob(200)) FROM n;
+             CREATE TABLE gone(a); INSERT INTO gone {NUMBERS} 200) SELECT hex(randomblob(200)) FROM n;
              CREATE TABLE t(id INTEGER PRIMARY KEY, a, b TEXT, c REAL);
              INSERT INTO t {NUMBERS} 20000) SELECT i * 3 - 30000, i * 7919 % 1000, hex(i % 77), i / 4.0 FROM n;
              DROP TABLE gone;"
@@ -250,6 +250,29 @@ fn what_cannot_be_pressed_goes_through_sql() {
         assert!(report.path.starts_with("SQL: "), "{}", report.path);
         assert!(report.path.contains(reason), "{}", report.path);
     }
+}
+
+#[test]
+fn an_index_made_again_and_again_takes_the_free_pages() {
+    let (_folder, path) = database(&format!(
+        "PRAGMA page_size=512; CREATE TABLE t(a, b);
+         INSERT INTO t {NUMBERS} 9000) SELECT i * 7919 % 9001, hex(i) FROM n"
+    ));
+    let pages = || -> u32 {
+        open(&path).query_row("PRAGMA page_count", [], |row| row.get(0)).expect("a count")
+    };
+    let (before, mut ways) = (pages(), Vec::new());
+    let mut with_index = 0;
+    for round in 0..8 {
+        let report = compare(&path, Indexer::new(&path, "t"), "b, a");
+        ways.push(report.path == "pressed");
+        open(&path).execute_batch("DROP INDEX t_b_a").expect("no index");
+        with_index = if round == 0 { pages() } else { with_index };
+    }
+    let index = with_index - before;
+    assert!(index > before / 4, "{before} pages, the index has {index}");
+    assert!(pages() <= with_index * 4 / 3 + index, "{before}, {with_index}, {}: {ways:?}", pages());
+    assert!(ways[0] && !ways[7], "{ways:?}");
 }
 
 #[test]

@@ -63,16 +63,34 @@ fn without_rowid_tables_move() {
 }
 
 #[test]
-fn free_pages_stay_for_later() {
+fn free_pages_are_used_before_the_file_grows() {
     for mode in ["NONE", "INCREMENTAL"] {
-        let setup = format!(
-            "PRAGMA auto_vacuum={mode}; PRAGMA journal_mode=WAL; {OLD}
-             CREATE TABLE gone AS SELECT randomblob(3000) FROM series(300); DROP TABLE gone;"
-        );
-        let place = Place::new(&setup).stage(RICH);
-        place.expect_moved("new");
-        open(&place.database).execute_batch("PRAGMA incremental_vacuum; VACUUM").unwrap();
-        assert_sound(&place.database);
+        for (page_bytes, journal) in [(512, "DELETE"), (4096, "WAL"), (65536, "DELETE")] {
+            for gone in [0, 1, 20, 400, 4000] {
+                let setup = format!(
+                    "PRAGMA page_size={page_bytes}; PRAGMA auto_vacuum={mode};
+                     PRAGMA journal_mode={journal}; {OLD}
+                     CREATE TABLE gone(x); INSERT INTO gone SELECT randomblob(value * 37 % 4000) FROM series({gone});
+                     CREATE TABLE kept AS SELECT value FROM series(500); DROP TABLE gone;"
+                );
+                let place =
+                    Place::new(&setup).stage(&format!("PRAGMA page_size={page_bytes}; {RICH}"));
+                let pages =
+                    |name: &str| ask::<u32>(&open(&place.database), &format!("PRAGMA {name}"));
+                let (pages_before, free_before) = (pages("page_count"), pages("freelist_count"));
+                assert!(place.expect_moved("new").path.contains("moved in"));
+                let (pages_after, free_after) = (pages("page_count"), pages("freelist_count"));
+                let what = format!(
+                    "{mode} {page_bytes} {gone}: {pages_before} pages, {free_before} free; {pages_after}, {free_after}"
+                );
+                assert!(free_before > 0 && free_after < free_before, "{what}");
+                assert!(pages_after == pages_before || free_after == 0, "{what}");
+                open(&place.database).execute_batch("PRAGMA incremental_vacuum").unwrap();
+                assert_sound(&place.database);
+                open(&place.database).execute_batch("VACUUM").unwrap();
+                assert_sound(&place.database);
+            }
+        }
     }
 }
 
@@ -144,54 +162,47 @@ fn reserved_bytes_are_kept() {
     }
 }
 
-/// Blows a database of 64 KiB pages up to just below 1 GiB: all that is
-/// between is free, and takes no room on the disk.
-fn blow_up(database: &Path, auto_vacuum: bool) {
-    const PAGE_BYTES: usize = 65536;
-    const PAGES: u32 = (1 << 30) / PAGE_BYTES as u32 - 2;
-    const MAP_ENTRIES: u32 = PAGE_BYTES as u32 / 5;
+/// Blows a database of 64 KiB pages up to just below 1 GiB: all that is between is a hole in the
+/// file, of which nothing in the database knows.
+fn blow_up(database: &Path) {
+    const PAGE_BYTES: u32 = 65536;
+    const PAGES: u32 = (1 << 30) / PAGE_BYTES - 2;
 
     let mut bytes = std::fs::read(database).unwrap();
-    let trunk = (bytes.len() / PAGE_BYTES) as u32 + 1;
-    // A second page of the pointer map lies in between.
-    let second_map = 2 + MAP_ENTRIES + 1;
-    let free = || (trunk + 1..=PAGES).filter(|&page| !auto_vacuum || page != second_map);
-    let free_count = free().count() as u32;
     bytes[28..32].copy_from_slice(&PAGES.to_be_bytes());
-    bytes[32..36].copy_from_slice(&trunk.to_be_bytes());
-    bytes[36..40].copy_from_slice(&(free_count + 1).to_be_bytes());
-    let mut trunk_page = [0, free_count].map(u32::to_be_bytes).concat();
-    trunk_page.extend(free().flat_map(u32::to_be_bytes));
-    trunk_page.resize(PAGE_BYTES, 0);
-    bytes.extend(trunk_page);
-    if auto_vacuum {
-        for page in trunk..second_map {
-            bytes[PAGE_BYTES + (page as usize - 3) * 5] = 2;
-        }
-    }
     std::fs::write(database, bytes).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(database).unwrap();
-    file.set_len(u64::from(PAGES) * PAGE_BYTES as u64).unwrap();
-    if auto_vacuum {
-        use std::io::{Seek as _, SeekFrom, Write as _};
-        let entries: Vec<u8> = (second_map..PAGES).flat_map(|_| [2, 0, 0, 0, 0]).collect();
-        let at = u64::from(second_map - 1) * PAGE_BYTES as u64;
-        (&file).seek(SeekFrom::Start(at)).unwrap();
-        (&file).write_all(&entries).unwrap();
-    }
+    file.set_len(u64::from(PAGES) * u64::from(PAGE_BYTES)).unwrap();
+}
+
+/// The pages of which SQLite says that nothing knows of them.
+fn pages_never_used(database: &Path) -> Vec<String> {
+    let connection = open(database);
+    let mut statement = connection.prepare("PRAGMA integrity_check(20000)").unwrap();
+    let found = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    let found: Vec<String> =
+        found.flat_map(|it| it.unwrap().lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    assert!(found.iter().all(|it| it.contains("never used") || it.starts_with("***")), "{found:?}");
+    found
 }
 
 #[test]
 fn new_pages_skip_the_lock_byte_page() {
     for (mode, journal) in [("NONE", "DELETE"), ("INCREMENTAL", "WAL")] {
         let setup = format!(
-            "PRAGMA page_size=65536; PRAGMA auto_vacuum={mode}; PRAGMA journal_mode={journal}; {OLD}"
+            "PRAGMA page_size=65536; PRAGMA auto_vacuum={mode}; PRAGMA journal_mode={journal}; {OLD}
+             CREATE TABLE gone AS SELECT randomblob(60000) FROM series(9); DROP TABLE gone;"
         );
         let place = Place::new(&setup).stage(&format!("PRAGMA page_size=65536; {RICH}"));
-        blow_up(&place.database, mode != "NONE");
-        assert_sound(&place.database);
-        assert!(place.expect_moved("new").path.contains("moved in"));
-        let pages: u32 = ask(&open(&place.database), "PRAGMA page_count");
-        assert!(pages > (1 << 30) / 65536 + 10, "{pages}");
+        // SQLite gives the roots free pages in front, which the pointer map knows.
+        blow_up(&place.database);
+        let before = pages_never_used(&place.database);
+        assert!(before.len() > 16_000, "{} pages", before.len());
+        assert!(place.move_in("new").unwrap().path.contains("moved in"));
+        assert_eq!(pages_never_used(&place.database), before);
+        let (staged, moved) = (open(&place.staged), open(&place.database));
+        assert!(content(&staged, "new") == content(&moved, "new"));
+        let pages: u32 = ask(&moved, "PRAGMA page_count");
+        assert!(pages > (1 << 30) / 65536 + 1, "{pages}");
     }
 }

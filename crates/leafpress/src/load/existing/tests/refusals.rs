@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use leafpress_testing::Mount;
+
 use super::*;
 
 fn inspect_error(path: &Path) -> String {
@@ -180,34 +182,6 @@ fn a_read_only_file_is_refused() {
         return;
     }
     assert!(inspect_error(&place.database).contains("you may not write to"));
-}
-
-/// A file system of its own, for those who may mount one.
-struct Mount(PathBuf);
-
-impl Mount {
-    fn new(path: &Path, options: &str) -> Option<Self> {
-        let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "none"])
-            .arg(path)
-            .stderr(std::process::Stdio::null())
-            .status();
-        mounted.is_ok_and(|status| status.success()).then(|| Self(path.to_owned()))
-    }
-
-    fn remount(&self, options: &str) {
-        let status = std::process::Command::new("mount")
-            .args(["-o", &format!("remount,{options}")])
-            .arg(&self.0)
-            .status();
-        assert!(status.unwrap().success());
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.0).status();
-    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 
 use self::held::{Held, SharedHeld};
+use crate::candidate::{needs_recovery, uri};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::as_json::{separated, write_text, write_value};
@@ -46,7 +47,6 @@ use crate::refusal::{Refusal, refuse_odd_companions, refuse_unless_file};
 use crate::schema::{is_plain_type, quote_identifier};
 use crate::sqlite_error::{sqlite_says, wants_to_write};
 use crate::sync::lock;
-use crate::verify::{needs_recovery, uri};
 use crate::vfs::locks::FileHandle;
 use crate::words::{counted, path_text};
 

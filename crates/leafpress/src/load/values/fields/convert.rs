@@ -61,7 +61,7 @@ fn given(
     number: &mut NumberText,
 ) -> Result<Converted, String> {
     if column_type == ColumnType::Blob {
-        let blob = hex(found.bytes()).ok_or_else(|| not_a(found, NOT_A_HEX_BLOB));
+        let blob = bytes_of_hex(found.bytes()).ok_or_else(|| not_a(found, NOT_A_HEX_BLOB));
         return blob.map(Converted::Blob);
     }
     let text = Value::Text(found.bytes());
@@ -109,7 +109,7 @@ pub fn truth(text: &[u8]) -> Option<bool> {
 }
 
 /// Bytes of pairs of hexadecimal digits, with or without `0x` or `\x` in front.
-pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
+pub fn bytes_of_hex(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"\\x")).unwrap_or(text);
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     if !digits.len().is_multiple_of(2) {
@@ -137,11 +137,11 @@ mod tests {
 
     #[test]
     fn blobs_are_hexadecimal() {
-        assert_eq!(hex(b"00fFA0"), Some(vec![0, 255, 160]));
-        assert_eq!(hex(b"0x01"), Some(vec![1]));
-        assert_eq!(hex(b"\\x01"), Some(vec![1]));
-        assert_eq!(hex(b""), Some(vec![]));
-        assert_eq!(hex(b"0"), None);
-        assert_eq!(hex(b"0g"), None);
+        assert_eq!(bytes_of_hex(b"00fFA0"), Some(vec![0, 255, 160]));
+        assert_eq!(bytes_of_hex(b"0x01"), Some(vec![1]));
+        assert_eq!(bytes_of_hex(b"\\x01"), Some(vec![1]));
+        assert_eq!(bytes_of_hex(b""), Some(vec![]));
+        assert_eq!(bytes_of_hex(b"0"), None);
+        assert_eq!(bytes_of_hex(b"0g"), None);
     }
 }

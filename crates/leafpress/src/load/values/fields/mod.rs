@@ -34,7 +34,7 @@ use leafpress_format::{
 pub use self::check::{IS_NOT_NULL, Misfit, is_not_utf8, is_ragged, not_utf8, of_column};
 pub use self::columns::Stripe;
 pub use self::convert::{
-    Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,
+    Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, bytes_of_hex, shown, truth,
 };
 pub use self::rule::{FieldAt, FieldRule};
 pub use self::take::{RejectsForm, Scratch};

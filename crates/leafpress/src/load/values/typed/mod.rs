@@ -24,7 +24,7 @@ pub use self::stripe::TypedStripe;
 use super::demands::{Demands, KEY_IS_EMPTY};
 use super::fields::{
     Converted, DateText, IS_NOT_NULL, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp,
-    TimestampForm, hex, not_utf8, of_column, shown, truth,
+    TimestampForm, bytes_of_hex, not_utf8, of_column, shown, truth,
 };
 use super::sink::RecordSink;
 use super::sources::{ValueSource, uses_max, write_constant, write_uuid7};
@@ -538,7 +538,7 @@ fn convert<'v>(
         }
         (TypeRule::Rowid, _) => Stored::Value(Value::Null),
         (TypeRule::Hex { .. }, Value::Text(digits)) => {
-            hex(digits).map_or(Stored::Misfit, Stored::Bytes)
+            bytes_of_hex(digits).map_or(Stored::Misfit, Stored::Bytes)
         }
         (TypeRule::Timestamp(form), Value::Text(text)) => timestamp(form, text),
         (TypeRule::Boolean, Value::Text(text)) => match truth(text) {

@@ -2,7 +2,7 @@
 //!
 //! The model keeps SQLite's rules (what a checkpoint may copy, when a WAL rewinds) and
 //! the gate's; time is a number in it. Checked in random lives of a database, by the
-//! names that the [module](super) gives them:
+//! names that the [module](crate::checkpoint) gives them:
 //!
 //! - P2: the gate closes only near the bound, or when the writer pauses
 //! - P3: not for a catch-up while a snapshot is known to stand in the way
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::gate::Look;
-use super::policy::{Outcome, Policy, Step, Thresholds};
+use crate::checkpoint::gate::Look;
+use crate::checkpoint::policy::{Outcome, Policy, Step, Thresholds};
 
 const THRESHOLDS: Thresholds = Thresholds {
     slice_frames: 100,

@@ -1,5 +1,8 @@
 //! The checkpointer beside plain connections, which pass the gate as the writer does.
 
+mod failing_disk;
+mod policy;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,6 +7,8 @@
 //!    gives the same.
 //! 3. The `csv` crate reads back what it wrote, and so do we.
 
+mod spectrum;
+
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

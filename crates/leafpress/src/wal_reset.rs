@@ -1,6 +1,6 @@
 //! Versions of SQLite with the WAL-reset bug.
 //!
-//! Stands below the rest of the folder: whatever opens databases, or looks at processes that
+//! Stands below the rest: whatever opens databases, or looks at processes that
 //! have them open, asks here.
 
 use crate::error::{Error, Result};

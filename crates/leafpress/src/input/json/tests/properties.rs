@@ -12,11 +12,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Number, Value as Json};
 
-use super::JsonOptions;
-use super::batch::{JsonBatch, JsonPiece};
-use super::decode::{Form, NewKeys, decode};
-use super::keys::Keys;
-use super::tests::{Owned, Reading, options, read, read_with};
+use super::{Owned, Reading, options, read, read_with};
+use crate::input::json::JsonOptions;
+use crate::input::json::batch::{JsonBatch, JsonPiece};
+use crate::input::json::decode::{Form, NewKeys, decode};
+use crate::input::json::keys::Keys;
 
 /// The value that a value of an object should become.
 pub(super) fn model(value: Option<&Json>) -> Owned {

@@ -5,8 +5,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::Dialect;
-use super::tests::read_in_blocks;
+use super::read_in_blocks;
+use crate::input::csv::Dialect;
 
 fn data_folder() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use super::tests::{
-    PlainWriter, assert_sound, eventually, new_database, small_limits, wal_file_bytes,
-};
-use super::{CheckpointLimits, Checkpointer};
+use super::{PlainWriter, assert_sound, eventually, new_database, small_limits, wal_file_bytes};
+use crate::checkpoint::worker::checkpoint;
+use crate::checkpoint::{CheckpointLimits, Checkpointer};
 use crate::error::ErrorKind;
 use crate::vfs::{
     FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsError, VfsFile,
@@ -170,7 +169,7 @@ fn a_pass_beside_the_writer_syncs_the_database() {
     let reader = rusqlite::Connection::open(&path).unwrap();
     reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
     connection.execute_batch("INSERT INTO t (x) VALUES (2)").unwrap();
-    super::worker::checkpoint(&through, "PASSIVE").unwrap();
+    checkpoint(&through, "PASSIVE").unwrap();
     assert_eq!(told.database_syncs.load(SeqCst), 0);
     crate::vfs::database_file::sync(&through).unwrap();
     assert_eq!(told.database_syncs.load(SeqCst), 1);
@@ -223,7 +222,6 @@ fn a_folder_that_goes_away_ends_nothing() {
         writer.insert();
     }
     assert_eq!(writer.gate.held().broken_off, 0);
-    assert!(checkpointer.stats().writer_held_max < Duration::from_secs(1));
     // The close ends, with or without an error.
     let _ = checkpointer.stop();
 }

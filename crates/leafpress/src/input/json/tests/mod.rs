@@ -5,6 +5,8 @@
 //! out. Beside that: damaged inputs are told of and never panic, and a row's
 //! line is its line.
 
+mod properties;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -555,7 +557,7 @@ fn a_real_file_reads_as_serde_json_reads_it() {
         assert_eq!(reading.rows.len(), expected.len());
         for (row, object) in reading.rows.iter().zip(&expected) {
             for (value, name) in row.iter().zip(&reading.columns) {
-                assert_eq!(value, &super::properties::model(object.get(name)), "{name}");
+                assert_eq!(value, &properties::model(object.get(name)), "{name}");
             }
         }
     }

@@ -11,8 +11,8 @@ use std::path::Path;
 use rusqlite::Connection;
 use serde::Serialize;
 
+use crate::candidate::Candidate;
 use crate::error::{Error, Result};
-use crate::verify::Candidate;
 
 /// Settings and facts that a database itself holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -1,0 +1,166 @@
+//! Transactions that are open, and the threads and contexts of Python that have begun them.
+//!
+//! A call that would wait for the transaction around it is told by this. A transaction is also rolled
+//! back when all threads that used it have ended.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak, mpsc};
+
+use leafpress::vfs::fork::Process;
+use leafpress::vfs::sync::lock;
+use leafpress::writer::PendingCall;
+use leafpress::{Error, ErrorKind};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+use super::steps::Request;
+use crate::errors::{exception, misuse};
+
+/// State shared by the object of Python and the thread that began the transaction.
+pub struct Shared {
+    /// The writer, by the address of its object.
+    writer: usize,
+    pub process: Process,
+    /// Number of the transaction in this process.
+    number: u64,
+    /// Threads that have used it and have not ended.
+    threads: AtomicUsize,
+    /// True once a step was cancelled.
+    is_stopped: AtomicBool,
+    pub requests: Mutex<Option<mpsc::Sender<Request>>>,
+    pub call: Mutex<Option<PendingCall<()>>>,
+}
+
+impl Shared {
+    /// A transaction that has not begun, of the writer of this address.
+    pub fn new(writer: usize) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self {
+            writer,
+            process: Process::current(),
+            number: LAST.fetch_add(1, Ordering::Relaxed),
+            threads: AtomicUsize::new(0),
+            is_stopped: AtomicBool::new(false),
+            requests: Mutex::new(None),
+            call: Mutex::new(None),
+        }
+    }
+
+    /// Rolls it back, and stops the step that runs: no further one is carried out.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.abandon();
+        if let Some(call) = lock(&self.call).as_ref() {
+            call.interrupt();
+        }
+    }
+
+    /// The exception for a request to a transaction that is not open.
+    pub fn not_open(&self, py: Python<'_>) -> PyErr {
+        if !self.is_stopped.load(Ordering::SeqCst) {
+            return misuse(py, "the transaction is not open");
+        }
+        let error = Error::from(ErrorKind::Cancelled)
+            .on_disk("nothing of the transaction: it was rolled back when a step was cancelled")
+            .to_do("run the transaction again, or give the step more time");
+        exception(py, &error)
+    }
+
+    /// True from its begin to its commit or rollback.
+    pub fn is_open(&self) -> bool {
+        lock(&self.requests).is_some()
+    }
+
+    /// Has the closure end with a rollback.
+    pub fn abandon(&self) {
+        drop(lock(&self.requests).take());
+    }
+
+    /// Hands a request in; false if nothing takes it any more.
+    pub fn send(&self, request: Request) -> bool {
+        lock(&self.requests).as_ref().is_some_and(|requests| requests.send(request).is_ok())
+    }
+}
+
+/// A transaction that this thread has used. When all threads that have used it end, it is rolled back.
+struct UsedHere {
+    shared: Weak<Shared>,
+    has_begun_here: bool,
+}
+
+impl Drop for UsedHere {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade()
+            && shared.threads.fetch_sub(1, Ordering::SeqCst) == 1
+        {
+            shared.abandon();
+        }
+    }
+}
+
+thread_local! {
+    static USED_HERE: RefCell<Vec<UsedHere>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes that this thread uses a transaction.
+pub fn use_here(shared: &Arc<Shared>, has_begun_here: bool) {
+    USED_HERE.with_borrow_mut(|used| {
+        if used.iter().any(|it| std::ptr::eq(it.shared.as_ptr(), Arc::as_ptr(shared))) {
+            return;
+        }
+        used.retain(|it| it.shared.upgrade().is_some_and(|shared| shared.is_open()));
+        shared.threads.fetch_add(1, Ordering::SeqCst);
+        used.push(UsedHere { shared: Arc::downgrade(shared), has_begun_here });
+    });
+}
+
+/// Returns true if this thread has begun a transaction of the writer of this address, and has it
+/// open. A thread of a pool may have begun it for a request, and serve another one now: each
+/// request has a context of its own.
+pub fn is_open_here(py: Python<'_>, writer: usize) -> bool {
+    let found = USED_HERE.with_borrow(|used| {
+        let begun = used.iter().filter(|it| it.has_begun_here);
+        let open = |shared: &Arc<Shared>| shared.writer == writer && shared.is_open();
+        begun.filter_map(|it| it.shared.upgrade()).find(open)
+    });
+    found.is_some_and(|shared| is_in_context(py, &shared).unwrap_or(true))
+}
+
+/// The variable of Python that has, for each writer, the number of the last transaction that was
+/// begun in a context.
+fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = || {
+        let class = py.import("contextvars")?.getattr("ContextVar")?;
+        Ok::<_, PyErr>(class.call1(("leafpress_begun",))?.unbind())
+    };
+    Ok(VARIABLE.get_or_try_init(py, make)?.bind(py))
+}
+
+/// Notes the transaction as the last one that was begun in the context of this thread.
+pub fn note_in_context(py: Python<'_>, shared: &Shared) -> PyResult<()> {
+    let noted = PyDict::new(py);
+    if let Ok(known) = variable(py)?.call_method1("get", (py.None(),))?.cast_into::<PyDict>() {
+        noted.update(known.as_mapping())?;
+    }
+    noted.set_item(shared.writer, shared.number)?;
+    variable(py)?.call_method1("set", (noted,)).map(drop)
+}
+
+fn is_in_context(py: Python<'_>, shared: &Shared) -> PyResult<bool> {
+    let noted = variable(py)?.call_method1("get", (PyDict::new(py),))?;
+    let number = noted.call_method1("get", (shared.writer,))?;
+    Ok(number.extract::<Option<u64>>()? == Some(shared.number))
+}
+
+/// The exception for a call that would wait for the transaction around it.
+pub fn waits_for_itself(py: Python<'_>) -> PyErr {
+    let error = Error::misuse(
+        "this call would wait for the end of the transaction that it is made in, for ever",
+    )
+    .on_disk("nothing of this call; the transaction is open")
+    .to_do("use the transaction's own methods, or make the call after it");
+    exception(py, &error)
+}
