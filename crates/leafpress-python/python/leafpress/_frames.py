@@ -9,16 +9,21 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._load import LoadOptions, load
 from ._report import Report
 from ._sources import Path
 from ._typing import Unpack
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    # Their module imports zipfile, tempfile and more, and nothing needs the classes.
+    Loader = MetaPathFinder = object
 
 
 class FrameNamespace:
