@@ -124,6 +124,15 @@ impl Shared {
         drop(lock(&self.requests).take());
     }
 
+    /// Takes back the call that no caller waits for any more, also while its group waits for a lock.
+    fn give_up(&self) {
+        self.abandon();
+        let call = lock(&self.call).take();
+        if let Some(call) = call {
+            call.interrupt();
+        }
+    }
+
     fn send(&self, request: Request) -> bool {
         lock(&self.requests).as_ref().is_some_and(|requests| requests.send(request).is_ok())
     }
@@ -167,7 +176,10 @@ fn use_here(shared: &Arc<Shared>, has_begun_here: bool) {
 pub fn is_open_here(py: Python<'_>, writer: usize) -> bool {
     let found = USED_HERE.with_borrow(|used| {
         let begun = used.iter().filter(|it| it.has_begun_here);
-        let open = |shared: &Arc<Shared>| shared.writer == writer && shared.is_open();
+        // In a child of `fork` it is the parent's.
+        let open = |shared: &Arc<Shared>| {
+            shared.writer == writer && shared.process.is_current() && shared.is_open()
+        };
         begun.filter_map(|it| it.shared.upgrade()).find(open)
     });
     found.is_some_and(|shared| is_in_context(py, &shared).unwrap_or(true))
@@ -250,7 +262,7 @@ impl NativeTransaction {
         };
         *lock(&self.shared.requests) = Some(requests);
         *lock(&self.shared.call) = Some(writer.transaction_async(move |tx| steps.run(tx)));
-        Ok(Begin { shared: Arc::clone(&self.shared), has_begun })
+        Ok(Begin { shared: Arc::clone(&self.shared), has_begun, is_over: false })
     }
 
     fn step(&self, py: Python<'_>, step: Step) -> PyResult<Stepped> {
@@ -281,11 +293,8 @@ impl NativeTransaction {
         self.writer.get().get(py)?;
         let turn = block_on_until(py, self.submit(py)?, limit)
             .and_then(|turn| turn.map(|begun| begun.raise(py)).transpose());
-        if !matches!(turn, Ok(Some(()))) {
-            // The call that the writer carries out now is another one: it is not to be stopped.
-            self.shared.abandon();
-            lock(&self.shared.call).take();
-            return turn.map(|begun| begun.is_some());
+        if turn?.is_none() {
+            return Ok(false);
         }
         use_here(&self.shared, true);
         note_in_context(py, &self.shared)?;
@@ -449,23 +458,34 @@ fn as_result(py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
     rows::result(py, outcome.columns, outcome.rows, Executed::new(changed, rowid))
 }
 
-/// Waits until the closure runs.
+/// Waits until the closure runs. If it is dropped before, the closure is not to run any more.
 struct Begin {
     shared: Arc<Shared>,
     has_begun: Receiver<()>,
+    is_over: bool,
 }
 
 impl Future for Begin {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(ended) = poll_call(&self.shared, context) {
-            return Poll::Ready(ended);
+        let mut polled = poll_call(&self.shared, context);
+        if polled.is_pending() {
+            polled = match Pin::new(&mut self.has_begun).poll(context) {
+                Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+                // The call itself tells why.
+                Poll::Ready(Err(Gone)) | Poll::Pending => Poll::Pending,
+            };
         }
-        match Pin::new(&mut self.has_begun).poll(context) {
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-            // The call itself tells why.
-            Poll::Ready(Err(Gone)) | Poll::Pending => Poll::Pending,
+        self.is_over = polled.is_ready();
+        polled
+    }
+}
+
+impl Drop for Begin {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.give_up();
         }
     }
 }
