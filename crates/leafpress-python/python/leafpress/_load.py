@@ -166,7 +166,9 @@ def load(
 
     A new table is built from finished pages, and a new database is complete and synced when the
     call returns. After any exception the database is as it was; only after
-    `OutcomeUnknown`, from a disk that failed at the commit, it may have all of the rows.
+    `OutcomeUnknown`, from a disk that failed at the commit, it may have all of the rows. An exception of
+    Ctrl-C or of `progress` that comes after the commit says in a note that the load stays; Ctrl-C while the
+    call returns may come without the note.
 
     source:
         Paths: a file, a pattern such as "logs/*.ndjson", or a list of both. CSV, JSON, Parquet,

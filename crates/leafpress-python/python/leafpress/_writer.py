@@ -30,6 +30,7 @@ from ._leafpress import (
     NativeTransaction,
     NativeWriter,
     StopRead,
+    end_of_program,
 )
 from ._options import CheckpointLimits, WriterOptions
 from ._result import Executed, Result
@@ -89,10 +90,14 @@ def _end_child() -> None:
 
 @atexit.register
 def _close_all() -> None:
-    for native in list(_open_writers):
-        # An error has no caller left. In a child of fork each is the parent's.
-        with contextlib.suppress(Error):
-            native.close_at_exit()
+    try:
+        for native in list(_open_writers):
+            # An error has no caller left. In a child of fork each is the parent's.
+            with contextlib.suppress(Error):
+                native.close_at_exit()
+    finally:
+        # Threads that are inside calls would be unwound through the native module.
+        end_of_program()
 
 
 @checked_methods("execute", "submit", "query", "reader")
@@ -463,12 +468,11 @@ def query(
         reader.close()
 
 
-def no_pickle(thing: object) -> Error:
-    """The exception for an object that was to be sent to another process."""
-    return misuse(
-        f"a {type(thing).__name__} belongs to its process, and cannot be pickled",
-        "send the path, and open a Writer with shared=True in each process",
-    )
+def no_pickle(
+    thing: object, to_do: str = "send the path, and open a Writer with shared=True in each process"
+) -> Error:
+    """The exception for an object that was to be copied, or sent to another process."""
+    return misuse(f"a {type(thing).__name__} belongs to its process, and cannot be pickled", to_do)
 
 
 def caller() -> str:
