@@ -15,6 +15,7 @@ from ._errors import misuse
 from ._load import _size
 from ._result import Result
 from ._sources import Path
+from ._writer import no_pickle
 
 
 @checked_methods()
@@ -55,6 +56,9 @@ class Shards:
         copies = None if cache is None else (os.fsdecode(cache), _size("cache_size", cache_size) or 0)
         self._native = _leafpress.NativeShards(self._folder, copies, ranges)
         self._manifest: dict[str, Any] = json.loads(self._native.manifest())
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self, "send the folder or the URL, and make Shards in each process")
 
     @property
     def manifest(self) -> dict[str, Any]:
