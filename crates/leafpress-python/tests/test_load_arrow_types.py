@@ -244,6 +244,13 @@ def test_polars(tmp_path, example):
     check(tmp_path, frame, objects if stored is None else stored)
 
 
+def test_integers_of_polars_beyond_arrow_are_refused(tmp_path):
+    frame = polars.DataFrame({"big": polars.Series([10**38 + 5], dtype=polars.Int128)})
+    with pytest.raises(lp.DataError, match="'big'.*failed") as caught:
+        lp.load(tmp_path / "a.db", frame, table="t")
+    assert "make texts" in caught.value.to_do and caught.value.kind == "bad_row"
+
+
 def test_every_type_of_polars_has_an_example():
     has = {kind if isinstance(kind, type) else type(kind) for kind, _, _ in POLARS}
     known = {

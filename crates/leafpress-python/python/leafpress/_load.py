@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Union, overload
 
 from . import _leafpress
-from ._arguments import checked
+from ._arguments import checked, path_text
 from ._errors import DataError, ProgrammingError, misuse
 from ._report import DryRun, Report
 from ._rows import shape_of
@@ -301,7 +301,7 @@ def _refuse_no_row(rows: Iterable[Any], error: ProgrammingError) -> None:
 
 
 def _database(db: Path) -> str:
-    path = os.fsdecode(db)
+    path = path_text(db)
     if path == ":memory:" or path.lower().startswith("file:"):
         raise misuse(f"a database is named by its path, and {path!r} is none")
     return path

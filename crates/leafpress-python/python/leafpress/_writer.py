@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
-from ._arguments import checked_methods, checked_options
+from ._arguments import checked_methods, checked_options, path_text
 from ._errors import Cancelled, Error, TimedOut, misuse
 from ._greenlets import note_begun, note_ended, refuse_if_held
 from ._insert import (
@@ -49,7 +49,7 @@ def open_native(path: Path, options: Mapping[str, Any]) -> NativeWriter:
     given = checked_options("a Writer", WriterOptions, options)
     if "checkpoint" in given:
         given["checkpoint"] = checked_options("checkpoint", CheckpointLimits, given["checkpoint"])
-    native = NativeWriter(os.fsdecode(path), given)
+    native = NativeWriter(path_text(path), given)
     _open_writers.add(native)
     _close_with_child()
     return native
@@ -137,7 +137,7 @@ class Writer:
         Raises `OperationalError` or `DatabaseError` if it cannot be opened as the profile needs
         it, and `ProgrammingError` for an option that there is not, or a value that it does not take.
         """
-        self.path = os.fsdecode(path)
+        self.path = path_text(path)
         self._native = open_native(path, options)
 
     def __enter__(self) -> Self:
@@ -264,7 +264,7 @@ class Writer:
 
         Raises `OperationalError` if the file is there or cannot be written. No file is left then.
         """
-        self._native.backup(os.fsdecode(path))
+        self._native.backup(path_text(path))
 
     def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
         """Tends to the database as a whole, between two commits; calls wait meanwhile.
