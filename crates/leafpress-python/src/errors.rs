@@ -104,6 +104,8 @@ fn made<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
         parts.set_item("file", &row.file)?;
         parts.set_item("line", row.line)?;
         parts.set_item("column", row.column)?;
+    } else if let ErrorKind::Constraint { row: Some(row), .. } = error.kind() {
+        parts.set_item("line", row)?;
     }
     make.call((), Some(&parts))
 }

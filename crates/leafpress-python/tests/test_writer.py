@@ -299,7 +299,7 @@ def test_rows_with_columns(writer, path):
 @pytest.mark.parametrize(
     ("rows", "error", "line"),
     [
-        ([(1, 2), (1, 3)], lp.IntegrityError, None),
+        ([(1, 2), (1, 3)], lp.IntegrityError, 2),
         ([(1, 2), (2, 2**64)], lp.DataError, 2),
         ([{"a": 1, "b": 1}, {"a": 2}], lp.DataError, 2),
         ([{"a": 1}, {"a": 2, "b": 1}], lp.DataError, 2),
