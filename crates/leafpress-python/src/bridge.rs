@@ -24,6 +24,8 @@ use leafpress::writer::after_answers;
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use crate::ending;
+
 /// The tasks of one event loop that are to be polled again.
 struct Mailbox {
     woken: Mutex<Vec<Arc<dyn Polled>>>,
@@ -132,6 +134,7 @@ where
         let Some(Parts { convert, answered, .. }) = place.take() else { return Ok(()) };
         drop(place);
         let answered = answered.bind(py);
+        let _inside = ending::Inside::enter(py);
         let output = match output {
             Ok(output) => convert(py, output),
             Err(error) => Err(crate::errors::exception(py, &error)),

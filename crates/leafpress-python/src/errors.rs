@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use crate::ending;
 use crate::values::data_error;
 
 /// Turns a result of the library into one of Python.
@@ -39,10 +40,10 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
         return own.clone_ref(py);
     }
     let text = causes(error).find_map(|cause| cause.downcast_ref::<NotUtf8>());
-    let made = match text {
+    let made = ending::inside(py, || match text {
         Some(text) => not_utf8(py, text),
         None => made(py, error),
-    };
+    });
     match made {
         Ok(made) => PyErr::from_value(made),
         Err(failure) => failure,

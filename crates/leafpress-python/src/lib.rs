@@ -4,6 +4,7 @@
 //! | module | is |
 //! |---|---|
 //! | `arrow` | record batches of other libraries |
+//! | `ending` | the end of the program, while threads are inside calls |
 //! | `errors` | errors of the library as Python's exceptions |
 //! | `json` | answers of the library as JSON |
 //! | `spelling` | options in advice, as keywords of Python |
@@ -23,6 +24,7 @@ use pyo3::prelude::*;
 mod arrow;
 mod bridge;
 mod command;
+mod ending;
 mod errors;
 mod json;
 mod load;
@@ -42,6 +44,8 @@ mod _leafpress {
     use crate::bridge::{Loop, Task};
     #[pymodule_export]
     use crate::command::main;
+    #[pymodule_export]
+    use crate::ending::end_of_program;
     #[pymodule_export]
     use crate::load::load;
     #[pymodule_export]

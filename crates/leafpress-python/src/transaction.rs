@@ -66,7 +66,7 @@ impl NativeTransaction {
         let mut steps = Steps::new(closures, begun, self.limit);
         *lock(&self.shared.requests) = Some(requests);
         *lock(&self.shared.call) = Some(writer.transaction_async(move |tx| steps.run(tx)));
-        Ok(Begin { shared: Arc::clone(&self.shared), has_begun })
+        Ok(Begin { shared: Arc::clone(&self.shared), has_begun, is_over: false })
     }
 
     fn step(&self, py: Python<'_>, step: Step) -> PyResult<Stepped> {
@@ -107,11 +107,8 @@ impl NativeTransaction {
         self.writer.get().get(py)?;
         let turn = block_on_until(py, self.submit(py)?, limit)
             .and_then(|turn| turn.map(|begun| begun.raise(py)).transpose());
-        if !matches!(turn, Ok(Some(()))) {
-            // The call that the writer carries out now is another one: it is not to be stopped.
-            self.shared.abandon();
-            lock(&self.shared.call).take();
-            return turn.map(|begun| begun.is_some());
+        if turn?.is_none() {
+            return Ok(false);
         }
         use_here(&self.shared, true);
         note_in_context(py, &self.shared)?;
@@ -305,23 +302,34 @@ fn as_executed(py: Python<'_>, (changed, rowid): (u64, i64)) -> PyResult<Py<PyAn
     executed(py, Executed::new(changed, rowid))
 }
 
-/// Waits until the closure runs.
+/// Waits until the closure runs. If it is dropped before, the closure is not to run any more.
 struct Begin {
     shared: Arc<Shared>,
     has_begun: Receiver<()>,
+    is_over: bool,
 }
 
 impl Future for Begin {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(ended) = poll_call(&self.shared, context) {
-            return Poll::Ready(ended);
+        let mut polled = poll_call(&self.shared, context);
+        if polled.is_pending() {
+            polled = match Pin::new(&mut self.has_begun).poll(context) {
+                Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+                // The call itself tells why.
+                Poll::Ready(Err(Gone)) | Poll::Pending => Poll::Pending,
+            };
         }
-        match Pin::new(&mut self.has_begun).poll(context) {
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-            // The call itself tells why.
-            Poll::Ready(Err(Gone)) | Poll::Pending => Poll::Pending,
+        self.is_over = polled.is_ready();
+        polled
+    }
+}
+
+impl Drop for Begin {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.give_up();
         }
     }
 }

@@ -11,6 +11,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString};
 
+use crate::ending;
+
 /// The value of an object.
 ///
 /// # Errors
@@ -29,7 +31,8 @@ pub fn value_of(object: &Bound<'_, PyAny>) -> PyResult<Value> {
 /// `leafpress.DataError` for a type that SQLite has no value for.
 pub fn adapted<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     static ADAPT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    ADAPT.import(object.py(), "leafpress._values", "adapt")?.call1((object,))
+    let adapt = ADAPT.import(object.py(), "leafpress._values", "adapt")?;
+    ending::inside(object.py(), || adapt.call1((object,)))
 }
 
 /// The error of an object that was adapted, and is not plain still.
@@ -105,19 +108,21 @@ pub fn is_text_or_bytes(object: &Bound<'_, PyAny>) -> bool {
 /// The exception of a value, with its place in the call, such as `parameter 2`; `row` from 1, if it is in
 /// one. Other exceptions stay as they are.
 pub fn placed(py: Python<'_>, error: PyErr, place: &str, row: Option<usize>) -> PyErr {
-    let placed = py
-        .import("leafpress._errors")
-        .and_then(|errors| errors.getattr("placed"))
-        .and_then(|placed| placed.call1((error.clone_ref(py), place, row)));
+    let placed = ending::inside(py, || {
+        py.import("leafpress._errors")
+            .and_then(|errors| errors.getattr("placed"))
+            .and_then(|placed| placed.call1((error.clone_ref(py), place, row)))
+    });
     placed.map_or(error, PyErr::from_value)
 }
 
 /// An exception for a value that cannot be stored.
 pub fn data_error(py: Python<'_>, message: &str) -> PyErr {
-    let made = py
-        .import("leafpress._errors")
-        .and_then(|errors| errors.getattr("unfit"))
-        .and_then(|unfit| unfit.call1((message,)));
+    let made = ending::inside(py, || {
+        py.import("leafpress._errors")
+            .and_then(|errors| errors.getattr("unfit"))
+            .and_then(|unfit| unfit.call1((message,)))
+    });
     match made {
         Ok(made) => PyErr::from_value(made),
         Err(failure) => failure,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +59,29 @@ def test_options_of_a_load(tmp_path: Path, name: str) -> None:
         text = refused(name, lambda: lp.load(source=b"id,a\n1,x\n", **options))
         assert text.startswith((f"{name} is ", f"{name}="))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_path_has_half_a_surrogate_pair(tmp_path: Path) -> None:
+    path = tmp_path / "a\ud800.db"
+    for call in (
+        lambda: lp.load(path, [{"a": 1}], table="t"),
+        lambda: lp.Writer(path),
+        lambda: lp.AsyncWriter(path),
+        lambda: lp.Queue(path),
+        lambda: lp.Shards(path),
+        lambda: lp.verify(path),
+        lambda: lp.index(path, "t", "a"),
+    ):
+        refused("path is no UTF-8", call)
+    with lp.Writer(tmp_path / "a.db") as writer:
+        refused("path is no UTF-8", lambda: writer.backup(path))
+    for command in (lp.verify, lp.doctor, lp.storage):
+        refused("has a NUL character", lambda: command("a\0b.db"))
+    # A name of any bytes is one.
+    name = os.fsencode(tmp_path) + b"/\xff.db"
+    with lp.Writer(name) as writer:
+        writer.execute("CREATE TABLE t(a)")
+    assert os.path.exists(name) and lp.verify(name)["sound"]
 
 
 def test_no_text_has_half_a_surrogate_pair(tmp_path: Path) -> None:

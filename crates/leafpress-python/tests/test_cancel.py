@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import operator
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +238,123 @@ atexit.register(ends.set)
     assert (done.stderr, done.returncode) == ("", 0)
     assert not Path(f"{path}-wal").exists()
     assert values_in(path) == ["accepted"]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+def test_a_begin_that_is_given_up_waits_for_no_lock(kind: str, path: Path) -> None:
+    async def main() -> None:
+        writer = lp.AsyncWriter(path, busy_timeout=600)
+        await writer.query("SELECT 1")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(writer.transaction().__aenter__(), 0.3)
+        await writer.close()
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        # The close waits for all calls.
+        if kind == "asyncio":
+            asyncio.run(main())
+        else:
+            with lp.Writer(path, busy_timeout=600) as writer:
+                with pytest.raises(lp.TimedOut), writer.transaction(timeout=0.3):
+                    pass
+    assert values_in(path) == []
+
+
+class Looked:
+    """Has Ctrl-C come once an iterator gives its items; `left` says how many it had still to give."""
+
+    def __init__(self) -> None:
+        self.iterator: Any = iter(())
+        self.seen = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        whole = self.left()
+        while self.left() == whole:
+            time.sleep(0.001)
+        signal.raise_signal(signal.SIGINT)
+
+    def left(self) -> int:
+        return operator.length_hint(self.iterator)
+
+    def watched(self, iterator: Any) -> Any:
+        self.iterator = iterator
+        self.seen.start()
+        return iterator
+
+
+class Tuples(Sequence[Any]):
+    """Rows that no code of Python makes."""
+
+    def __init__(self, count: int, looked: Looked) -> None:
+        self.count = count
+        self.looked = looked
+        self.asked = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, at: Any) -> Any:
+        return (1,)
+
+    def __iter__(self) -> Any:
+        self.asked += 1
+        rows = repeat((1,), self.count)
+        # Twice the package looks at their types.
+        return self.looked.watched(rows) if self.asked == 3 else rows
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("ctrl_c")
+def test_rows_that_become_values_let_other_threads_go_on(path: Path) -> None:
+    looked = Looked()
+    with lp.Writer(path) as writer:
+        with pytest.raises(KeyboardInterrupt):
+            writer.insert_many("t", Tuples(500_000, looked), columns=["x"])
+        assert looked.left() > 0
+    assert values_in(path) == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_ends_the_reading_of_a_frame(path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    batch = pyarrow.record_batch({"x": list(range(1_000))})
+    looked = Looked()
+    given = pyarrow.RecordBatchReader.from_batches(batch.schema, looked.watched(repeat(batch, 1_000)))
+    with lp.Writer(path) as writer:
+        with pytest.raises(KeyboardInterrupt):
+            writer.insert_many("t", given)
+        assert looked.left() > 0
+    assert values_in(path) == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes")
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_after_a_commit_says_that_the_load_stays(tmp_path: Path) -> None:
+    source = tmp_path / "t.csv"
+    source.write_text("x\n" + "1\n" * 1_000)
+    notes = []
+    for number in range(20):
+        database = tmp_path / f"{number}.db"
+
+        def look(database: Path = database) -> None:
+            while not database.exists():
+                pass
+            signal.raise_signal(signal.SIGINT)
+
+        sends = threading.Thread(target=look, daemon=True)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            sends.start()
+            lp.load(database, source)
+            sends.join()
+        if any(entry.name == "load" for entry in caught.traceback):
+            notes.append(any("stays" in note for note in getattr(caught.value, "__notes__", ())))
+        assert len(values_in(database)) == 1_000
+    # While the call returns it has none.
+    assert sum(notes) >= len(notes) / 2
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")

@@ -79,6 +79,33 @@ def test_a_look_for_the_library_is_no_import(library: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_files_of_a_library_are_found_before_its_import(library: str) -> None:
+    pytest.importorskip(library)
+    script = (
+        "import leafpress, importlib.util, pkgutil\n"
+        f"loader = importlib.util.find_spec('{library}').loader\n"
+        f"assert loader.get_filename('{library}') and loader.is_package('{library}')\n"
+        f"assert 'DataFrame' in loader.get_source('{library}')\n"
+        f"assert pkgutil.get_data('{library}', '__init__.py')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_package_that_is_loaded_again_warns_of_nothing(library: str) -> None:
+    pytest.importorskip(library)
+    script = (
+        f"import importlib, warnings, leafpress, leafpress._frames, {library}\n"
+        "warnings.simplefilter('error')\n"
+        "importlib.reload(leafpress._frames).register()\n"
+        f"{library}.DataFrame({{'x': [1]}}).leafpress.write\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
 def test_no_library_of_frames_is_imported_by_ours() -> None:
     script = "import leafpress, sys; print([n for n in ('pandas', 'polars', 'numpy', 'pyarrow') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -163,6 +163,28 @@ def test_unions(tmp_path):
     check(tmp_path, pa.table({"c": union}), ["1", '"x"'])
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_bytes_that_only_another_program_reads_are_refused(tmp_path, nested):
+    opaque = pa.opaque(pa.binary(), "bignum", "DuckDB")
+    column = pa.array([b"\x80\x00\x01\x02"], pa.binary()).cast(opaque)
+    if nested:
+        column = pa.StructArray.from_arrays([column], ["part"])
+    frame = pa.table({"n": column})
+    with lp.Writer(tmp_path / "b.db") as writer:
+        writer.execute_batch("CREATE TABLE t(n)")
+        for call in (
+            lambda: lp.load(tmp_path / "a.db", frame, table="t"),
+            lambda: writer.insert_many("t", frame),
+        ):
+            with pytest.raises(lp.ProgrammingError, match='column "n".* bignum') as caught:
+                call()
+            assert "cast it" in str(caught.value)
+        texts = pa.array(["1.50"]).cast(pa.opaque(pa.string(), "numeric", "PostgreSQL"))
+        assert writer.insert_many("t", pa.table({"n": texts})) == 1
+        assert writer.query("SELECT n FROM t").fetchall() == [("1.50",)]
+    assert not (tmp_path / "a.db").exists()
+
+
 def test_large_list_views(tmp_path):
     array = pa.array([[1], None, [2, 3]], pa.large_list_view(pa.int64()))
     check(tmp_path, pa.table({"c": array}), ["[1]", None, "[2,3]"])
@@ -220,6 +242,13 @@ def test_polars(tmp_path, example):
     kind, objects, stored = example
     frame = polars.DataFrame({"c": polars.Series(objects, dtype=kind)})
     check(tmp_path, frame, objects if stored is None else stored)
+
+
+def test_integers_of_polars_beyond_arrow_are_refused(tmp_path):
+    frame = polars.DataFrame({"big": polars.Series([10**38 + 5], dtype=polars.Int128)})
+    with pytest.raises(lp.DataError, match="'big'.*failed") as caught:
+        lp.load(tmp_path / "a.db", frame, table="t")
+    assert "make texts" in caught.value.to_do and caught.value.kind == "bad_row"
 
 
 def test_every_type_of_polars_has_an_example():

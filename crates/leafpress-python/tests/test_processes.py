@@ -119,7 +119,8 @@ def test_a_child_of_an_open_transaction_is_told(database):
     done = run(
         database,
         """
-with writer.transaction() as tx:
+queue = lp.Queue(writer, "jobs")
+with writer.reader() as reader, writer.transaction() as tx:
     tx.execute(INSERT, (1,))
     if not (pid := os.fork()):
         signal.alarm(20)
@@ -128,6 +129,9 @@ with writer.transaction() as tx:
                 lambda: tx.execute(INSERT, (66,)),
                 lambda: tx.execute_batch("DELETE FROM t"),
                 lambda: tx.insert_many("t", [{"a": 67}]),
+                lambda: writer.execute(INSERT, (68,)),
+                lambda: queue.push(1),
+                lambda: reader.execute("SELECT * FROM t"),
             ):
                 refused(call)
         except BaseException as error:

@@ -218,6 +218,34 @@ def test_an_adapter_of_sqlite3_comes_first() -> None:
         del sqlite3.adapters[Money, sqlite3.PrepareProtocol]
 
 
+OWN = [
+    (time(3, 4, 5, tzinfo=timezone(timedelta(hours=2))), "03:04:05+02:00"),
+    (Decimal("2"), 2),
+    (Decimal("NaN"), None),
+    (Decimal("2.50"), "2.50"),
+    (datetime(2026, 1, 2), "2026-01-02 00:00:00"),
+    (timedelta(seconds=1), 1_000_000),
+    (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+    ({"a": [1]}, '{"a":[1]}'),
+    ((1, 2), "[1,2]"),
+]
+
+
+@pytest.mark.parametrize(("value", "stored"), OWN, ids=lambda part: str(type(part)))
+def test_an_adapter_of_another_library_changes_no_type_of_python(value: object, stored: object) -> None:
+    kind = (type(value), sqlite3.PrepareProtocol)
+    before = sqlite3.adapters.get(kind)
+    sqlite3.register_adapter(type(value), lambda _: "changed")
+    try:
+        assert adapt(value) == stored
+        assert json.loads(adapt([value]))[0] != "changed"
+    finally:
+        if before is None:
+            del sqlite3.adapters[kind]
+        else:
+            sqlite3.adapters[kind] = before
+
+
 HOLDS_ITSELF: list[object] = []
 HOLDS_ITSELF.append(HOLDS_ITSELF)
 

@@ -1,6 +1,7 @@
 """The Writer from threads. The judge is Python's sqlite3."""
 
 import collections
+import copy
 import dataclasses
 import gc
 import os
@@ -298,7 +299,7 @@ def test_rows_with_columns(writer, path):
 @pytest.mark.parametrize(
     ("rows", "error", "line"),
     [
-        ([(1, 2), (1, 3)], lp.IntegrityError, None),
+        ([(1, 2), (1, 3)], lp.IntegrityError, 2),
         ([(1, 2), (2, 2**64)], lp.DataError, 2),
         ([{"a": 1, "b": 1}, {"a": 2}], lp.DataError, 2),
         ([{"a": 1}, {"a": 2, "b": 1}], lp.DataError, 2),
@@ -673,6 +674,23 @@ def test_a_writer_cannot_be_pickled(writer):
     for thing in (writer, writer.transaction(), writer.reader(), ticket, lp.Stop()):
         with pytest.raises(lp.ProgrammingError, match="belongs to its process"):
             pickle.dumps(thing)
+
+
+def test_a_queue_and_its_jobs_cannot_be_copied(writer):
+    queue = lp.Queue(writer, "jobs")
+    later = lp.Queue(lp.AsyncWriter(writer.path), "jobs")
+    queue.push_many([1, 2])
+    with queue.work() as work:
+        job = next(work)
+        for thing in (queue, later, job, work, later.work()):
+            for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(lp.ProgrammingError, match="belongs to its process") as caught:
+                    copied(thing)
+                assert caught.value.to_do
+        gc.collect()
+        # The end of a copy would have given it back.
+        assert queue.job(job.id)["state"] == "leased"
+        job.ack()
 
 
 PROGRAM = f"""

@@ -8,6 +8,7 @@ Must never: refuse what an annotation allows, or begin to read an iterable.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
 from itertools import chain, cycle
@@ -206,3 +207,13 @@ def refuse_not_utf8(name: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise unfit(f"{name} is no UTF-8: {error}") from None
+
+
+def path_text(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
+    """A path as text. Raises DataError for half of a surrogate pair, which no name of a file has."""
+    text = os.fsdecode(path)
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise unfit(f"path is no UTF-8: {error}") from None
+    return text

@@ -10,7 +10,6 @@ import asyncio
 import contextvars
 import inspect
 import json
-import os
 import sys
 import threading
 import weakref
@@ -21,7 +20,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from ._arguments import checked_methods
+from ._arguments import checked_methods, path_text
 from ._errors import Error, misuse
 from ._insert import (
     DECLARED,
@@ -273,7 +272,7 @@ class AsyncWriter:
 
     def __init__(self, path: Path, **options: Unpack[WriterOptions]) -> None:
         """Opens nothing yet. The options are those of `Writer`."""
-        self.path = place = os.fsdecode(path)
+        self.path = place = path_text(path)
         self._lazy = OpenedByACall(lambda: open_native(place, options))
 
     async def open(self) -> Self:
@@ -402,7 +401,7 @@ class AsyncWriter:
         """Copies the database as it is now into a new file. As `Writer.backup`."""
         self._not_inside()
         native = await self._lazy.opened()
-        await in_thread(native.backup, os.fsdecode(path))
+        await in_thread(native.backup, path_text(path))
 
     async def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
         """Runs VACUUM, PRAGMA optimize, REINDEX or a checkpoint. As `Writer.maintain`."""

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ._arguments import checked
-from ._errors import make
+from ._arguments import checked, path_text
+from ._errors import make, misuse
 from ._sources import Path as PathLike
 
 # Exit statuses of a command that has printed its result.
@@ -35,8 +35,12 @@ def run_json(words: Sequence[PathLike]) -> dict[str, Any]:
 
     Raises the exception for the error that the command tells, or OSError if it cannot be started.
     """
+    given = [path_text(word) for word in words]
+    for word in given:
+        if "\0" in word:
+            raise misuse(f"{word!r} has a NUL character, which no path has")
     process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, *words],
+        [sys.executable, "-c", _PROGRAM, *given],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

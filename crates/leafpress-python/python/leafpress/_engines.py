@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Union
 
 from . import _leafpress
-from ._arguments import checked, checked_options
+from ._arguments import checked, checked_options, path_text
 from ._errors import DatabaseError, Error, misuse
 from ._load import Layout, Names, OnConflict, _names, _size
 from ._sources import Path
@@ -311,7 +311,7 @@ def plain(source: Any) -> Any:
 
 
 def _place(out: Path) -> str:
-    path = os.fsdecode(out)
+    path = path_text(out)
     # Tasks may have another working directory.
     return path.rstrip("/") if _is_url(path) else os.path.abspath(path)
 

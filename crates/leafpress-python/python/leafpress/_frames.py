@@ -41,12 +41,15 @@ class FrameNamespace:
 
 
 def _register_polars(polars: ModuleType) -> None:
-    polars.api.register_dataframe_namespace("leafpress")(FrameNamespace)
-    polars.api.register_lazyframe_namespace("leafpress")(FrameNamespace)
+    # It is there if this package is loaded again.
+    if not hasattr(polars.DataFrame, "leafpress"):
+        polars.api.register_dataframe_namespace("leafpress")(FrameNamespace)
+        polars.api.register_lazyframe_namespace("leafpress")(FrameNamespace)
 
 
 def _register_pandas(pandas: ModuleType) -> None:
-    pandas.api.extensions.register_dataframe_accessor("leafpress")(FrameNamespace)
+    if not hasattr(pandas.DataFrame, "leafpress"):
+        pandas.api.extensions.register_dataframe_accessor("leafpress")(FrameNamespace)
 
 
 _REGISTER: dict[str, Callable[[ModuleType], None]] = {
@@ -95,6 +98,10 @@ class _Registering(Loader):
         self.spec = spec
         self.loader = loader
         self.finder = finder
+
+    def __getattr__(self, name: str) -> Any:
+        # Others ask the loader of a spec for files and sources.
+        return getattr(self.loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self.loader.create_module(spec)

@@ -15,6 +15,7 @@ from ._arguments import checked_options, refuse_not_utf8
 from ._errors import Error, misuse
 from ._typing import Self, Unpack
 from ._values import to_json
+from ._writer import no_pickle
 
 if TYPE_CHECKING:
     from ._leafpress import NativeFeed
@@ -263,6 +264,9 @@ class BaseJob:
         if self._feed is not None:
             return not self._feed.holds(self.token)
         return datetime.now(timezone.utc) >= self.lease_until
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self, "send its token, with which a Queue of another process settles it, or its payload")
 
     def __repr__(self) -> str:
         return f"<job {self.id} of attempt {self.attempt}/{self.attempts_max}>"

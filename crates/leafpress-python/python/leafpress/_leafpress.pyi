@@ -9,6 +9,7 @@ from ._result import Executed, Result
 
 __version__: str
 
+def end_of_program() -> None: ...
 def main(arguments: list[str], again: list[str], as_keywords: bool) -> int: ...
 def load(
     database: str,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Union, overload
 
 from . import _leafpress
-from ._arguments import checked
+from ._arguments import checked, path_text
 from ._errors import DataError, ProgrammingError, misuse
 from ._report import DryRun, Report
 from ._rows import shape_of
@@ -166,7 +166,9 @@ def load(
 
     A new table is built from finished pages, and a new database is complete and synced when the
     call returns. After any exception the database is as it was; only after
-    `OutcomeUnknown`, from a disk that failed at the commit, it may have all of the rows.
+    `OutcomeUnknown`, from a disk that failed at the commit, it may have all of the rows. An exception of
+    Ctrl-C or of `progress` that comes after the commit says in a note that the load stays; Ctrl-C while the
+    call returns may come without the note.
 
     source:
         Paths: a file, a pattern such as "logs/*.ndjson", or a list of both. CSV, JSON, Parquet,
@@ -299,7 +301,7 @@ def _refuse_no_row(rows: Iterable[Any], error: ProgrammingError) -> None:
 
 
 def _database(db: Path) -> str:
-    path = os.fsdecode(db)
+    path = path_text(db)
     if path == ":memory:" or path.lower().startswith("file:"):
         raise misuse(f"a database is named by its path, and {path!r} is none")
     return path

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from ._arguments import checked
+from ._arguments import checked, path_text
 from ._errors import OperationalError, misuse
 from ._load import load
 from ._sources import Path
@@ -35,7 +35,7 @@ class Parts:
         if if_exists not in ("fail", "append"):
             raise misuse(f"if_exists={if_exists!r}", 'give "fail" or "append"')
         # Tasks may have another working directory.
-        self.path = os.path.abspath(os.fsdecode(db))
+        self.path = os.path.abspath(path_text(db))
         self.table = table
         self.if_exists: Literal["fail", "append"] = if_exists
         self.id = uuid.uuid4().hex

@@ -44,7 +44,7 @@ from ._work import (
     work_in_tasks,
     work_in_threads,
 )
-from ._writer import Transaction, Writer
+from ._writer import Transaction, Writer, no_pickle
 
 # A method is called `list`, so annotations cannot say it.
 _Record = dict[str, Any]
@@ -96,6 +96,9 @@ class Queue:
 
     name: str
     """Its name."""
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self)
 
     def __repr__(self) -> str:
         return f"<queue {self.name!r}>"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Set
 from types import TracebackType
 from typing import Any
 
 from . import _leafpress
-from ._arguments import checked_methods
+from ._arguments import checked_methods, path_text
 from ._command import flags, run_json
 from ._errors import misuse
 from ._load import _size
 from ._result import Result
 from ._sources import Path
+from ._writer import no_pickle
 
 
 @checked_methods()
@@ -47,14 +47,17 @@ class Shards:
         ranges: read ranges of the parts at a URL, and no whole part: for lookups, in parts that
             were written with layout="remote". Each part has up to 64 MB of pages in memory.
         """
-        self._folder = os.fsdecode(folder)
+        self._folder = path_text(folder)
         if cache is None and cache_size != "1G":
             raise misuse("cache_size is the size of a cache that is named", "name it: cache=FOLDER")
         if cache is not None and ranges:
             raise misuse("cache= copies whole parts, and ranges=True none", "leave one of them out")
-        copies = None if cache is None else (os.fsdecode(cache), _size("cache_size", cache_size) or 0)
+        copies = None if cache is None else (path_text(cache), _size("cache_size", cache_size) or 0)
         self._native = _leafpress.NativeShards(self._folder, copies, ranges)
         self._manifest: dict[str, Any] = json.loads(self._native.manifest())
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self, "send the folder or the URL, and make Shards in each process")
 
     @property
     def manifest(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, TypeAlias
 
-from ._errors import misuse
+from ._errors import misuse, unfit
 from ._pandas import counted_durations, notes_on_index, plain_columns, with_named_index
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -190,7 +190,7 @@ def _polars(frame: Any) -> Input:
         frame = frame.collect()
     types = {name: _arrow_type(name, kind, polars) for name, kind in frame.schema.items()}
     other = {name: kind for name, kind in types.items() if kind != frame.schema[name]}
-    frame = frame.cast(other) if other else frame
+    frame = _cast(frame, other, polars) if other else frame
     if _exports_arrow(frame):
         return _frame(frame)
     try:
@@ -200,6 +200,18 @@ def _polars(frame: Any) -> Input:
             f"polars {polars.__version__} cannot export its frames without pyarrow",
             "install polars 1.3 or later, or pyarrow",
         ) from None
+
+
+def _cast(frame: Any, types: Mapping[str, Any], polars: Any) -> Any:
+    try:
+        return frame.cast(types)
+    except polars.exceptions.PolarsError as error:
+        reason = str(error).partition("\n")[0]
+        columns = ", ".join(repr(name) for name in types)
+        advice = "make texts of the column: it needs more than the 38 digits that Arrow has for an integer"
+        bad = unfit(f"an integer of column {columns} cannot be exported: {reason}\nto do: {advice}")
+        bad.to_do = advice
+        raise bad from None
 
 
 def _arrow_type(name: str, kind: Any, polars: Any) -> Any:

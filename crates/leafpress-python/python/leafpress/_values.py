@@ -47,17 +47,16 @@ _DECIMAL_DIGITS_MAX = 10_000
 def adapt(value: Any) -> None | int | float | str | bytes:
     """The value of SQLite for an object of any type.
 
-    An adapter that is registered by `sqlite3.register_adapter`, or a method `__conform__`, comes
-    first, but for datetime and date.
+    For types that are not Python's own, an adapter that is registered by `sqlite3.register_adapter`, or a
+    method `__conform__`, comes first. Other libraries register adapters for Python's own, such as pandas for
+    time and Django for Decimal, which change the value.
 
     Raises DataError for an integer beyond 64 bits and for an object of a type that has no such
     value; the message names both.
     """
-    kind = type(value)
-    if kind is datetime:
-        return _moment(value)
-    if kind is date:
-        return date.isoformat(value)
+    write = _OWN.get(type(value))
+    if write is not None:
+        return write(value)
     if value is None or _is_missing(value):
         return None
     conformed = sqlite3.adapt(value, sqlite3.PrepareProtocol, value)
@@ -350,3 +349,15 @@ _KINDS: tuple[tuple[Any, Callable[[Any], int | float | str | bytes | None]], ...
     ((bytes, bytearray), bytes),
     (memoryview, memoryview.tobytes),
 )
+
+# Of these types exactly: subclasses are others' types.
+_OWN: dict[type, Callable[[Any], int | float | str | bytes | None]] = {
+    datetime: _moment,
+    date: date.isoformat,
+    time: _time,
+    timedelta: _duration,
+    Decimal: _decimal,
+    UUID: str,
+    memoryview: memoryview.tobytes,
+    **dict.fromkeys((dict, list, tuple, set, frozenset), to_json),
+}

@@ -30,6 +30,7 @@ from ._jobs import (
 )
 from ._leafpress import NativeFeed
 from ._typing import Self
+from ._writer import no_pickle
 
 if TYPE_CHECKING:
     from ._jobs import ClaimFields
@@ -153,6 +154,9 @@ class _Loop:
         self._job: BaseJob | None = None
         self.report: WorkReport | None = None
         """The numbers, once it has ended."""
+
+    def __reduce__(self) -> Any:
+        raise no_pickle(self, "call `work` of a Queue in each process, which share the jobs")
 
     def _finish(self, error: BaseException | str | None) -> None:
         """Settles the job in hand: it is done if there is no error."""

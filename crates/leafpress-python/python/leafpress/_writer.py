@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
-from ._arguments import checked_methods, checked_options
+from ._arguments import checked_methods, checked_options, path_text
 from ._errors import Cancelled, Error, TimedOut, misuse
 from ._greenlets import note_begun, note_ended, refuse_if_held
 from ._insert import (
@@ -30,6 +30,7 @@ from ._leafpress import (
     NativeTransaction,
     NativeWriter,
     StopRead,
+    end_of_program,
 )
 from ._options import CheckpointLimits, WriterOptions
 from ._result import Executed, Result
@@ -51,7 +52,7 @@ def open_native(path: Path, options: Mapping[str, Any]) -> NativeWriter:
     given = checked_options("a Writer", WriterOptions, options)
     if "checkpoint" in given:
         given["checkpoint"] = checked_options("checkpoint", CheckpointLimits, given["checkpoint"])
-    native = NativeWriter(os.fsdecode(path), given)
+    native = NativeWriter(path_text(path), given)
     _open_writers.add(native)
     _close_with_child()
     return native
@@ -92,10 +93,14 @@ def _end_child() -> None:
 
 @atexit.register
 def _close_all() -> None:
-    for native in list(_open_writers):
-        # An error has no caller left. In a child of fork each is the parent's.
-        with contextlib.suppress(Error):
-            native.close_at_exit()
+    try:
+        for native in list(_open_writers):
+            # An error has no caller left. In a child of fork each is the parent's.
+            with contextlib.suppress(Error):
+                native.close_at_exit()
+    finally:
+        # Threads that are inside calls would be unwound through the native module.
+        end_of_program()
 
 
 @checked_methods("execute", "submit", "query", "reader")
@@ -135,7 +140,7 @@ class Writer:
         Raises `OperationalError` or `DatabaseError` if it cannot be opened as the profile needs
         it, and `ProgrammingError` for an option that there is not, or a value that it does not take.
         """
-        self.path = os.fsdecode(path)
+        self.path = path_text(path)
         self._native = open_native(path, options)
 
     def __enter__(self) -> Self:
@@ -277,7 +282,7 @@ class Writer:
 
         Raises `OperationalError` if the file is there or cannot be written. No file is left then.
         """
-        self._native.backup(os.fsdecode(path))
+        self._native.backup(path_text(path))
 
     def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
         """Runs VACUUM, PRAGMA optimize, REINDEX or a checkpoint between two commits. Calls wait meanwhile.
@@ -493,12 +498,11 @@ def query(
         reader.close()
 
 
-def no_pickle(thing: object) -> Error:
-    """The exception for an object that was to be sent to another process."""
-    return misuse(
-        f"a {type(thing).__name__} belongs to its process, and cannot be pickled",
-        "send the path, and open a Writer with shared=True in each process",
-    )
+def no_pickle(
+    thing: object, to_do: str = "send the path, and open a Writer with shared=True in each process"
+) -> Error:
+    """The exception for an object that was to be copied, or sent to another process."""
+    return misuse(f"a {type(thing).__name__} belongs to its process, and cannot be pickled", to_do)
 
 
 def caller() -> str:

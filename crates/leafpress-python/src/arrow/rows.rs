@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
-use leafpress::Error;
 use leafpress::load::values_of_batch;
 use leafpress::rusqlite::types::Value;
+use leafpress::{Error, ErrorKind};
 use pyo3::prelude::*;
 
 use super::{Exported, batches_of};
@@ -24,29 +24,41 @@ pub struct FrameRows {
 }
 
 impl FrameRows {
-    /// Reads the rows of a frame.
+    /// Reads the rows of a frame, until `is_stopped` says so.
     ///
     /// # Errors
-    /// Those of the frame.
-    pub fn of(frame: &Bound<'_, PyAny>) -> PyResult<Self> {
+    /// Those of the frame; `Cancelled` once it is stopped.
+    pub fn of(
+        frame: &Bound<'_, PyAny>,
+        mut is_stopped: impl FnMut() -> bool + Send,
+    ) -> PyResult<Self> {
         let py = frame.py();
         let batches = batches_of(frame)?;
         let names = batches.schema().fields().iter().map(|field| field.name().clone()).collect();
-        let (rows, large) = py.detach(|| read(batches)).raise(py)?;
+        let (rows, large) = py.detach(|| read(batches, &mut is_stopped)).raise(py)?;
         Ok(Self { names, rows, large })
     }
 }
 
 type Read = (Vec<Vec<Value>>, HashMap<usize, usize>);
 
-fn read(batches: Exported) -> leafpress::Result<Read> {
+/// Rows that are read between two looks whether to stop.
+const ROWS_AT_ONCE: usize = 16_384;
+
+fn read(batches: Exported, is_stopped: &mut dyn FnMut() -> bool) -> leafpress::Result<Read> {
     let failed = |reason: String| Error::input("<frame>", reason).on_disk("nothing of this call");
     let (mut rows, mut large) = (Vec::new(), HashMap::new());
     for batch in batches {
         let batch = batch.map_err(|error| failed(error.to_string()))?;
-        let values = values_of_batch(&batch).map_err(failed)?;
-        note_large(&batch, &values, rows.len(), &mut large);
-        rows.extend(values);
+        for first in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
+            if is_stopped() {
+                return Err(ErrorKind::Cancelled.into());
+            }
+            let some = batch.slice(first, ROWS_AT_ONCE.min(batch.num_rows() - first));
+            let values = values_of_batch(&some).map_err(failed)?;
+            note_large(&some, &values, rows.len(), &mut large);
+            rows.extend(values);
+        }
     }
     Ok((rows, large))
 }

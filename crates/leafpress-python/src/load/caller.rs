@@ -16,6 +16,8 @@ use std::time::Duration;
 use leafpress::load::CancelToken;
 use pyo3::prelude::*;
 
+use crate::ending;
+
 /// Longest time until a signal is noticed.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
@@ -95,12 +97,13 @@ fn attend(waiting: &Receiver<Job>, token: &CancelToken) -> Option<PyErr> {
         let job = match waiting.recv_timeout(SIGNALS_EVERY) {
             Ok(job) => Some(job),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return fault,
+            // Ctrl-C after the last job: the caller is to learn what the load came to.
+            Err(RecvTimeoutError::Disconnected) => return fault.or_else(signal),
         };
         if fault.is_some() {
             continue;
         }
-        let done = Python::attach(|py| {
+        let done = ending::attach(|py| {
             job.map_or(Ok(()), |job| job(py))?;
             py.check_signals()
         });
@@ -109,4 +112,10 @@ fn attend(waiting: &Receiver<Job>, token: &CancelToken) -> Option<PyErr> {
             fault = Some(error);
         }
     }
+}
+
+/// The exception of a signal handler, if one has raised.
+fn signal() -> Option<PyErr> {
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is for one lifetime")]
+    ending::attach(|py| py.check_signals()).err()
 }

@@ -27,6 +27,7 @@ use self::options::Options;
 pub use self::options::layout_of;
 use self::rows::{PythonRows, Rows};
 use crate::arrow::{Exported, batches_of};
+use crate::ending;
 use crate::errors::{Raise, misuse, of_option};
 use crate::json::as_json;
 
@@ -60,7 +61,7 @@ pub fn load(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let options: Options = options.extract().map_err(|error| of_option(py, error))?;
-    let input = input_of(kind, &source, &options)?;
+    let input = ending::inside(py, || input_of(kind, &source, &options))?;
     let token = CancelToken::new();
     let loader = options.loader(database, &token).raise(py)?;
     let name = name.to_owned();
@@ -146,7 +147,7 @@ fn tried(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress
 
 /// The record batches of an object, exported by the caller's thread.
 fn exported(caller: &Caller, object: &Py<PyAny>) -> Result<Exported, caller::Gone> {
-    let object = Python::attach(|py| object.clone_ref(py));
+    let object = ending::attach(|py| object.clone_ref(py));
     caller.ask(move |py| batches_of(object.bind(py)))
 }
 
@@ -183,7 +184,7 @@ impl Stream {
 
     /// Reads on; no bytes at the end.
     fn read_on(&mut self) -> io::Result<()> {
-        let read = Python::attach(|py| self.read.clone_ref(py));
+        let read = ending::attach(|py| self.read.clone_ref(py));
         let bytes = self.caller.ask(move |py| {
             let read = read.call1(py, (READ_BYTES,))?;
             let read = read.bind(py);

@@ -24,6 +24,7 @@ use pyo3::types::{
 
 use super::caller::Caller;
 use crate::arrow::{Exported, batches_of};
+use crate::ending;
 use crate::errors::misuse;
 
 /// Largest number of rows in a batch.
@@ -142,6 +143,7 @@ impl Rows {
                 continue;
             }
             let Some(iterator) = &self.iterator else { break };
+            ending::look(py);
             let Some(row) = iterator.bind(py).clone().next() else {
                 self.iterator = None;
                 break;
@@ -436,6 +438,7 @@ fn fill_from_tuples(
     known.places_of(py, names.iter().map(String::as_str))?;
     let (mut tuples, mut values) = (tuples.clone(), Vec::new());
     while batch.rows() < BATCH_ROWS_MAX && batch.bytes() < BATCH_BYTES {
+        ending::look(py);
         let Some(tuple) = tuples.next().transpose()? else { return Ok(true) };
         values.clear();
         let taken = known.take_fields(names, tuple.cast()?, &mut values);

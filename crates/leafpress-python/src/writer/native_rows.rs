@@ -11,8 +11,10 @@ use leafpress::vfs::sync::lock;
 use pyo3::prelude::*;
 
 use super::parameters::columns_of;
+use super::reader::{signal_look, take_signal};
 use super::rows::rows_of;
 use crate::arrow::FrameRows;
+use crate::ending;
 
 /// Rows in memory, until they are taken.
 #[pyclass(frozen, module = "leafpress._leafpress")]
@@ -64,9 +66,14 @@ impl NativeRows {
     /// Adds the rows of a frame. `places_of` gives the places of the wanted columns for the names of
     /// its columns.
     fn add_frame(&self, frame: &Bound<'_, PyAny>, places_of: &Bound<'_, PyAny>) -> PyResult<()> {
-        let FrameRows { names, mut rows, mut large } = FrameRows::of(frame)?;
+        let read = FrameRows::of(frame, signal_look());
+        if let Some(signal) = take_signal() {
+            return Err(signal);
+        }
+        let FrameRows { names, mut rows, mut large } = read?;
         let is_all = |places: &[usize]| places.iter().copied().eq(0..names.len());
-        let places: Vec<usize> = places_of.call1((names.clone(),))?.extract()?;
+        let places = ending::inside(frame.py(), || places_of.call1((names.clone(),)))?;
+        let places: Vec<usize> = places.extract()?;
         if !is_all(&places) {
             for row in &mut rows {
                 *row = places.iter().filter_map(|place| row.get(*place).cloned()).collect();

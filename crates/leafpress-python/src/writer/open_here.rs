@@ -78,6 +78,15 @@ impl Shared {
         drop(lock(&self.requests).take());
     }
 
+    /// Takes back the call that no caller waits for any more, also while its group waits for a lock.
+    pub fn give_up(&self) {
+        self.abandon();
+        let call = lock(&self.call).take();
+        if let Some(call) = call {
+            call.interrupt();
+        }
+    }
+
     /// Hands a request in; false if nothing takes it any more.
     pub fn send(&self, request: Request) -> bool {
         lock(&self.requests).as_ref().is_some_and(|requests| requests.send(request).is_ok())
@@ -122,7 +131,10 @@ pub fn use_here(shared: &Arc<Shared>, has_begun_here: bool) {
 pub fn is_open_here(py: Python<'_>, writer: usize) -> bool {
     let found = USED_HERE.with_borrow(|used| {
         let begun = used.iter().filter(|it| it.has_begun_here);
-        let open = |shared: &Arc<Shared>| shared.writer == writer && shared.is_open();
+        // In a child of `fork` it is the parent's.
+        let open = |shared: &Arc<Shared>| {
+            shared.writer == writer && shared.process.is_current() && shared.is_open()
+        };
         begun.filter_map(|it| it.shared.upgrade()).find(open)
     });
     found.is_some_and(|shared| is_in_context(py, &shared).unwrap_or(true))

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use leafpress::Error;
 use leafpress::rusqlite::ffi;
+use leafpress::vfs::fork::Process;
 use leafpress::vfs::sync::lock;
 use leafpress::writer::{Executed, Reader};
 use pyo3::prelude::*;
@@ -15,18 +17,20 @@ use pyo3::prelude::*;
 use super::parameters::{parameters_of, sql_of};
 use super::rows;
 use super::wait::SLICE;
+use crate::ending;
 use crate::errors::{Raise, misuse};
 
 /// A reader that is out, until it is given back.
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeReader {
     reader: Mutex<Option<Reader>>,
+    process: Process,
 }
 
 impl NativeReader {
     pub fn new(py: Python<'_>, mut reader: Reader) -> PyResult<Self> {
         reader.stop_when(signal_look()).raise(py)?;
-        Ok(Self { reader: Mutex::new(Some(reader)) })
+        Ok(Self { reader: Mutex::new(Some(reader)), process: Process::current() })
     }
 }
 
@@ -66,7 +70,7 @@ pub fn signal_look() -> impl FnMut() -> bool + Clone + Send + Sync + 'static {
             clippy::redundant_closure_for_method_calls,
             reason = "the method is for one lifetime"
         )]
-        let signal = Python::attach(|py| py.check_signals()).err();
+        let signal = ending::attach(|py| py.check_signals()).err();
         let stops = signal.is_some();
         if stops {
             RAISED.set(signal);
@@ -93,6 +97,7 @@ impl NativeReader {
         parameters: &Bound<'_, PyAny>,
         stop: Option<&StopRead>,
     ) -> PyResult<Py<PyAny>> {
+        self.process.check("reader").map_err(Error::from).raise(py)?;
         let parameters = parameters_of(&sql, parameters)?;
         let read = || {
             let mut reader = lock(&self.reader);
@@ -103,7 +108,7 @@ impl NativeReader {
                     return Some(Err(error));
                 }
             }
-            let prepared = reader.prepare_cached(&sql).map_err(leafpress::Error::from);
+            let prepared = reader.prepare_cached(&sql).map_err(Error::from);
             Some(prepared.and_then(|mut it| rows::all_rows(&mut it, &parameters)))
         };
         let Some(read) = py.detach(read) else {
@@ -123,7 +128,7 @@ impl NativeReader {
 }
 
 /// Adds to the error of a statement that writes which method writes.
-fn write_elsewhere(error: leafpress::Error) -> leafpress::Error {
+fn write_elsewhere(error: Error) -> Error {
     if error.sqlite_code() == Some(ffi::SQLITE_READONLY) {
         return error.to_do("queries and readers only read: write with execute");
     }

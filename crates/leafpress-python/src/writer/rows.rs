@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
+use super::wait::give_way;
+use crate::ending::{self, Inside};
 use crate::errors::NotUtf8;
 use crate::values::{data_error, is_large_integer, is_text_or_bytes, object_of, placed, value_of};
 
@@ -19,13 +21,22 @@ use crate::values::{data_error, is_large_integer, is_text_or_bytes, object_of, p
 /// from 0.
 pub type Read = (Vec<Vec<Value>>, HashMap<usize, usize>);
 
+/// Rows between two looks at signals: they take about a millisecond.
+const ROWS_AT_ONCE: usize = 4096;
+
 /// The rows of an iterable of sequences, of which `before` came before them, for these columns.
 ///
 /// # Errors
 /// Those of the iterable; for a value that SQLite cannot hold.
 pub fn rows_of(given: &Bound<'_, PyAny>, before: usize, columns: &[String]) -> PyResult<Read> {
+    let py = given.py();
     let (mut rows, mut large) = (Vec::new(), HashMap::new());
+    let _inside = Inside::enter(py);
     for (number, row) in given.try_iter()?.enumerate() {
+        ending::look(py);
+        if number % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
+            give_way(py)?;
+        }
         let mut note = |place| {
             large.entry(place).or_insert(number);
         };
@@ -37,7 +48,7 @@ pub fn rows_of(given: &Bound<'_, PyAny>, before: usize, columns: &[String]) -> P
                 Some((_, Some(column))) => format!("row {row}, column {column:?}"),
                 Some((value, None)) => format!("row {row}, value {value}"),
             };
-            placed(given.py(), error, &name, Some(row))
+            placed(py, error, &name, Some(row))
         })?);
     }
     Ok((rows, large))
@@ -143,7 +154,8 @@ fn bind(statement: &mut Statement<'_>, parameters: &Parameters) -> rusqlite::Res
 pub fn executed(py: Python<'_>, done: Executed) -> PyResult<Py<PyAny>> {
     static EXECUTED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let class = EXECUTED.import(py, "leafpress._result", "Executed")?;
-    Ok(class.call1((done.rows_changed, done.last_insert_rowid))?.unbind())
+    let made = ending::inside(py, || class.call1((done.rows_changed, done.last_insert_rowid)))?;
+    Ok(made.unbind())
 }
 
 /// `leafpress.Result` of a statement.
@@ -160,5 +172,6 @@ pub fn result(
         let values: PyResult<Vec<_>> = row.iter().map(|value| object_of(py, value)).collect();
         list.append(PyTuple::new(py, values?)?)?;
     }
-    Ok(class.call1((columns, list, done.rows_changed, done.last_insert_rowid))?.unbind())
+    let parts = (columns, list, done.rows_changed, done.last_insert_rowid);
+    Ok(ending::inside(py, || class.call1(parts))?.unbind())
 }

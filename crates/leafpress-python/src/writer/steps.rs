@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use leafpress::queue::{Job, Queue};
 use leafpress::rusqlite::ffi;
 use leafpress::rusqlite::types::Value;
-use leafpress::writer::{Executed, Parameters, Transaction};
+use leafpress::writer::{Parameters, Transaction};
 use leafpress::{Error, ErrorKind, Result};
 
 use super::reply::Sender;

@@ -17,6 +17,7 @@ use leafpress::writer::{PendingCall, Ticket};
 use pyo3::prelude::*;
 
 use super::reply::{self, Gone};
+use crate::ending;
 use crate::errors::{Raise, misuse};
 
 /// Time between two looks for signals: no user notices it.
@@ -30,11 +31,21 @@ pub fn is_main(py: Python<'_>) -> PyResult<bool> {
     if let Some(known) = IS_MAIN.get() {
         return Ok(known);
     }
+    let _inside = ending::Inside::enter(py);
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     let is_main = main.eq(threading.call_method0("get_ident")?)?;
     IS_MAIN.set(Some(is_main));
     Ok(is_main)
+}
+
+/// Lets other threads have the interpreter, and looks at signals.
+///
+/// # Errors
+/// The exception of a signal handler, as `KeyboardInterrupt`.
+pub fn give_way(py: Python<'_>) -> PyResult<()> {
+    py.detach(|| ());
+    py.check_signals()
 }
 
 /// The ticket of a call that is handed in; waits for room only.
