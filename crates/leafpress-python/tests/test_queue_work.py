@@ -284,6 +284,36 @@ def test_half_a_surrogate_pair_in_an_exception_ends_no_work(
         assert queue.job(1)["error"] == r"ValueError: no x\udce9.csv"
 
 
+class Unspeakable(Exception):
+    """An exception of a library whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise KeyError("template")
+
+
+@pytest.mark.parametrize("has_handler", [True, False])
+def test_an_exception_without_a_text_ends_no_work(
+    has_handler: bool, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Processes of pytest cannot send a record of it to one another.
+    monkeypatch.setattr(logging.getLogger("leafpress"), "disabled", True)
+    pushed(path, 3, backoff_first=1000)
+
+    def handle(job: lp.Job) -> None:
+        if job.payload == 0:
+            raise Unspeakable
+
+    with lp.Queue(path, "mail") as queue:
+        if has_handler:
+            report = queue.work(handle, until_empty=True)
+            assert (report.done, report.retried) == (2, 1)
+        else:
+            with pytest.raises(Unspeakable), queue.work(until_empty=True) as work:
+                for job in work:
+                    handle(job)
+        assert queue.job(1)["error"] == "Unspeakable: (its text cannot be made: KeyError)"
+
+
 def test_a_result_that_is_no_utf8_fails_no_job(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Processes of pytest cannot send a record of it to one another.
     monkeypatch.setattr(logging.getLogger("leafpress"), "disabled", True)
@@ -372,6 +402,33 @@ def test_a_stop_ends_work_from_another_thread(path: Path) -> None:
         for job in queue.work(stop=later):
             pass
         assert states(path) == {}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM ends a process there")
+def test_a_worker_ends_well_at_sigterm_with_a_stop(path: Path) -> None:
+    pushed(path, 3)
+    code = """
+import signal, sys
+import leafpress as lp
+stop = lp.Stop()
+signal.signal(signal.SIGTERM, lambda *_: stop.now())
+def handle(job):
+    print("begun", flush=True)
+    sys.stdin.readline()
+with lp.Queue(sys.argv[1], "mail") as queue:
+    report = queue.work(handle, stop=stop)
+print("done", report.done)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE,
+                               stdin=subprocess.PIPE, text=True)  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGTERM)
+    rest, _ = process.communicate("\n", 20)
+    assert rest == "done 1\n" and process.returncode == 0, rest
+    with lp.Queue(path, "mail") as queue:
+        assert states(path) == {"ready": 2}
+        assert [job["attempts"] for job in queue.list()] == [0, 0]
 
 
 def test_a_base_exception_ends_work_and_gives_its_job_back(path: Path) -> None:

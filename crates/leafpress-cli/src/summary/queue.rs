@@ -181,13 +181,17 @@ pub fn of_job(job: &JobInfo, history: &[Attempt]) -> String {
     text + &attempts(history)
 }
 
+/// Number of attempts that are shown, the last ones.
+const ATTEMPTS_SHOWN_MAX: usize = 20;
+
 fn attempts(history: &[Attempt]) -> String {
     if history.is_empty() {
         return String::new();
     }
     let head = ["claim", "outcome", "ended", "took", "worker", "error"];
     let mut lines = vec![head.map(str::to_owned)];
-    lines.extend(history.iter().map(|attempt| {
+    let left_out = history.len().saturating_sub(ATTEMPTS_SHOWN_MAX);
+    lines.extend(history[left_out..].iter().map(|attempt| {
         let took = attempt.ended_at.zip(attempt.claimed_at);
         [
             attempt.claim.to_string(),
@@ -201,7 +205,13 @@ fn attempts(history: &[Attempt]) -> String {
             attempt.error.clone().unwrap_or_default(),
         ]
     }));
-    format!("\n{}", table(&lines))
+    let left_out = match left_out {
+        0 => String::new(),
+        count => {
+            format!("{} before: see --json\n", human::counted(count as u64, "attempt", "attempts"))
+        }
+    };
+    format!("\n{left_out}{}", table(&lines))
 }
 
 fn milliseconds(time_ms: i64) -> String {

@@ -84,6 +84,92 @@ const WORK: &[Found] = &[
     },
 ];
 
+/// The looks and the tools of an operator.
+const OPERATED: &[Found] = &[
+    Found {
+        finding: "a dead job that is retried while another one holds its key",
+        run: "exec 2>&1; leafpress queue push j.db m a b --attempts 1 >ids; \
+              leafpress queue push j.db m c --unique k >ids; \
+              leafpress queue claim j.db m --count 3 >tokens; \
+              leafpress queue fail j.db 1.1 --reason no; \
+              leafpress queue fail j.db 3.1 --reason no; leafpress queue push j.db m d --unique k; \
+              leafpress queue retry j.db m --all-dead; echo status $?; \
+              leafpress queue claim j.db m --count 2 >tokens; \
+              leafpress queue fail j.db 3.2 --reason no; \
+              leafpress queue retry j.db 3",
+        says: &[
+            "note: 1 job goes without a unique key: another job holds it by now, and both may run \
+             at a time\n2 jobs are tried again\nstatus 0\n",
+            "note: 1 job goes without a unique key: another job holds it by now, and both may run \
+             at a time\nretried 3\n",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a dead job that is retried has its key again",
+        run: "exec 2>&1; leafpress queue push j.db m a --unique k >ids; \
+              leafpress queue claim j.db m >tokens; leafpress queue fail j.db 1.1 --reason no; \
+              leafpress queue retry j.db m --all-dead; leafpress queue push j.db m b --unique k",
+        says: &["1 job is tried again\n1\n"],
+        never_says: &["note"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "an error does not list thousands of queues",
+        run: "for n in $(seq -w 30); do leafpress queue push j.db q$n a >ids; done; \
+              leafpress queue claim j.db other; echo status $?; \
+              leafpress queue stats j.db other",
+        says: &["it has q01, q02, ", "q20 and 10 more; pushing", "status 3"],
+        never_says: &["q21"],
+        status: 3,
+        ..Found::NONE
+    },
+    Found {
+        finding: "the history of a job that failed a thousand times",
+        run: "leafpress queue push j.db m a --attempts 25 >ids; \
+              leafpress queue settings j.db m --backoff 0s; \
+              leafpress queue work j.db m --until-empty --exec false >runs 2>&1; \
+              leafpress queue show j.db 1; \
+              leafpress queue show j.db 1 --json | tr , '\\n' | grep -c '\"claim\"'",
+        says: &["5 attempts before: see --json\n", "\n25\n"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the names and the times of a worker's programs",
+        run: "leafpress queue work --help; \
+              leafpress queue work j.db m --timeout 0s --exec true; echo status $?",
+        says: &[
+            "LEAFPRESS_JOB_QUEUE",
+            "LEAFPRESS_JOB_METADATA",
+            "it would end each program at once; name a time such as 30s or 5m",
+            "status 2",
+        ],
+        never_says: &["a lease of no time", " _QUEUE"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a program that cannot be started",
+        files: &[("data", b"no program")],
+        run: "leafpress queue push j.db m a >ids; leafpress queue work j.db m --exec ./data; \
+              echo status $?",
+        says: &["on disk: each job that was claimed for it is given back"],
+        never_says: &["nothing was changed"],
+        holds: &[("j.db", "SELECT state, attempts FROM leafpress_jobs", "'ready',0")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a schedule of years that are over",
+        run: "leafpress queue schedule add j.db m new-year '0 0 0 1 1 * 2020' x",
+        says: &[
+            "\"0 0 0 1 1 * 2020\" never happens again: its last moment has passed",
+            "to do: let its year be one to come, or leave the year out",
+        ],
+        leaves_no: &["j.db"],
+        status: 2,
+        ..Found::NONE
+    },
+];
+
 /// Jobs that cannot be meant.
 const PUSHES: &[Found] = &[
     Found {
@@ -479,6 +565,11 @@ fn queues_can_be_looked_at_where_nothing_can_be_written() {
 #[test]
 fn jobs_that_wait_and_runs_are_told() {
     assert_all(WORK);
+}
+
+#[test]
+fn an_operator_is_told_what_counts() {
+    assert_all(OPERATED);
 }
 
 #[test]

@@ -401,7 +401,16 @@ def described(error: str | BaseException) -> str:
     if isinstance(error, str):
         said = error
     else:
-        text, name = str(error), type(error).__qualname__
+        text, name = _text(error), type(error).__qualname__
         said = f"{name}: {text}" if text else name
     # Names of files may have halves of surrogate pairs, which UTF-8 has no bytes for.
     return said.encode(errors="backslashreplace").decode()
+
+
+def _text(error: BaseException) -> str:
+    """The text of an exception, whatever the code of its class does."""
+    try:
+        return str(error)
+    except Exception as failure:
+        # Raised here, it would end the worker, and the next one that gets the job.
+        return f"(its text cannot be made: {type(failure).__qualname__})"

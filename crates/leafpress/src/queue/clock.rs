@@ -15,7 +15,7 @@ use crate::times::in_milliseconds as to_ms;
 
 /// Distance that the wall clock may go back before leases are measured anew. Clocks that are set by
 /// the network are off by less, all the time.
-const BACK_MS: i64 = 1_000;
+pub(super) const BACK_MS: i64 = 1_000;
 
 /// The queue's clock.
 #[derive(Debug, Clone, Default)]

@@ -6,16 +6,17 @@
 //!
 //! 1. A due change is made by the first claim after its time, or (if there are more than
 //!    fit) by the claims that follow at once.
-//! 2. No lease ends later than its length from now, as it was when it was claimed or
-//!    last extended, even if the clock is set back.
+//! 2. No lease ends more than a second later than its length from now, as it was when it was
+//!    claimed or last extended, even if the clock is set back.
 //!
 //! Must never: look at rows that are not due.
 
 use rusqlite::params;
 
+use super::clock::BACK_MS;
 use super::job::JobState;
 use super::session::{QueueRow, Work};
-use super::{key, rate, schedule, settle};
+use super::{key, latest, rate, schedule, settle};
 use crate::error::Result;
 
 const EXPIRED_LEASES: &str =
@@ -42,7 +43,7 @@ const KEPT_LONG_ENOUGH: &str = concat!(
 const LEASES_FROM_NOW: &str = concat!(
     "UPDATE leafpress_job
      SET due_at_ms = ?1 + lease_ms, changed_at_ms = min(changed_at_ms, ?1)
-     WHERE due_at_ms > ?1 + lease_ms AND state = ",
+     WHERE due_at_ms > ?1 + ?2 + lease_ms AND state = ",
     state!(Leased)
 );
 /// Delays that no caller gave: of retries, and of jobs that their group's rate holds off.
@@ -51,7 +52,7 @@ const DELAYS_FROM_NOW: &str = concat!(
      SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
      WHERE (claims > 0 OR ",
     held_off!(),
-    ") AND changed_at_ms > ?1 AND state = ",
+    ") AND changed_at_ms > ?1 + ?2 AND state = ",
     state!(Delayed)
 );
 
@@ -142,13 +143,19 @@ pub(super) fn end_if_over(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<
     Ok(job.and_then(|job| job.state()).is_some_and(JobState::has_ended))
 }
 
+/// Measures times anew if the clock was set back since any process stored one: as a queue is opened.
+pub(super) fn measure_if_set_back(work: &Work<'_>) -> Result<()> {
+    if latest::is_ahead(work)? { measure_from_now(work) } else { Ok(()) }
+}
+
 /// Corrects times after the clock was set back: leases, the delays of retries and those of a group's
-/// rate that began in what is now the future begin anew. Due times that a caller asked for stay.
+/// rate that began more than a second from now begin anew. Due times that a caller asked for stay.
 pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
     for sql in [LEASES_FROM_NOW, DELAYS_FROM_NOW] {
-        work.execute(sql, [work.now_ms])?;
+        work.execute(sql, [work.now_ms, BACK_MS])?;
     }
-    rate::measure_from_now(work)
+    rate::measure_from_now(work)?;
+    latest::set(work)
 }
 
 /// The statements of this file that run often. The two others read all leases and delays, and run

@@ -110,13 +110,13 @@ pub(super) fn claimed(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Resul
     if key.scope == Scope::Waiting { release(work, queue, job, key) } else { Ok(()) }
 }
 
-/// Notes that a job waits again.
-pub(super) fn waits_again(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
+/// Notes that a job waits again. Returns false if it gets no key, as one holds it.
+pub(super) fn waits_again(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<bool> {
     if key.scope == Scope::Time {
-        return Ok(());
+        return Ok(true);
     }
-    work.execute(HOLD_AGAIN, params![queue, key.text, job, key.scope.number(), work.now_ms])
-        .map(drop)
+    let held = params![queue, key.text, job, key.scope.number(), work.now_ms];
+    Ok(work.execute(HOLD_AGAIN, held)? > 0)
 }
 
 /// Frees the key of a job that is done, dead or removed.

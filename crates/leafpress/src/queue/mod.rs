@@ -80,6 +80,7 @@ mod group;
 mod inspect;
 mod job;
 mod key;
+mod latest;
 mod pending;
 mod push;
 mod rate;
@@ -104,6 +105,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 pub use self::admin::Purge;
+#[doc(hidden)]
+pub use self::admin::Retried;
 pub use self::clock::{Clock, ManualClock};
 pub use self::inspect::{Attempt, AttemptOutcome, JobInfo, ListOptions, names};
 #[doc(hidden)]
@@ -207,7 +210,7 @@ impl QueueBuilder {
             if let Some(change) = &mut change {
                 configure(&work, id, change)?;
             }
-            due::measure_from_now(&work)?;
+            due::measure_if_set_back(&work)?;
             Ok(id)
         })?;
         Ok(Queue { writer, session, id, name: name.into() })
@@ -359,7 +362,9 @@ impl Queue {
         let (job, session) = (job.into(), self.session.get()?);
         transaction.internal(session, |connection| {
             let work = Work::new(connection, session);
-            push::insert(&work, &*work.row(self.id)?, &job)
+            let pushed = push::insert(&work, &*work.row(self.id)?, &job)?;
+            latest::note(&work)?;
+            Ok(pushed)
         })
     }
 
@@ -383,7 +388,9 @@ impl Queue {
         }
         schema::bring_up(connection)?;
         let id = find_queue(&work, queue)?.ok_or_else(|| no_such_queue(queue))?;
-        push::insert(&work, &*work.row(id)?, &job.into())
+        let pushed = push::insert(&work, &*work.row(id)?, &job.into())?;
+        latest::note(&work)?;
+        Ok(pushed)
     }
 
     /// Tells those who wait, in all processes, to look for jobs: after a commit
@@ -500,6 +507,7 @@ impl Queue {
             let work = Work::new(connection, &session);
             let value = run(&work, queue)?;
             stats::write_if_due(&work)?;
+            latest::note(&work)?;
             Ok(value)
         })
     }
@@ -509,7 +517,7 @@ impl Queue {
 /// their query plans.
 #[doc(hidden)]
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let all: [&[(&str, &str)]; 9] = [
+    let all: [&[(&str, &str)]; 10] = [
         &[("find a queue", FIND_QUEUE)],
         &session::STATEMENTS,
         &push::STATEMENTS,
@@ -519,6 +527,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         &[group::STATEMENTS.as_slice(), key::STATEMENTS.as_slice()].concat(),
         &rate::STATEMENTS,
         &schedule::STATEMENTS,
+        &latest::STATEMENTS,
     ];
     all.concat()
 }

@@ -52,7 +52,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
     insert_checked(work, queue, job)
 }
 
-/// As [`insert`], of a job that [`Job::check`] has passed.
+/// As [`insert`], of a job that [`Job::check`] has passed, or of an occurrence of a schedule.
 pub(super) fn insert_checked(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pushed> {
     let unique = job.unique.as_ref();
     if let Some((key, _)) = unique

@@ -10,6 +10,7 @@
 
 use rusqlite::params;
 
+use super::clock::BACK_MS;
 use super::session::{QueueRow, Work};
 use super::settings::{Rate, Settings};
 use crate::error::Result;
@@ -21,12 +22,21 @@ const PURGE: &str = "DELETE FROM leafpress_rate WHERE (queue, ordering_group) IN
      SELECT queue, ordering_group FROM leafpress_rate INDEXED BY leafpress_rate_full
      WHERE queue = +?1 AND full_at_us <= ?2 LIMIT +?3)";
 
-/// No bucket is emptier than empty. The longest period is one that a time in microseconds can hold.
-const FROM_NOW: &str =
-    "UPDATE leafpress_rate SET full_at_us = min(full_at_us, 1000 * (?1 + coalesce((
-     SELECT min(iif(ordering_group = '', rate_per_ms, group_rate_per_ms), 1 << 50)
-     FROM leafpress_queue WHERE id = leafpress_rate.queue), 0)))
-     WHERE full_at_us > 1000 * ?1";
+/// Period of a bucket, in milliseconds. The longest is one that a time in microseconds can hold.
+macro_rules! period_ms {
+    () => {
+        "coalesce((SELECT min(iif(ordering_group = '', rate_per_ms, group_rate_per_ms), 1 << 50)
+             FROM leafpress_queue WHERE id = leafpress_rate.queue), 0)"
+    };
+}
+/// No bucket is emptier than empty.
+const FROM_NOW: &str = concat!(
+    "UPDATE leafpress_rate SET full_at_us = 1000 * (?1 + ",
+    period_ms!(),
+    ") WHERE full_at_us > 1000 * (?1 + ?2 + ",
+    period_ms!(),
+    ")"
+);
 
 /// The queue's own bucket has no name, and those of its groups have one.
 const BOUND_OWN: &str = "UPDATE leafpress_rate SET full_at_us = ?2
@@ -99,7 +109,7 @@ pub(super) fn purge(work: &Work<'_>, queue: i64, buckets_max: u32) -> Result<()>
 /// Corrects all buckets after the clock was set back: each look bounds their times by its own time,
 /// and would do so until the clock is where it was.
 pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
-    work.execute(FROM_NOW, [work.now_ms]).map(drop)
+    work.execute(FROM_NOW, [work.now_ms, BACK_MS]).map(drop)
 }
 
 /// The statements of this file that run often.

@@ -22,6 +22,9 @@ const OF_OTHERS: usize = usize::MAX;
 /// Name of the queue's tables among those of other parts.
 const PART: &str = "queue";
 
+/// Name of the row that has the latest time that was stored, and no version.
+pub(super) const LATEST_TIME: &str = "queue: latest time in milliseconds";
+
 const VERSION_1: &str = "
 CREATE TABLE leafpress_queue(
     id INTEGER PRIMARY KEY AUTOINCREMENT,

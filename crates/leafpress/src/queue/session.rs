@@ -9,13 +9,14 @@
 //!
 //! Must never: keep anything of a transaction that was rolled back.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, Statement};
 
-use super::clock::{Clock, ClockWatch};
+use super::clock::{BACK_MS, Clock, ClockWatch};
 use super::settings::{NamedSettings, READ_QUEUE, Settings};
 use super::stats::Counters;
 use super::wakeup::WakeUps;
@@ -55,6 +56,16 @@ struct OpenTransaction {
     due_changes: Vec<DueChanges>,
     /// True if leases were measured anew in it.
     is_measured_anew: bool,
+    latest_time: LatestTime,
+}
+
+/// Time of an operation that was last stored as the latest; none if that is not known.
+#[derive(Debug, Default)]
+struct LatestTime {
+    /// In a transaction that is committed.
+    committed_ms: Option<i64>,
+    /// In the open transaction.
+    open_ms: Option<i64>,
 }
 
 /// Time at which the due changes of a queue were last made.
@@ -127,6 +138,25 @@ impl Session {
         went_back
     }
 
+    /// Notes that the time is stored now. Returns false if that was done in the last second.
+    pub(super) fn begin_noting_time(&self, now_ms: i64) -> bool {
+        let latest = &mut lock(&self.transaction).latest_time;
+        let noted_ms = latest.open_ms.or(latest.committed_ms);
+        let since_ms = noted_ms.map(|noted_ms| now_ms.saturating_sub(noted_ms));
+        // The difference is negative if the clock was set back.
+        let is_due = since_ms.is_none_or(|since_ms| !(0..BACK_MS).contains(&since_ms));
+        if is_due {
+            latest.open_ms = Some(now_ms);
+        }
+        is_due
+    }
+
+    /// Forgets which time was stored, as the call that may have done so was undone.
+    pub(super) fn call_undone(&self) {
+        self.counters.call_undone();
+        lock(&self.transaction).latest_time = LatestTime::default();
+    }
+
     /// Forgets the state of the last transaction, as a new one has begun.
     pub(super) fn began(&self) {
         lock(&self.transaction).rows.clear();
@@ -140,6 +170,8 @@ impl Session {
             for changes in &mut transaction.due_changes {
                 changes.committed_ms = changes.open_ms.take().or(changes.committed_ms);
             }
+            let latest = &mut transaction.latest_time;
+            latest.committed_ms = latest.open_ms.take().or(latest.committed_ms);
             (
                 std::mem::take(&mut transaction.to_wake),
                 std::mem::take(&mut transaction.is_measured_anew),
@@ -206,18 +238,22 @@ pub(super) struct Work<'c> {
     pub(super) session: Option<&'c Session>,
     /// The time of the operation.
     pub(super) now_ms: i64,
+    /// True once the operation has changed a row.
+    has_changed: Cell<bool>,
 }
 
 impl<'c> Work<'c> {
     /// An operation of the writer whose session is `session`.
     pub(super) fn new(connection: &'c KeepingConnection, session: &'c Session) -> Self {
         let (kept, session_here) = (Some(connection), Some(session));
-        Self { connection, kept, session: session_here, now_ms: session.now_ms() }
+        let (now_ms, has_changed) = (session.now_ms(), Cell::default());
+        Self { connection, kept, session: session_here, now_ms, has_changed }
     }
 
     /// An operation inside a transaction on a connection of the application.
     pub(super) fn outside(connection: &'c Connection) -> Self {
-        Self { connection, kept: None, session: None, now_ms: Clock::system().now_ms() }
+        let (now_ms, has_changed) = (Clock::system().now_ms(), Cell::default());
+        Self { connection, kept: None, session: None, now_ms, has_changed }
     }
 
     /// Runs a statement, which is compiled once.
@@ -239,12 +275,21 @@ impl<'c> Work<'c> {
 
     /// Carries out a statement; returns the number of rows that it changed.
     pub(super) fn execute(&self, sql: &'static str, parameters: impl Params) -> Result<usize> {
-        self.run(sql, |compiled| {
+        let changed = self.run(sql, |compiled| {
             let changed = compiled.execute(parameters);
             // The statement is kept, and a payload may be long.
             compiled.clear_bindings();
             changed
-        })
+        })?;
+        if changed > 0 {
+            self.has_changed.set(true);
+        }
+        Ok(changed)
+    }
+
+    /// Returns true if the operation has changed something.
+    pub(super) fn has_changed(&self) -> bool {
+        self.has_changed.get()
     }
 
     /// The first row of a query, if it has one.

@@ -461,6 +461,60 @@ fn a_lease_that_was_extended_while_the_clock_was_ahead_is_not_longer_for_it() {
     assert_eq!(bench.claim().attempt, 2);
 }
 
+/// It would take a look at each job of the database.
+#[test]
+fn an_opening_measures_nothing_anew_unless_the_clock_was_set_back() {
+    let mut bench = bench();
+    bench.push(Job::bytes("x"));
+    bench.claim();
+    // As a clock that was ahead, of a program that told no one, could have left it.
+    let ahead = "UPDATE leafpress_job SET due_at_ms = due_at_ms + 600000";
+    bench.writer.transaction(|tx| tx.execute(ahead, [])).expect("a change");
+    let until_ms = "SELECT due_at_ms FROM leafpress_job";
+    let before_ms = bench.count(until_ms);
+    for _ in 0..2 {
+        bench.clock.advance_ms(1_000);
+        bench = bench.reopened();
+        assert_eq!(bench.count(until_ms), before_ms, "the job was not looked at");
+    }
+    bench.clock.advance_ms(-3_001);
+    bench = bench.reopened();
+    assert_eq!(bench.count(until_ms), bench.clock.now_ms() + 30_000);
+}
+
+/// The latest time is stored at most once a second; what is stored is enough all the same.
+#[test]
+fn an_opening_sees_that_the_clock_was_set_back_by_more_than_a_second() {
+    for (later_ms, back_ms) in [(0, 1_001), (1, 1_001), (999, 1_001), (999, 1_998), (2_500, 1_001)]
+    {
+        let mut bench = bench();
+        bench.push(Job::bytes("x"));
+        bench.push(Job::bytes("y"));
+        bench.claim();
+        bench.clock.advance_ms(later_ms);
+        bench.claim();
+        // The process is killed, and the next one begins with a clock that was set back.
+        let copy = tempfile::tempdir().expect("a folder");
+        for name in ["jobs.db", "jobs.db-wal"] {
+            std::fs::copy(bench.folder.path().join(name), copy.path().join(name)).expect("a copy");
+        }
+        bench.clock.advance_ms(-back_ms);
+        bench.folder = copy;
+        let path = bench.folder.path().join("jobs.db");
+        let writer = Writer::builder(path).profile(Profile::Relaxed).open().expect("a writer");
+        let (clock, manual) = Clock::manual(bench.clock.now_ms());
+        bench.queue = Queue::builder(&writer, "mail").clock(clock).open().expect("the queue");
+        (bench.writer, bench.clock) = (writer, manual);
+        bench.clock.advance_ms(30_000);
+        let mut again = vec![bench.claim().id];
+        // The lease that began up to a second from then is longer by as much.
+        bench.clock.advance_ms(1_000);
+        again.extend(bench.queue.claim().expect("no error").map(|claim| claim.id));
+        again.sort_unstable();
+        assert_eq!(again, [1, 2], "{later_ms} {back_ms}");
+    }
+}
+
 #[test]
 fn a_clock_that_is_set_back_does_not_lengthen_leases() {
     let bench = bench();

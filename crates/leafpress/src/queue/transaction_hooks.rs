@@ -16,7 +16,7 @@ impl TransactionHooks for Session {
     }
 
     fn call_undone(&self) {
-        self.counters().call_undone();
+        Self::call_undone(self);
     }
 
     fn committed(&self) {

@@ -2,6 +2,7 @@
 //!
 //! For a folder or a file that this process must not write, where a
 //! [`Writer`](crate::writer::Writer) cannot be opened. Stands beside [`Queue`](super::Queue), and reads by the same statements.
+//! A view of a writer reads by its readers, so that no look begins a write transaction.
 //!
 //! Must never: write, or bring the tables to another version.
 
@@ -18,6 +19,7 @@ use super::stats::{self, QueueStats};
 use super::{find_queue, schema};
 use crate::candidate::Candidate;
 use crate::error::{Error, Result};
+use crate::writer::Writer;
 
 /// The queues of a database. Each answer is of one moment, and no lock is held between two.
 ///
@@ -39,9 +41,12 @@ use crate::error::{Error, Result};
 /// # Ok::<(), leafpress::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct QueuesView {
-    candidate: Candidate,
-    connection: Connection,
+pub struct QueuesView(Source);
+
+#[derive(Debug)]
+enum Source {
+    Candidate { candidate: Candidate, connection: Connection },
+    Writer(Writer),
 }
 
 impl QueuesView {
@@ -68,7 +73,17 @@ impl QueuesView {
         let connection = candidate.open().map_err(refused)?;
         connection.execute_batch("SELECT 1 FROM sqlite_schema").map_err(refused)?;
         schema::refuse_unless_known(&connection)?;
-        Ok(Self { candidate, connection })
+        Ok(Self(Source::Candidate { candidate, connection }))
+    }
+
+    /// The queues of a writer's database, read beside the writer.
+    ///
+    /// # Errors
+    /// If the queue's tables are of another version.
+    #[doc(hidden)]
+    pub fn beside(writer: &Writer) -> Result<Self> {
+        inspect::read(writer, schema::refuse_unless_known)?;
+        Ok(Self(Source::Writer(writer.clone())))
     }
 
     /// The names of the queues, in alphabetical order.
@@ -85,7 +100,7 @@ impl QueuesView {
     /// As [`names`](Self::names).
     pub fn stats(&self, queue: &str) -> Result<Option<QueueStats>> {
         let now_ms = Clock::system().now_ms();
-        self.of_queue(queue, |connection, queue| stats::collect_of(connection, queue, now_ms))
+        self.of_queue(queue, move |connection, queue| stats::collect_of(connection, queue, now_ms))
     }
 
     /// A page of a queue's jobs, as [`Queue::list`](super::Queue::list) gives it.
@@ -93,7 +108,9 @@ impl QueuesView {
     /// # Errors
     /// As [`names`](Self::names).
     pub fn list(&self, queue: &str, options: &ListOptions) -> Result<Option<Vec<JobInfo>>> {
-        self.of_queue(queue, |connection, queue| inspect::list_of(connection, queue, options))
+        let options = options.clone();
+        let list = move |connection: &_, queue| inspect::list_of(connection, queue, &options);
+        self.of_queue(queue, list)
     }
 
     /// The schedules of a queue, by name.
@@ -106,12 +123,29 @@ impl QueuesView {
         })
     }
 
+    /// The name of the queue that has the job of this number.
+    ///
+    /// # Errors
+    /// As [`names`](Self::names).
+    #[doc(hidden)]
+    pub fn queue_of(&self, id: i64) -> Result<Option<String>> {
+        self.read(move |connection| {
+            if schema::version(connection)? == 0 {
+                return Ok(None);
+            }
+            let sql = "SELECT name FROM leafpress_queue
+                       WHERE id = (SELECT queue FROM leafpress_job WHERE id = ?1)";
+            let name = connection.query_row(sql, [id], |row| row.get(0)).optional();
+            name.map_err(|source| Error::sqlite("find the queue of a job", source))
+        })
+    }
+
     /// The job of this number, in whatever queue, and its attempts.
     ///
     /// # Errors
     /// As [`names`](Self::names).
     pub fn job(&self, id: i64) -> Result<Option<(JobInfo, Vec<Attempt>)>> {
-        self.read(|connection| {
+        self.read(move |connection| {
             if schema::version(connection)? == 0 {
                 return Ok(None);
             }
@@ -125,26 +159,34 @@ impl QueuesView {
         })
     }
 
-    fn of_queue<T>(
+    fn of_queue<T: Send + 'static>(
         &self,
         name: &str,
-        read: impl FnOnce(&Connection, i64) -> Result<T>,
+        read: impl Fn(&Connection, i64) -> Result<T> + Send + 'static,
     ) -> Result<Option<T>> {
-        self.read(|connection| {
+        let name = name.to_owned();
+        self.read(move |connection| {
             if schema::version(connection)? == 0 {
                 return Ok(None);
             }
-            let queue = find_queue(&Work::outside(connection), name)?;
+            let queue = find_queue(&Work::outside(connection), &name)?;
             queue.map(|queue| read(connection, queue)).transpose()
         })
     }
 
-    fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let refused = |error| self.candidate.refused("read the queues", error);
-        let moment = self.connection.unchecked_transaction().map_err(refused)?;
+    fn read<T: Send + 'static>(
+        &self,
+        read: impl Fn(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (candidate, connection) = match &self.0 {
+            Source::Candidate { candidate, connection } => (candidate, connection),
+            Source::Writer(writer) => return inspect::read(writer, read),
+        };
+        let refused = |error| candidate.refused("read the queues", error);
+        let moment = connection.unchecked_transaction().map_err(refused)?;
         let found = read(&moment)?;
         moment.finish().map_err(refused)?;
-        self.candidate.still_the_same()?;
+        candidate.still_the_same()?;
         Ok(found)
     }
 }
@@ -153,7 +195,6 @@ impl QueuesView {
 mod tests {
     use super::*;
     use crate::queue::{Job, Queue};
-    use crate::writer::Writer;
 
     #[test]
     fn it_shows_what_a_queue_shows_and_makes_no_file() {
@@ -184,6 +225,26 @@ mod tests {
             assert!(view.job(99).unwrap().is_none());
             assert_eq!(names(), before, "under {profile}");
         }
+    }
+
+    #[test]
+    fn beside_a_writer_it_reads_what_another_transaction_holds_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let writer = Writer::builder(&path).open().unwrap();
+        let queue = Queue::open(&writer, "mail").unwrap();
+        let first = queue.push(Job::new("to ann")).unwrap().id;
+        let view = QueuesView::beside(&writer).unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        assert_eq!(view.names().unwrap(), ["mail"]);
+        assert_eq!(view.stats("mail").unwrap().unwrap().jobs.ready, 1);
+        assert_eq!(view.list("mail", &ListOptions::new()).unwrap().unwrap().len(), 1);
+        assert_eq!(view.schedules("mail").unwrap(), Some(Vec::new()));
+        assert_eq!(view.job(first).unwrap().unwrap().0.queue, "mail");
+        other.execute_batch("ROLLBACK").unwrap();
+        queue.push(Job::new("to bob")).unwrap();
+        assert_eq!(view.stats("mail").unwrap().unwrap().jobs.ready, 2);
     }
 
     #[test]

@@ -255,17 +255,22 @@ impl Model {
         self.latest_ms = self.latest_ms.max(self.now_ms);
     }
 
-    /// Corrects the times after the clock was set back. No lease lasts longer than its length
-    /// from now. A retry waits its delay from now, as does what a group's rate holds off. No bucket
-    /// is full later than a period from now. A due time that a caller gave stays.
+    /// Corrects the times after the clock was set back. What began more than a second from now
+    /// begins now: a lease, a retry's delay, what a group's rate holds off. A bucket that is full
+    /// more than a period and a second from now is full a period from now. A due time that a
+    /// caller gave stays.
     fn measure_from_now(&mut self) {
         let now_ms = self.now_ms;
+        let bounded = |end_ms: i64, time_ms: i64| {
+            let is_far = end_ms > now_ms + time_ms + NOTICED_MS;
+            if is_far { now_ms + time_ms } else { end_ms }
+        };
         for job in &mut self.jobs {
             if job.state == State::Leased {
-                job.due_at_ms = job.due_at_ms.map(|end| end.min(now_ms + job.lease_ms));
+                job.due_at_ms = job.due_at_ms.map(|end_ms| bounded(end_ms, job.lease_ms));
             }
             let is_ours = job.state == State::Delayed && (job.claims > 0 || job.is_held_off);
-            if is_ours && job.began_at_ms > now_ms {
+            if is_ours && job.began_at_ms > now_ms + NOTICED_MS {
                 job.due_at_ms = job.due_at_ms.map(|due| now_ms + due - job.began_at_ms);
                 job.began_at_ms = now_ms;
             }
@@ -273,8 +278,10 @@ impl Model {
         for bucket in &mut self.buckets {
             let rules = &self.queues[bucket.queue].rules;
             let rate = if bucket.group.is_some() { rules.group_rate } else { rules.rate };
-            let latest_ms = now_ms + rate.map_or(0, |rate| rate.per_ms);
-            bucket.full_at_us = bucket.full_at_us.min(latest_ms * 1_000);
+            let per_ms = rate.map_or(0, |rate| rate.per_ms);
+            if bucket.full_at_us > (now_ms + per_ms + NOTICED_MS) * 1_000 {
+                bucket.full_at_us = (now_ms + per_ms) * 1_000;
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
-use leafpress::queue::{JobState, Purge};
+use leafpress::queue::{JobState, Purge, Retried};
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -30,15 +30,33 @@ pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
         Err(error) => return Ok(output::print_failure(error, as_json)),
     };
     let Some(name) = all_of else {
-        return Ok(each(&finder, &ids, as_json, "retried", "not dead", JobQueue::retry));
+        let retry = |queue: &JobQueue, id| {
+            let retried = queue.retry(id)?;
+            note_without_key(retried);
+            Ok(retried.jobs > 0)
+        };
+        return Ok(each(&finder, &ids, as_json, "retried", "not dead", retry));
     };
     let retried = finder.queue(name).and_then(|queue| queue.retry_dead());
+    if let Ok(retried) = retried {
+        note_without_key(retried);
+    }
     let text = |object: &Value| {
         let jobs = object["retried"].as_u64().unwrap_or_default();
         format!("{} tried again\n", human::counted(jobs, "job is", "jobs are"))
     };
-    let object = retried.map(|jobs| json!({ "retried": jobs }));
+    let object = retried.map(|retried| json!({ "retried": retried.jobs }));
     Ok(output::report(object, as_json, text, |_| Status::Done))
+}
+
+/// Says which of the jobs are not alone with their key any more.
+fn note_without_key(retried: Retried) {
+    if retried.without_key > 0 {
+        let jobs = human::counted(retried.without_key, "job goes", "jobs go");
+        output::print_message(&output::note(&format!(
+            "{jobs} without a unique key: another job holds it by now, and both may run at a time"
+        )));
+    }
 }
 
 /// Removes jobs.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use leafpress::load::make_new;
 use leafpress::path_text;
-use leafpress::queue::{Queue, names};
+use leafpress::queue::{Queue, QueuesView, names};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::writer::{Writer, WriterBuilder};
 use leafpress::{Error, ErrorKind, Profile, Result};
@@ -64,11 +64,12 @@ impl Database {
 
     /// A queue that is there.
     pub fn queue(&self, name: &str) -> Result<Queue> {
-        let names = names(&self.writer)?;
-        if names.iter().any(|known| known == name) {
-            return Queue::builder(&self.writer, name).must_exist().open();
+        match Queue::builder(&self.writer, name).must_exist().open() {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound { .. }) => {
+                Err(no_such_queue(&self.path, name, &names(&self.writer)?))
+            }
+            opened => opened,
         }
-        Err(no_such_queue(&self.path, name, &names))
     }
 
     /// Any queue of the database: each of them takes the calls on tokens.
@@ -80,13 +81,8 @@ impl Database {
 
     /// The queue that a job is in, if there is such a job.
     pub fn queue_of(&self, job: i64) -> Result<Option<Queue>> {
-        for name in names(&self.writer)? {
-            let queue = self.queue(&name)?;
-            if queue.job(job)?.is_some() {
-                return Ok(Some(queue));
-            }
-        }
-        Ok(None)
+        let found = QueuesView::beside(&self.writer)?.queue_of(job)?;
+        found.map(|name| self.queue(&name)).transpose()
     }
 
     /// Error about something that the database does not have.
@@ -122,10 +118,15 @@ fn not_found(path: &Path, what: &'static str, name: &str, reason: &str) -> Error
         .on_disk("nothing was changed")
 }
 
+/// Limit of the names of queues that an error shows.
+const NAMES_SHOWN_MAX: usize = 20;
+
 pub fn no_such_queue(path: &Path, name: &str, names: &[String]) -> Error {
-    let known = match names.len() {
-        0 => "it has none".to_owned(),
-        _ => format!("it has {}", names.join(", ")),
+    let shown = &names[..names.len().min(NAMES_SHOWN_MAX)];
+    let known = match (names.len(), names.len() - shown.len()) {
+        (0, _) => "it has none".to_owned(),
+        (_, 0) => format!("it has {}", shown.join(", ")),
+        (_, more) => format!("it has {} and {more} more", shown.join(", ")),
     };
     not_found(path, "queue", name, &format!("there is no queue '{name}'"))
         .to_do(format!("{known}; pushing to a queue makes it"))

@@ -9,7 +9,7 @@ use leafpress::Error;
 use leafpress::Result;
 use leafpress::queue::{
     Attempt, Claim, ClaimOptions, Job, JobCounts, JobInfo, ListOptions, Nack, Payload, Purge,
-    Pushed, Queue, Retry, Settings, Token, UnixTime, Worker,
+    Pushed, Queue, Retried, Retry, Settings, Token, UnixTime, Worker,
 };
 
 use super::database::{Database, existing_queue};
@@ -155,12 +155,24 @@ impl JobQueue {
         call!(self, queue => queue.configure(change))
     }
 
-    pub fn retry(&self, id: i64) -> Result<bool> {
-        call!(self, queue => queue.retry(id))
+    /// Retries a job. A cluster does not tell which of them go without their key.
+    pub fn retry(&self, id: i64) -> Result<Retried> {
+        match self {
+            Self::File(queue) => queue.retry_counted(id),
+            #[cfg(feature = "rqlite")]
+            Self::Cluster(queue) => {
+                queue.retry(id).map(|is_retried| on_a_cluster(is_retried.into()))
+            }
+        }
     }
 
-    pub fn retry_dead(&self) -> Result<u64> {
-        call!(self, queue => queue.retry_dead(None))
+    /// Retries all dead jobs, as [`retry`](Self::retry).
+    pub fn retry_dead(&self) -> Result<Retried> {
+        match self {
+            Self::File(queue) => queue.retry_dead_counted(),
+            #[cfg(feature = "rqlite")]
+            Self::Cluster(queue) => queue.retry_dead(None).map(on_a_cluster),
+        }
     }
 
     pub fn remove(&self, id: i64) -> Result<bool> {
@@ -178,6 +190,11 @@ impl JobQueue {
     pub fn resume(&self) -> Result<()> {
         call!(self, queue => queue.resume())
     }
+}
+
+#[cfg(feature = "rqlite")]
+fn on_a_cluster(jobs: u64) -> Retried {
+    Retried { jobs, without_key: 0 }
 }
 
 /// Finds the queues of jobs by their numbers.

@@ -53,6 +53,15 @@ pub fn parse_lease(text: &str) -> Result<Duration, String> {
     Ok(lease)
 }
 
+/// A time after which a program is ended.
+pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = parse_duration(text)?;
+    if timeout < Duration::from_millis(1) {
+        return Err("it would end each program at once; name a time such as 30s or 5m".to_owned());
+    }
+    Ok(timeout)
+}
+
 /// `2026-01-01T00:00:00Z`, or with an offset.
 pub fn parse_time(text: &str) -> Result<SystemTime, String> {
     let wrong = "name a time such as 2026-01-01T00:00:00Z or 2026-01-01T09:00:00+02:00";

@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueHint};
 
-use super::values::{parse_concurrency, parse_duration, parse_exit_code, parse_lease};
+use super::values::{
+    parse_concurrency, parse_duration, parse_exit_code, parse_lease, parse_timeout,
+};
 use super::{QueueCommonFlags, QueuePlaceFlags};
 
 /// Run a program for every job
 ///
 /// The payload is its standard input; what else there is to know stands in its environment, as
-/// LEAFPRESS_JOB_ID, _ATTEMPT, _ATTEMPTS_MAX, _TOKEN, _QUEUE, _PRIORITY, _GROUP, _CORRELATION_ID
-/// and _METADATA. The lease is kept alive while it runs. No shell sees any of it.
+/// LEAFPRESS_JOB_ID, LEAFPRESS_JOB_ATTEMPT, LEAFPRESS_JOB_ATTEMPTS_MAX, LEAFPRESS_JOB_TOKEN,
+/// LEAFPRESS_JOB_QUEUE, LEAFPRESS_JOB_PRIORITY, LEAFPRESS_JOB_GROUP, LEAFPRESS_JOB_CORRELATION_ID
+/// and LEAFPRESS_JOB_METADATA. The lease is kept alive while it runs. No shell sees any of it.
 ///
 /// It exits with 0: the job is done. With 65, or a code of --dead-on: it is dead. With any other,
 /// or by a signal: it is tried again after the queue's backoff, and the end of its stderr is the
@@ -58,7 +61,7 @@ pub struct QueueWorkFlags {
     pub lease: Option<Duration>,
 
     /// End the program after that time, and try again later
-    #[arg(long, value_name = "TIME", value_parser = parse_lease)]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     pub timeout: Option<Duration>,
 
     /// Time that programs have to end after SIGTERM or ctrl-C

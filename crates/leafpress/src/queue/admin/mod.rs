@@ -98,10 +98,22 @@ impl Purge {
     }
 }
 
+/// Number of jobs that are tried again.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retried {
+    /// All of them.
+    pub jobs: u64,
+    /// Those that go without their unique key, as another job holds it.
+    pub without_key: u64,
+}
+
 /// Result of one transaction.
 struct Step {
     /// Jobs that it dealt with as asked.
     jobs: u64,
+    /// Of retried jobs: those that go without their unique key.
+    without_key: u64,
     /// The last job that it looked at, if it looked at as many as it may: then there may be more.
     more_after: Option<i64>,
 }
@@ -120,13 +132,16 @@ impl Queue {
 
     /// As [`retry`](Self::retry), as a future.
     pub fn retry_async(&self, id: i64) -> PendingCall<bool> {
-        self.call(move |work, queue| {
-            let queue = work.row(queue)?;
-            match find(work, &queue, id)? {
-                Some(job) => retry(work, &queue, &job),
-                None => Ok(false),
-            }
-        })
+        self.call(move |work, queue| Ok(retry_one(work, queue, id)?.jobs > 0))
+    }
+
+    /// As [`retry`](Self::retry); tells whether the job goes without its unique key.
+    ///
+    /// # Errors
+    /// As [`retry`](Self::retry).
+    #[doc(hidden)]
+    pub fn retry_counted(&self, id: i64) -> Result<Retried> {
+        self.call(move |work, queue| retry_one(work, queue, id)).wait()
     }
 
     /// Retries dead letters, all or a number of them, the oldest pushes first, and returns their
@@ -135,7 +150,16 @@ impl Queue {
     /// # Errors
     /// Those of [`retry`](Self::retry), but that the jobs before have been retried.
     pub fn retry_dead(&self, limit: Option<u64>) -> Result<u64> {
-        now(self.clone().retry_dead_by(Caller::Thread, limit))
+        Ok(now(self.clone().retry_dead_by(Caller::Thread, limit))?.jobs)
+    }
+
+    /// Retries all dead letters; tells how many go without their unique key.
+    ///
+    /// # Errors
+    /// As [`retry_dead`](Self::retry_dead).
+    #[doc(hidden)]
+    pub fn retry_dead_counted(&self) -> Result<Retried> {
+        now(self.clone().retry_dead_by(Caller::Thread, None))
     }
 
     /// As [`retry_dead`](Self::retry_dead), as a future. If it is dropped, the jobs of the
@@ -144,16 +168,23 @@ impl Queue {
         &self,
         limit: Option<u64>,
     ) -> impl Future<Output = Result<u64>> + Send + use<> {
-        self.clone().retry_dead_by(Caller::Task, limit)
+        let retrying = self.clone().retry_dead_by(Caller::Task, limit);
+        async { Ok(retrying.await?.jobs) }
     }
 
-    async fn retry_dead_by(self, caller: Caller, limit: Option<u64>) -> Result<u64> {
+    async fn retry_dead_by(self, caller: Caller, limit: Option<u64>) -> Result<Retried> {
         let step_of = |after, room| {
             self.call(move |work, queue| {
                 let queue = work.row(queue)?;
                 let ids =
                     work.all(DEAD, params![queue.id, after, BATCH as i64], |row| row.get(0))?;
-                step(work, &queue, &ids, room, |job| retry(work, &queue, job))
+                let mut without_key = 0;
+                let step = step(work, &queue, &ids, room, |job| {
+                    let retried = retry(work, &queue, job)?;
+                    without_key += retried.without_key;
+                    Ok(retried.jobs > 0)
+                })?;
+                Ok(Step { without_key, ..step })
             })
         };
         in_steps(caller, limit.unwrap_or(u64::MAX), step_of).await
@@ -236,7 +267,7 @@ impl Queue {
                 })
             })
         };
-        in_steps(caller, limit, step_of).await
+        Ok(in_steps(caller, limit, step_of).await?.jobs)
     }
 
     /// Removes the jobs that are in this state now. Those that come to it meanwhile stay: each
@@ -319,7 +350,7 @@ impl Queue {
     }
 
     async fn drop_by(self, caller: Caller) -> Result<u64> {
-        in_steps(caller, u64::MAX, |_, _| self.call(drop_some)).await
+        Ok(in_steps(caller, u64::MAX, |_, _| self.call(drop_some)).await?.jobs)
     }
 }
 
@@ -329,11 +360,12 @@ async fn in_steps(
     caller: Caller,
     limit: u64,
     mut step: impl FnMut(i64, u64) -> PendingCall<Step>,
-) -> Result<u64> {
-    let (mut done, mut after) = (0, i64::MIN);
-    while done < limit {
-        let taken = caller.answer(step(after, limit - done)).await?;
-        done += taken.jobs;
+) -> Result<Retried> {
+    let (mut done, mut after) = (Retried::default(), i64::MIN);
+    while done.jobs < limit {
+        let taken = caller.answer(step(after, limit - done.jobs)).await?;
+        done.jobs += taken.jobs;
+        done.without_key += taken.without_key;
         match taken.more_after {
             Some(last) => after = last,
             None => break,
@@ -353,13 +385,14 @@ fn step(
     let mut jobs = 0;
     for &id in ids {
         if jobs == room {
-            return Ok(Step { jobs, more_after: None });
+            return Ok(Step { jobs, without_key: 0, more_after: None });
         }
         if let Some(job) = find(work, queue, id)? {
             jobs += u64::from(each(&job)?);
         }
     }
-    Ok(Step { jobs, more_after: ids.last().copied().filter(|_| ids.len() >= BATCH) })
+    let more_after = ids.last().copied().filter(|_| ids.len() >= BATCH);
+    Ok(Step { jobs, without_key: 0, more_after })
 }
 
 /// The job, if it is one of this queue.
@@ -367,19 +400,27 @@ fn find(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<Option<JobRow>> {
     Ok(settle::find(work, id)?.filter(|job| job.queue == queue.id))
 }
 
-fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<bool> {
+fn retry_one(work: &Work<'_>, queue: i64, id: i64) -> Result<Retried> {
+    let queue = work.row(queue)?;
+    let found = find(work, &queue, id)?;
+    found.map_or(Ok(Retried::default()), |job| retry(work, &queue, &job))
+}
+
+/// Retries a job, if it is dead.
+fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<Retried> {
     if job.state() != Some(JobState::Dead) {
-        return Ok(false);
+        return Ok(Retried::default());
     }
     let state = group::waiting_state(work, queue, job.group.as_deref(), work.now_ms)?;
     work.execute(RETRY, params![job.id, state.number(), work.now_ms])?;
-    if let Some(key) = &job.key {
-        key::waits_again(work, queue.id, job.id, key)?;
-    }
+    let has_key = match &job.key {
+        Some(key) => key::waits_again(work, queue.id, job.id, key)?,
+        None => true,
+    };
     if state != JobState::Blocked {
         work.wake(queue, 1);
     }
-    Ok(true)
+    Ok(Retried { jobs: 1, without_key: u64::from(!has_key) })
 }
 
 fn remove(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
@@ -414,7 +455,8 @@ fn drop_some(work: &Work<'_>, queue: i64) -> Result<Step> {
     }
     for sql in [DROP_KEYS, DROP_RATES] {
         if jobs >= BATCH || work.execute(sql, params![queue, BATCH as i64])? >= BATCH {
-            return Ok(Step { jobs: jobs as u64, more_after: Some(i64::MIN) });
+            let more_after = Some(i64::MIN);
+            return Ok(Step { jobs: jobs as u64, without_key: 0, more_after });
         }
     }
     for sql in [
@@ -427,7 +469,7 @@ fn drop_some(work: &Work<'_>, queue: i64) -> Result<Step> {
     work.forget_row(queue);
     // Those who wait are to learn of it.
     work.wake(&row, u32::MAX);
-    Ok(Step { jobs: jobs as u64, more_after: None })
+    Ok(Step { jobs: jobs as u64, without_key: 0, more_after: None })
 }
 
 /// Some jobs of this state: of those that are done or dead, the first after `after`; of others any.

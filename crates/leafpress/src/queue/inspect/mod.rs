@@ -432,7 +432,8 @@ impl Queue {
     }
 }
 
-fn read<T: Send + 'static>(
+/// Reads in one transaction, beside the writer if it has readers.
+pub(super) fn read<T: Send + 'static>(
     writer: &Writer,
     mut run: impl FnMut(&Connection) -> Result<T> + Send + 'static,
 ) -> Result<T> {

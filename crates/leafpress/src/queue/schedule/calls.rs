@@ -1,10 +1,17 @@
 //! The calls of a [`Queue`] about its schedules.
 
-use super::recurrence::Recurrence;
+use super::recurrence::{BadSchedule, Recurrence};
 use super::{Schedule, ScheduleInfo, refused, table};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::queue::Queue;
 use crate::writer::PendingCall;
+
+/// The error of a schedule that would never push a job.
+fn over(schedule: &Schedule) -> Error {
+    let reason = format!("\"{}\" never happens again: its last moment has passed", schedule.cron);
+    let to_do = "let its year be one to come, or leave the year out".to_owned();
+    refused(&schedule.name, BadSchedule { reason, to_do })
+}
 
 impl Queue {
     /// Keeps a schedule, in place of that of the same name if there is one.
@@ -14,8 +21,8 @@ impl Queue {
     /// as it is, even if it has passed: so each process may do this at its start.
     ///
     /// # Errors
-    /// If the job has a due time of its own, or metadata that are no object; as
-    /// [`push`](Self::push). The schedule is as it was before.
+    /// If the job has a due time of its own, or metadata that are no object; if all occurrences of a
+    /// new schedule have passed; as [`push`](Self::push). The schedule is as it was before.
     pub fn schedule(&self, schedule: &Schedule) -> Result<()> {
         self.schedule_async(schedule).wait()
     }
@@ -34,6 +41,9 @@ impl Queue {
         self.call(move |work, queue| {
             let kept_ms = table::kept_next_ms(work, queue, &schedule)?;
             let next_at_ms = kept_ms.or_else(|| recurrence.next_after_ms(work.now_ms));
+            if next_at_ms.is_none() && !table::is_there(work, queue, &schedule)? {
+                return Err(over(&schedule));
+            }
             table::keep(work, queue, &schedule, next_at_ms)?;
             // A claim that waits may have to wake up earlier now.
             work.wake(&*work.row(queue)?, 1);

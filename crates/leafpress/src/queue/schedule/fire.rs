@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::missed;
 use super::table::{self, DueRow, Plan};
 use crate::error::Result;
-use crate::queue::job::Job;
+use crate::queue::job::{Job, When};
 use crate::queue::push;
 use crate::queue::session::{QueueRow, Work};
 
@@ -58,8 +58,9 @@ fn fire(
             disable(work, queue, row, "the metadata are no JSON object")?;
             return Ok(0);
         };
-        // Without a job if another one holds its unique key.
-        if push::insert(work, queue, &job)?.is_new {
+        // Without a job if another one holds its unique key. One that has expired by now is a dead
+        // letter soon, as one that was pushed in time would be.
+        if push::insert_checked(work, queue, &job)?.is_new {
             last_at_ms = Some(at_ms);
         }
     }
@@ -78,6 +79,8 @@ fn occurrence(work: &Work<'_>, template: &Job, name: &str, at_ms: i64) -> Result
     let mut job = template.clone();
     job.metadata = Some(metadata);
     job.correlation_id.get_or_insert_with(|| format!("{name}@{at}"));
+    // However late the occurrence is met.
+    job.expires = job.expires.map(|expires| When::At(expires.ms(at_ms)));
     Ok(Some(job))
 }
 

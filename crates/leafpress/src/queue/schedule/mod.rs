@@ -116,7 +116,8 @@ impl Schedule {
     }
 
     /// The job that is pushed: payload, priority, group, attempts, correlation id, metadata (an
-    /// object), an expiry that is measured from the push. With a unique key an occurrence is left
+    /// object), an expiry that is measured from the occurrence: if no consumer claims until then, the
+    /// job is a dead letter. With a unique key an occurrence is left
     /// out while another job holds the key.
     pub fn job(mut self, job: impl Into<Job>) -> Self {
         self.job = job.into();

@@ -21,6 +21,8 @@ use crate::times::in_milliseconds as to_ms;
 const KEPT: &str = "SELECT next_at_ms FROM leafpress_schedule
      WHERE queue = ?1 AND name = ?2 AND cron = ?3 AND timezone = ?4
          AND disabled_because IS NULL AND typeof(next_at_ms) = 'integer'";
+const IS_THERE: &str = "SELECT 1 FROM leafpress_schedule
+     WHERE queue = ?1 AND name = ?2 AND cron = ?3 AND timezone = ?4";
 const KEEP: &str = "INSERT INTO leafpress_schedule(queue, name, cron, timezone, missed, next_at_ms,
          priority, expires_after_ms, attempts_max, ordering_group, unique_key, unique_scope,
          unique_for_ms, correlation_id, metadata, payload)
@@ -140,6 +142,12 @@ pub(super) fn kept_next_ms(
     })
 }
 
+/// Returns true if the schedule of this name is for the same moments, to come or not.
+pub(super) fn is_there(work: &Work<'_>, queue: i64, schedule: &Schedule) -> Result<bool> {
+    let same = params![queue, schedule.name, schedule.cron, schedule.timezone];
+    Ok(work.first(IS_THERE, same, |_| Ok(()))?.is_some())
+}
+
 /// Inserts the schedule, or replaces that of its name.
 pub(super) fn keep(
     work: &Work<'_>,
@@ -251,8 +259,9 @@ pub(super) fn occurrence_metadata(
 }
 
 /// The statements of this file that read or write tables.
-pub(in crate::queue) const STATEMENTS: [(&str, &str); 8] = [
+pub(in crate::queue) const STATEMENTS: [(&str, &str); 9] = [
     ("is the schedule kept already", KEPT),
+    ("is the schedule there", IS_THERE),
     ("keep a schedule", KEEP),
     ("forget a schedule", FORGET),
     ("list schedules", LIST),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::fire::JOBS_PER_LOOK_MAX;
 use super::*;
 use crate::queue::Queue;
-use crate::queue::{Claim, ClaimOptions, Clock, ManualClock, UniqueFor};
+use crate::queue::{Claim, ClaimOptions, Clock, ListOptions, ManualClock, UniqueFor};
 use crate::writer::Writer;
 
 const MINUTE_MS: i64 = 60_000;
@@ -147,6 +147,41 @@ fn a_job_is_as_its_template() {
         |row| row.get::<_, i64>(0),
     );
     assert_eq!(expires_at_ms.unwrap(), NOON_MS + HOUR_MS + 60_000);
+}
+
+/// The expiry counts from the occurrence, however late it is met.
+#[test]
+fn an_occurrence_that_is_met_after_its_expiry_is_a_dead_letter() {
+    for (rule, dead) in [(Missed::Once, 1), (Missed::All, 3), (Missed::Skip, 0)] {
+        let stage = stage();
+        let job = Job::bytes("payload").expires_in(Duration::from_secs(30 * 60));
+        stage.queue.schedule(&hourly().missed(rule).job(job)).unwrap();
+        // 13:00, 14:00 and 15:00 have passed.
+        stage.time.advance_ms(3 * HOUR_MS + 40 * MINUTE_MS);
+        assert_eq!(stage.claim_all().len(), 0, "{rule}");
+        assert_eq!(stage.queue.stats().unwrap().jobs.dead, dead, "{rule}");
+        let jobs = stage.queue.list(&ListOptions::new()).unwrap();
+        assert!(jobs.iter().all(|job| job.error.as_deref() == Some("expired")), "{jobs:?}");
+        stage.time.advance_ms(40 * MINUTE_MS);
+        // That of 16:00, which is worth running until 16:30.
+        assert_eq!(stage.claim_all().len(), usize::from(rule != Missed::Skip), "{rule}");
+    }
+}
+
+#[test]
+fn a_schedule_of_past_years_is_refused_unless_it_is_there_already() {
+    let stage = stage();
+    let over = Schedule::cron("report", "0 0 0 1 1 * 2020").unwrap();
+    let error = stage.queue.schedule(&over).unwrap_err().to_string();
+    assert!(error.contains("its last moment has passed"), "{error}");
+    assert!(stage.queue.schedules().unwrap().is_empty());
+    // As each process may say at its start.
+    let last = Schedule::cron("report", "0 0 13 21 11 * 2026").unwrap();
+    stage.queue.schedule(&last).unwrap();
+    stage.time.advance_ms(HOUR_MS);
+    assert_eq!(stage.claim_all().len(), 1);
+    stage.queue.schedule(&last).unwrap();
+    assert_eq!(stage.info().next_at, None);
 }
 
 #[test]

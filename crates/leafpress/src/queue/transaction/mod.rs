@@ -21,7 +21,7 @@ use super::job::check_each;
 use super::pending::{Caller, now};
 use super::session::Work;
 use super::settle::JobRow;
-use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, push, settle};
+use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, latest, push, settle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::times::{UnixTime, in_milliseconds as to_ms};
 use crate::writer::{PendingCall, Transaction};
@@ -342,7 +342,10 @@ impl QueueTransaction {
             })?;
             let value = body(transaction)?;
             let committed = transaction.internal(&session, |connection| {
-                settlement.carry_out(&Work::new(connection, &session))
+                let work = Work::new(connection, &session);
+                let committed = settlement.carry_out(&work)?;
+                latest::note(&work)?;
+                Ok(committed)
             })?;
             Ok((committed, value))
         });

@@ -72,25 +72,28 @@ impl Place {
         Ok(())
     }
 
-    /// Looks at the queues.
-    fn look(&self, flags: &QueueStatsFlags) -> Result<Seen> {
+    /// Looks at the queues; `None` if `is_stopped` says so before the last of them.
+    fn look(&self, flags: &QueueStatsFlags, is_stopped: impl Fn() -> bool) -> Result<Option<Seen>> {
         match self {
             Self::File(looked) => {
-                let all: Vec<QueueStats> = match &flags.queue {
-                    Some(name) => vec![looked.stats(name)?],
-                    None => looked
-                        .names()?
-                        .iter()
-                        .map(|name| looked.stats(name))
-                        .collect::<Result<_>>()?,
+                let names = match &flags.queue {
+                    Some(name) => vec![name.clone()],
+                    None => looked.names()?,
                 };
-                Ok(Seen { json: json!({ "queues": all }), all })
+                let mut all = Vec::with_capacity(names.len());
+                for name in &names {
+                    if is_stopped() {
+                        return Ok(None);
+                    }
+                    all.push(looked.stats(name)?);
+                }
+                Ok(Some(Seen { json: json!({ "queues": all }), all }))
             }
             #[cfg(feature = "rqlite")]
             Self::Cluster(queues) => {
                 let found = cluster::look(queues, flags.queue.as_deref())?;
                 let all = found.iter().map(cluster::as_of_a_file).collect();
-                Ok(Seen { all, json: json!({ "queues": found }) })
+                Ok(Some(Seen { all, json: json!({ "queues": found }) }))
             }
         }
     }
@@ -103,7 +106,7 @@ impl Place {
 
 fn once(flags: &QueueStatsFlags) -> Result<Status> {
     let place = Place::of(flags)?;
-    let seen = place.look(flags)?;
+    let Some(seen) = place.look(flags, || false)? else { return Ok(Status::Done) };
     let text = || summary::of_queues(&seen.all, place.has_rates());
     Ok(output::print_answer(flags.common.json, &seen.json, text))
 }
@@ -121,7 +124,8 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
     let mut past: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut lines_drawn = 0;
     loop {
-        let Seen { all, json } = place.look(flags)?;
+        let is_stopped = || stopped.try_recv().is_ok();
+        let Some(Seen { all, json }) = place.look(flags, is_stopped)? else { return Ok(()) };
         let text = if flags.common.json {
             format!("{json}\n")
         } else if draws {

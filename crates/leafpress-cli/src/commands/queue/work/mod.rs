@@ -268,7 +268,8 @@ impl JobHandler<'_> {
             return Outcome::Dead { reason };
         }
         let advice = platform::advice(&error);
-        let mut error = Error::io("run", Path::new(name), error);
+        let mut error = Error::io("run", Path::new(name), error)
+            .on_disk("each job that was claimed for it is given back");
         if let Some(advice) = advice {
             error = error.to_do(advice);
         }

@@ -21,6 +21,8 @@
 //! | one time of day (`30 2 * * *`) | once, at the first moment after the gap (03:00) | once, the first time round |
 //! | several (`*/15 * * * *`, `30 * * * *`, `30 2,14 * * *`) | those in the gap are left out | both times round |
 //!
+//! A day that is missing as a whole has no occurrence.
+//!
 //! Invariants:
 //! 1. `next_after_ms(t)` is later than `t`, and a whole second.
 //! 2. No occurrence lies between `t` and `next_after_ms(t)`: so going from one
@@ -34,14 +36,19 @@ use crate::words::counted;
 use croner::Cron;
 use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds, Year};
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 /// Longer ones are a mistake, and cost the writer's time when they are read.
 const EXPRESSION_BYTES_MAX: usize = 512;
 /// The fields, the first of which may be missing, as may the last.
 const FIELD_NAMES: [&str; 7] =
     ["second", "minute", "hour", "day of the month", "month", "day of the week", "year"];
+/// Gaps up to this length are searched by `croner`; it gives up at the longer ones of islands that
+/// went to the other side of the date line.
+const GAP_SEARCHED_S: i32 = 2 * 60 * 60;
+/// Changes of a zone's offset that are looked at for such a gap: some decades.
+const TRANSITIONS_MAX: usize = 100;
 /// Characters of an expression that an error shows.
 const SHOWN_CHARS_MAX: usize = 80;
 const EXAMPLE: &str = "minute, hour, day of the month, month, day of the week, as in \
@@ -73,10 +80,24 @@ impl Recurrence {
     pub(super) fn next_after_ms(&self, after_ms: i64) -> Option<i64> {
         // Occurrences are whole seconds: the first after 12:00:00.9 is that after 12:00:00.
         let after = Timestamp::from_second(after_ms.div_euclid(1000)).ok()?;
-        let next =
-            self.cron.find_next_occurrence(&after.to_zoned(self.zone.clone()), false).ok()?;
-        let next_ms = next.timestamp().as_second().checked_mul(1000)?;
+        let next = self.find(after, false).or_else(|| self.find_behind_a_gap(after))?;
+        let next_ms = next.as_second().checked_mul(1000)?;
         (next_ms > after_ms).then_some(next_ms)
+    }
+
+    fn find(&self, from: Timestamp, is_inclusive: bool) -> Option<Timestamp> {
+        let from = from.to_zoned(self.zone.clone());
+        Some(self.cron.find_next_occurrence(&from, is_inclusive).ok()?.timestamp())
+    }
+
+    /// The first occurrence behind a day that is missing as a whole, where the search ends.
+    fn find_behind_a_gap(&self, after: Timestamp) -> Option<Timestamp> {
+        self.zone.following(after).take(TRANSITIONS_MAX).find_map(|transition| {
+            let at = transition.timestamp();
+            let before = self.zone.to_offset(at.checked_sub(SignedDuration::from_secs(1)).ok()?);
+            let gap_s = transition.offset().seconds() - before.seconds();
+            (gap_s > GAP_SEARCHED_S).then(|| self.find(at, true))?
+        })
     }
 
     /// The last occurrence until a moment, of those from `first_ms` on, which

@@ -115,6 +115,21 @@ fn a_day_on_which_two_thirty_is_missing_has_it_after_the_gap() {
     );
 }
 
+/// Samoa went to the other side of the date line.
+#[test]
+fn a_day_that_is_missing_as_a_whole_is_left_out() {
+    for (cron, days) in [
+        ("0 12 * * *", ["2011-12-29 12:00:00 -10:00", "2011-12-31 12:00:00 +14:00"]),
+        ("0 0 * * *", ["2011-12-29 00:00:00 -10:00", "2011-12-31 00:00:00 +14:00"]),
+        ("0 12 30 * *", ["2012-01-30 12:00:00 +14:00", "2012-03-30 12:00:00 +14:00"]),
+        ("0 0 12 30 12 * 2011-2013", ["2012-12-30 12:00:00 +14:00", "2013-12-30 12:00:00 +14:00"]),
+    ] {
+        assert_eq!(following(cron, "Pacific/Apia", "2011-12-28T23:00:00Z", 2), days, "{cron}");
+    }
+    let only = following("0 0 12 30 12 * 2011", "Pacific/Apia", "2011-12-01T00:00:00Z", 1);
+    assert_eq!(only, [""; 0], "it never comes");
+}
+
 #[test]
 fn a_day_on_which_two_thirty_comes_twice_has_it_once() {
     let days = following("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2);
