@@ -164,6 +164,9 @@ impl Queue {
 
     /// As [`retry_dead`](Self::retry_dead), as a future. If it is dropped, the jobs of the
     /// transactions before stay retried.
+    ///
+    /// # Errors
+    /// As [`retry_dead`](Self::retry_dead).
     pub fn retry_dead_async(
         &self,
         limit: Option<u64>,
