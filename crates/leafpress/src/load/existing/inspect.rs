@@ -94,10 +94,9 @@ impl Existing {
         if connection.is_readonly("main").map_err(refused)? {
             return Err(target.read_only());
         }
-        // Nothing of it must last.
-        connection.execute_batch("PRAGMA synchronous=OFF").map_err(refused)?;
         let transaction = target.begin(&mut connection)?;
-        // Writing the old value again needs a journal, which the rollback removes.
+        // Writing the old value again needs a journal, which the rollback removes. It is synced: of a
+        // torn one, SQLite would put back a damaged page 1 after a power cut.
         let version: i64 = ask(&transaction, "PRAGMA user_version").map_err(refused)?;
         transaction.execute_batch(&format!("PRAGMA user_version={version}")).map_err(refused)?;
         transaction.rollback().map_err(refused)
