@@ -31,6 +31,7 @@ time.sleep(0.1)
 CALLS = {
     "rows by name": 'writer.insert_many("t", rows)',
     "rows without names": 'writer.insert_many("t", [(b"x", 1)] * 200_000, columns=["a"])',
+    "a statement for each row": 'writer.executemany("INSERT INTO t VALUES (?)", ((row["a"],) for row in rows))',
     "statements": 'writer.execute("INSERT INTO t VALUES (1)")',
     "tickets": 'writer.submit("INSERT INTO t VALUES (1)").result()',
     "queries": 'writer.query("SELECT 1")',

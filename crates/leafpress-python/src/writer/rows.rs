@@ -22,7 +22,7 @@ use crate::values::{data_error, is_large_integer, is_text_or_bytes, object_of, p
 pub type Read = (Vec<Vec<Value>>, HashMap<usize, usize>);
 
 /// Rows between two looks at signals: they take about a millisecond.
-const ROWS_AT_ONCE: usize = 4096;
+pub(super) const ROWS_AT_ONCE: usize = 4096;
 
 /// The rows of an iterable of sequences, of which `before` came before them, for these columns.
 ///
