@@ -8,7 +8,10 @@ import contextlib
 import functools
 import gc
 import logging
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
