@@ -24,6 +24,12 @@ def rows_of(database: Path, table: str) -> list[tuple[object, ...]]:
         connection.close()
 
 
+def assert_runs(script: str, folder: Path | None = None) -> None:
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_frame_writes_itself(library: str, tmp_path: Path) -> None:
     frames = pytest.importorskip(library)
@@ -60,8 +66,7 @@ def test_the_order_of_imports_does_not_matter(library: str, order: str, tmp_path
             f"assert list(importlib.resources.files('{library}').iterdir())",
         ]
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert_runs(script, tmp_path)
     assert rows_of(tmp_path / "a.db", "t") == [(1,)]
 
 
@@ -75,8 +80,7 @@ def test_a_look_for_the_library_is_no_import(library: str) -> None:
         f"{library}.DataFrame({{'x': [1]}}).leafpress\n"
         "assert not [f for f in sys.meta_path if getattr(f, 'name', '') == '" + library + "']\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert_runs(script)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -89,8 +93,7 @@ def test_the_files_of_a_library_are_found_before_its_import(library: str) -> Non
         f"assert 'DataFrame' in loader.get_source('{library}')\n"
         f"assert pkgutil.get_data('{library}', '__init__.py')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert_runs(script)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -14,7 +14,7 @@ LATER = ["_async", "_bench", "_command", "_engines", "_jobs", "_queue", "_shards
 
 
 def printed(code):
-    """What a new interpreter prints."""
+    """The words that a new interpreter prints."""
     environment = {**os.environ, "PYTHONPATH": str(Path(lp.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ import leafpress as lp
 
 
 class Feed:
-    """What `Stop` needs of a feed."""
+    """A feed, as far as `Stop` needs one."""
 
     def __init__(self) -> None:
         self.is_stopped = False

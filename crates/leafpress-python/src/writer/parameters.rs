@@ -13,9 +13,8 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PySequence, PyTuple};
 
-use super::rows::ROWS_AT_ONCE;
-use super::wait::give_way;
-use crate::ending::{self, Inside};
+use super::wait::before_row;
+use crate::ending::Inside;
 use crate::errors::{self, misuse};
 use crate::values::{is_text_or_bytes, placed, value_of};
 
@@ -56,12 +55,9 @@ pub fn many_parameters_of(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<P
     let _inside = Inside::enter(py);
     let mut rows = Vec::with_capacity(given.len().unwrap_or(0));
     for row in given.try_iter()? {
-        ending::look(py);
+        before_row(py, rows.len())?;
         let row = row?;
         taker.row = Some(rows.len() + 1);
-        if rows.len() % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
-            give_way(py)?;
-        }
         if row.is_none() {
             return Err(taker.wrong_kind(&row));
         }

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use super::wait::give_way;
+use super::wait::before_row;
 use crate::ending::{self, Inside};
 use crate::errors::NotUtf8;
 use crate::values::{data_error, is_large_integer, is_text_or_bytes, object_of, placed, value_of};
@@ -20,9 +20,6 @@ use crate::values::{data_error, is_large_integer, is_text_or_bytes, object_of, p
 /// Rows, and for the place of each column with an integer beyond 64 bits the number of its row
 /// from 0.
 pub type Read = (Vec<Vec<Value>>, HashMap<usize, usize>);
-
-/// Rows between two looks at signals: they take about a millisecond.
-pub(super) const ROWS_AT_ONCE: usize = 4096;
 
 /// The rows of an iterable of sequences, of which `before` came before them, for these columns.
 ///
@@ -33,10 +30,7 @@ pub fn rows_of(given: &Bound<'_, PyAny>, before: usize, columns: &[String]) -> P
     let (mut rows, mut large) = (Vec::new(), HashMap::new());
     let _inside = Inside::enter(py);
     for (number, row) in given.try_iter()?.enumerate() {
-        ending::look(py);
-        if number % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
-            give_way(py)?;
-        }
+        before_row(py, number)?;
         let mut note = |place| {
             large.entry(place).or_insert(number);
         };

@@ -20,6 +20,8 @@ use super::reply::{self, Gone};
 use crate::ending;
 use crate::errors::{Raise, misuse};
 
+/// Rows between two looks at signals: they take about a millisecond.
+const ROWS_AT_ONCE: usize = 4096;
 /// Time between two looks for signals: no user notices it.
 pub const SLICE: Duration = Duration::from_millis(50);
 
@@ -39,13 +41,18 @@ pub fn is_main(py: Python<'_>) -> PyResult<bool> {
     Ok(is_main)
 }
 
-/// Lets other threads have the interpreter, and looks at signals.
+/// Rests if the program ends, before a row is taken from Python. After each 4,096 rows, it lets other
+/// threads have the interpreter, and looks at signals.
 ///
 /// # Errors
 /// The exception of a signal handler, as `KeyboardInterrupt`.
-pub fn give_way(py: Python<'_>) -> PyResult<()> {
-    py.detach(|| ());
-    py.check_signals()
+pub fn before_row(py: Python<'_>, rows_before: usize) -> PyResult<()> {
+    ending::look(py);
+    if rows_before % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
+        py.detach(|| ());
+        py.check_signals()?;
+    }
+    Ok(())
 }
 
 /// The ticket of a call that is handed in; waits for room only.

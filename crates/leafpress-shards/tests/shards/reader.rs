@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::{lines, shard};
 
-/// What a reader finds for each key is what SQLite finds in the whole table.
+/// A reader finds for each key the rows that SQLite finds in the whole table.
 #[test]
 fn a_reader_finds_the_rows_of_each_key() {
     let rows = lines(0..2000, |id| format!("{},k{}\n", id % 70, id % 9));

@@ -15,7 +15,7 @@
 //! | `versions.rs` | if SQLite is in a file, and which version |
 //! | `words.rs` | all this as sentences |
 //!
-//! What the database says of itself, through SQLite, is in `inside.rs` beside this folder.
+//! The answers of the database itself, through SQLite, are in `inside.rs` beside this folder.
 //!
 //! Must never: open the database or a file beside it but by way of `vfs/locks`, as closing
 //! it would drop locks of this process. Must never change anything.

@@ -1,4 +1,4 @@
-//! What a load into a file and a load into a cluster share.
+//! Parts that a load into a file and a load into a cluster share.
 
 use leafpress::load::{DryRun, IntoTable, Report};
 

@@ -24,7 +24,7 @@ pub struct Objects {
     pub url: String,
     prefix: Path,
     pub store: Arc<dyn ObjectStore>,
-    /// The same, for uploads whose pieces come in any order.
+    /// The store once more, for uploads whose pieces come in any order.
     pub pieces: Option<Arc<dyn MultipartStore>>,
     pub unfinished: Option<Unfinished>,
     /// The process that opened it: connections cannot be used in a child of `fork`.

@@ -13,7 +13,7 @@ pub fn look(queues: &RqliteQueues, queue: Option<&str>) -> Result<Vec<RqliteQueu
     names.iter().map(|name| queues.existing(name)?.stats()).collect()
 }
 
-/// The same numbers, as a queue in a file has them.
+/// Numbers of a queue on a cluster, in the form of those of a file.
 pub fn as_of_a_file(there: &RqliteQueueStats) -> QueueStats {
     let mut stats = QueueStats::default();
     stats.queue.clone_from(&there.queue);
