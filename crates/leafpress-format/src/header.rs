@@ -56,7 +56,7 @@ pub const PAGES: Range<usize> = 28..32;
 /// Place of the number of the first trunk page of the freelist.
 pub const FIRST_FREE_TRUNK: Range<usize> = 32..36;
 /// Place of the number of pages in the freelist.
-const FREE_PAGES: Range<usize> = 36..40;
+pub const FREE_PAGES: Range<usize> = 36..40;
 const SCHEMA_COOKIE: Range<usize> = 40..44;
 /// Place of the version of the schema table.
 pub const SCHEMA_FORMAT: Range<usize> = 44..48;

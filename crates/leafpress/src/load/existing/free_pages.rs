@@ -1,4 +1,4 @@
-//! Free pages of the destination, taken for a new table.
+//! Free pages of a database: of the destination, taken for a new table; of a staged file, left out.
 //!
 //! Page 1 names the first trunk of the free list; each trunk names the next one and its leaves
 //! (<https://www.sqlite.org/fileformat2.html#the_freelist>). Trunks are taken with all their leaves,
@@ -6,15 +6,12 @@
 //!
 //! Must never: take a page of a list that is not as SQLite writes it. None are taken then.
 
+use leafpress_format::header::{self, number_in};
 use leafpress_format::{PageLayout, PointerMap};
-use rusqlite::Transaction;
+use rusqlite::{Connection, Transaction};
 
-use super::pages::{read_page, write_page};
+use super::dbpage::{read_page, write_page};
 
-/// Offset of the first trunk's number in page 1; that of all free pages follows.
-const FIRST_TRUNK_AT: usize = 32;
-/// Offset of the number of free pages in page 1.
-const FREE_COUNT_AT: usize = 36;
 /// Offset of the number of leaves in a trunk; their page numbers follow.
 const LEAVES_AT: usize = 4;
 /// Bytes of a trunk before its leaves.
@@ -34,16 +31,16 @@ pub struct FreePages {
 impl FreePages {
     /// Chooses up to `wanted` free pages of a database of `page_count` pages.
     pub fn choose(
-        transaction: &Transaction<'_>,
+        connection: &Connection,
         layout: PageLayout,
         map: Option<&PointerMap>,
         page_count: u32,
         wanted: u32,
     ) -> rusqlite::Result<Self> {
-        let page_1 = read_page(transaction, 1)?;
+        let page_1 = read_page(connection, 1)?;
         let mut free = Self {
-            first_trunk: number_at(&page_1, FIRST_TRUNK_AT),
-            left: number_at(&page_1, FREE_COUNT_AT),
+            first_trunk: number_in(&page_1, header::FIRST_FREE_TRUNK).unwrap_or_default(),
+            left: number_in(&page_1, header::FREE_PAGES).unwrap_or_default(),
             ..Self::default()
         };
         let can_be_free = |page: u32| {
@@ -56,7 +53,7 @@ impl FreePages {
             if !can_be_free(trunk) {
                 return Ok(Self::default());
             }
-            let page = read_page(transaction, trunk)?;
+            let page = read_page(connection, trunk)?;
             if free.take_trunk(page, layout, wanted).is_none() {
                 return Ok(Self::default());
             }
@@ -97,8 +94,8 @@ impl FreePages {
         if self.taken.is_empty() {
             return Ok(());
         }
-        page_1[FIRST_TRUNK_AT..FREE_COUNT_AT].copy_from_slice(&self.first_trunk.to_be_bytes());
-        page_1[FREE_COUNT_AT..FREE_COUNT_AT + 4].copy_from_slice(&self.left.to_be_bytes());
+        page_1[header::FIRST_FREE_TRUNK].copy_from_slice(&self.first_trunk.to_be_bytes());
+        page_1[header::FREE_PAGES].copy_from_slice(&self.left.to_be_bytes());
         match &self.cut_trunk {
             Some((number, page)) => write_page(transaction, *number, page),
             None => Ok(()),
@@ -106,9 +103,9 @@ impl FreePages {
     }
 }
 
-/// The number at an offset of a page.
-fn number_at(page: &[u8], at: usize) -> u32 {
-    page[at..at + 4].iter().fold(0, |number, &byte| number << 8 | u32::from(byte))
+/// The number at an offset of a trunk.
+fn number_at(trunk: &[u8], at: usize) -> u32 {
+    number_in(trunk, at..at + 4).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -165,7 +162,7 @@ mod tests {
         let mut connection = database();
         let transaction = connection.transaction().unwrap();
         let page_1 = read_page(&transaction, 1).unwrap();
-        let trunk = number_at(&page_1, FIRST_TRUNK_AT);
+        let trunk = number_in(&page_1, header::FIRST_FREE_TRUNK).unwrap();
         let sound = read_page(&transaction, trunk).unwrap();
         let leaf = number_at(&sound, TRUNK_BYTES);
         for (at, number) in [
@@ -186,11 +183,15 @@ mod tests {
             assert!(choose(&transaction, 10_000).taken.is_empty(), "{number} at {at}");
         }
         write_page(&transaction, trunk, &sound).unwrap();
-        for (at, number) in [(FIRST_TRUNK_AT, 0_u32), (FIRST_TRUNK_AT, 9999), (FREE_COUNT_AT, 5)] {
+        for (place, number) in [
+            (header::FIRST_FREE_TRUNK, 0_u32),
+            (header::FIRST_FREE_TRUNK, 9999),
+            (header::FREE_PAGES, 5),
+        ] {
             let mut page = page_1.clone();
-            page[at..at + 4].copy_from_slice(&number.to_be_bytes());
+            page[place.clone()].copy_from_slice(&number.to_be_bytes());
             write_page(&transaction, 1, &page).unwrap();
-            assert!(choose(&transaction, 10_000).taken.is_empty(), "page 1: {number} at {at}");
+            assert!(choose(&transaction, 10_000).taken.is_empty(), "page 1: {number} at {place:?}");
         }
     }
 }

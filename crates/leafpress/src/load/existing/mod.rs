@@ -33,6 +33,7 @@
 mod carry;
 mod connect;
 mod copy;
+mod dbpage;
 mod free_pages;
 mod index;
 mod indexes;

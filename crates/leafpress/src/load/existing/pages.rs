@@ -25,6 +25,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use leafpress_format::header;
 use leafpress_format::{PageLayout, PageNumbers, PointerMap, RelocateError, relocate};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, params};
@@ -33,6 +34,7 @@ use super::carry::{
     Batch, Carrier, MapEntries, NewPages, PageSource, PagesBehind, Renumbering, damaged,
 };
 use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
+use super::dbpage::{WRITE_PAGE, read_page, write_page};
 use super::free_pages::FreePages;
 use super::inspect::{Existing, Header, TextEncoding, read_encoding, read_header};
 use super::orphan::Search;
@@ -48,8 +50,6 @@ use crate::words::{counted, path_text};
 
 /// Limit of batches between the reading and the writing thread.
 const BATCHES_WAITING: usize = 4;
-/// Offset of the number of pages in page 1.
-pub(super) const PAGE_COUNT_AT: usize = 28;
 /// Limit of the cache: a larger one wins nothing, as each page is written once.
 const CACHE_BYTES_MAX: u64 = 16 << 20;
 
@@ -208,7 +208,7 @@ impl Move<'_> {
         if let Some(last) = last {
             let mut page_1 = read_page(self.transaction, 1).map_err(refused)?;
             let pages = last.max(first - 1);
-            page_1[PAGE_COUNT_AT..PAGE_COUNT_AT + 4].copy_from_slice(&pages.to_be_bytes());
+            page_1[header::PAGES].copy_from_slice(&pages.to_be_bytes());
             free.write(self.transaction, &mut page_1).map_err(refused)?;
             write_page(self.transaction, 1, &page_1).map_err(refused)?;
         }
@@ -310,21 +310,6 @@ impl Move<'_> {
         self.settings.rows_done.fetch_add(rest, Ordering::Relaxed);
         Ok(written)
     }
-}
-
-pub(super) const READ_PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
-pub(super) const WRITE_PAGE: &str = "INSERT INTO sqlite_dbpage(pgno, data) VALUES (?1, ?2)";
-
-pub(super) fn write_page(
-    transaction: &Transaction<'_>,
-    number: u32,
-    page: &[u8],
-) -> rusqlite::Result<()> {
-    transaction.prepare_cached(WRITE_PAGE)?.execute(params![number, page]).map(|_| ())
-}
-
-pub(super) fn read_page(transaction: &Transaction<'_>, number: u32) -> rusqlite::Result<Vec<u8>> {
-    transaction.prepare_cached(READ_PAGE)?.query_row([number], |row| row.get(0))
 }
 
 /// Enters the new pages into the pointer map, whose last page may have room for some of them.

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::carry::damaged;
 use super::connect::ask;
+use super::free_pages::FreePages;
 use super::task::Staged;
 use crate::candidate::uri;
 use crate::connect;
@@ -30,7 +31,6 @@ pub struct StagedTable {
     pub layout: PageLayout,
     /// Number of pages of the file.
     pub page_count: u32,
-    first_free_trunk: u32,
     /// Names of other tables, such as `sqlite_sequence`.
     others: Vec<String>,
 }
@@ -85,7 +85,6 @@ impl StagedTable {
             indexes,
             layout: header.layout,
             page_count: header.page_count,
-            first_free_trunk: header.first_free_trunk,
             others,
         }))
     }
@@ -108,7 +107,8 @@ impl StagedTable {
                 pages.push(page.map_err(refused)?);
             }
         }
-        free_pages(&connection, self.first_free_trunk, &mut pages).map_err(refused)?;
+        let free = FreePages::choose(&connection, self.layout, None, self.page_count, u32::MAX);
+        pages.extend(free.map_err(refused)?.taken);
         pages.sort_unstable();
         pages.dedup();
         Ok(pages)
@@ -155,26 +155,6 @@ fn statistics(
         .collect()
 }
 
-/// Collects the pages of the freelist: its trunks, and the pages that they list.
-fn free_pages(connection: &Connection, first: u32, pages: &mut Vec<u32>) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare("SELECT data FROM sqlite_dbpage WHERE pgno = ?1")?;
-    let mut trunk = first;
-    // The freelist's length is the limit: a damaged list may be a loop.
-    let free: u32 = ask(connection, "PRAGMA freelist_count")?;
-    let pages_max = pages.len() + free as usize;
-    while trunk != 0 && pages.len() < pages_max {
-        let page: Vec<u8> = statement.query_row([trunk], |row| row.get(0))?;
-        let mut words = page
-            .chunks_exact(4)
-            .map(|it| it.iter().fold(0, |word, &byte| word << 8 | u32::from(byte)));
-        pages.push(trunk);
-        trunk = words.next().unwrap_or_default();
-        let listed = words.next().unwrap_or_default() as usize;
-        pages.extend(words.take(listed));
-    }
-    Ok(())
-}
-
 /// Returns true if the main database has a table of that name.
 pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
     let sql = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
@@ -184,7 +164,6 @@ pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> 
 struct StagedHeader {
     layout: PageLayout,
     page_count: u32,
-    first_free_trunk: u32,
 }
 
 /// Reads the file's header without SQLite.
@@ -196,11 +175,7 @@ fn read_header(staged: &Staged<'_>) -> Result<StagedHeader> {
         .map_err(failed)?;
     let layout = layout_in(&header).map_err(|error| not_staged(staged, &error.to_string()))?;
     let number = |place| number_in(&header, place).unwrap_or_default();
-    Ok(StagedHeader {
-        layout,
-        page_count: number(header::PAGES),
-        first_free_trunk: number(header::FIRST_FREE_TRUNK),
-    })
+    Ok(StagedHeader { layout, page_count: number(header::PAGES) })
 }
 
 fn not_staged(staged: &Staged<'_>, reason: &str) -> Error {

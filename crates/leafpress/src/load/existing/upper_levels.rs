@@ -19,7 +19,7 @@
 use leafpress_format::children;
 use rusqlite::{Connection, Statement};
 
-use super::pages::READ_PAGE;
+use super::dbpage::READ_PAGE;
 
 /// Share of the cache of a tree that its upper levels may fill.
 const CACHE_SHARE: usize = 4;

@@ -15,16 +15,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use leafpress_format::header;
 use leafpress_format::{
     FinishedPages, FormatError, IndexRun, IndexTree, PageLayout, PageNumbers, RecordColumns, Value,
     key_has_null,
 };
 use rusqlite::{Statement, Transaction, params};
 
-use super::WRITE_PAGE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::existing::connect::ExistingDatabase;
-use crate::load::existing::pages::{PAGE_COUNT_AT, read_page, write_page};
+use crate::load::existing::dbpage::{WRITE_PAGE, read_page, write_page};
 use crate::load::options::CancelToken;
 use crate::load::tree::analyze::StatCounter;
 use crate::schema::shape::IndexShape;
@@ -93,7 +93,7 @@ impl Press<'_> {
         });
         let (built, page_count) = joined?;
         let mut page_1 = read_page(self.transaction, 1).map_err(refused)?;
-        page_1[PAGE_COUNT_AT..PAGE_COUNT_AT + 4].copy_from_slice(&page_count.to_be_bytes());
+        page_1[header::PAGES].copy_from_slice(&page_count.to_be_bytes());
         write_page(self.transaction, 1, &page_1).map_err(refused)?;
         self.transaction.execute_batch("RELEASE leafpress").map_err(refused)?;
         Ok(built)

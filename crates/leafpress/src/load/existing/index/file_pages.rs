@@ -25,7 +25,7 @@ use rusqlite::{Connection, Transaction};
 use super::maker::{Halt, ReadPage};
 use crate::error::Error;
 use crate::load::existing::connect::{ExistingDatabase, UNCHANGED, ask};
-use crate::load::existing::pages::read_page;
+use crate::load::existing::dbpage::read_page;
 use crate::vfs::connection::vfs_name;
 use crate::vfs::database_file::has_moved;
 use crate::vfs::gathered_database::gathered_database_vfs;

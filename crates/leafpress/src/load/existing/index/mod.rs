@@ -40,7 +40,7 @@ use self::press_plan::PressPlan;
 use self::scan::{Scan, ScanEnd};
 use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
-use super::pages::{WRITE_PAGE, commit, look_at_ends};
+use super::pages::{commit, look_at_ends};
 use super::task::Settings;
 use super::write_out::WriteOut;
 use crate::error::{Error, Result};

@@ -19,7 +19,7 @@ use super::maker::{EntryMaker, Halt, LongRow, ReadPage};
 use super::press_plan::PressPlan;
 use crate::error::{ErrorKind, Result};
 use crate::load::existing::connect::ExistingDatabase;
-use crate::load::existing::pages::READ_PAGE;
+use crate::load::existing::dbpage::READ_PAGE;
 use crate::load::options::CancelToken;
 use crate::sort::{SortKey, SortOptions, Sorted, Sorter};
 use crate::sync::lock;
