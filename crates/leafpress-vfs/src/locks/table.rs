@@ -2,10 +2,11 @@
 //!
 //! A descriptor that SQLite or Leafpress is done with is *parked*: it stays open, and is
 //! handed out again when its file is opened again. Once all of a file are parked, an OFD
-//! lock on the whole file is tried. It can be had only while no other owner holds any lock
-//! there, and keeps others out as long as it is held; so the descriptors are closed under
-//! it, and no lock is dropped. For that moment others find the file busy, as during a
-//! commit. If it cannot be had, closing is tried again when other files come and go.
+//! lock on the whole file is tried, by one more opening of it. It can be had only while no
+//! other owner holds any lock there, and keeps others out as long as it is held; so the
+//! descriptors are closed under it, and no lock is dropped. For that moment others find the
+//! file busy, as during a commit. If it cannot be had, closing is tried again when other
+//! files come and go.
 //!
 //! ```text
 //!      all locks are            a lock on the whole file,
@@ -497,28 +498,30 @@ impl Table {
 impl Known {
     /// Locks the whole file, where it can be written, so that its descriptors can be closed. Returns
     /// true if closing all of them drops no lock of another owner.
+    ///
+    /// The lock is on a new opening: a process that another thread starts has the descriptors
+    /// until its `exec`, and would keep a lock that is on one of them for as long.
     fn lock_to_close(&mut self) -> bool {
         if none_here() {
             return true;
         }
-        if let Some(writable) = self.writable() {
-            // An error: better open for ever than a lock dropped.
-            return lock_whole_file(&writable.file).unwrap_or(false);
-        }
-        let Some(reader) = self.descriptors.first() else { return true };
-        if is_locked(&reader.file).unwrap_or(false) {
+        let Some(first) = self.descriptors.first() else { return true };
+        if is_locked(&first.file).unwrap_or(false) {
             return false;
         }
+        let writable = self.writable().map(|it| Arc::clone(&it.file));
         // Between this question and the closing another copy may take a lock. Databases are
         // opened once more to be sure; other files are left as they are, since opening one for
         // writing tells programs that watch it that it was written.
-        if !is_database(&reader.file) {
+        if writable.is_none() && !is_database(&first.file) {
             return true;
         }
-        match self.reopen_for_writing() {
-            Ok(file) => lock_whole_file(&file).unwrap_or(false),
-            Err(error) => !is_passing(error),
-        }
+        let file = match (self.reopen_for_writing(), writable) {
+            (Ok(file), _) | (Err(_), Some(file)) => file,
+            (Err(error), None) => return !is_passing(error),
+        };
+        // An error: better open for ever than a lock dropped.
+        lock_whole_file(&file).unwrap_or(false)
     }
 
     /// Adds a parked descriptor that can be written.
@@ -556,8 +559,9 @@ impl Known {
         }
     }
 
+    /// The descriptor that was opened last of those that can be written.
     fn writable(&self) -> Option<&Descriptor> {
-        self.descriptors.iter().find(|it| is_writable(it.flags))
+        self.descriptors.iter().rfind(|it| is_writable(it.flags))
     }
 
     /// Closes all, the one that holds the lock on the whole file at last.

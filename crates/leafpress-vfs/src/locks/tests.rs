@@ -5,10 +5,11 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock};
@@ -127,6 +128,18 @@ fn locks_of_another_copy_outlive_our_descriptors() {
         assert_eq!(count_of(&database.path), 0);
         assert!(!is_locked(&probe).unwrap());
     }
+}
+
+/// A process that is started has all descriptors until its `exec`; a copy of one stands for that.
+#[test]
+fn a_file_is_not_locked_by_what_a_started_process_still_has_open() {
+    let database = Database::new("delete");
+    let ours = FileHandle::open_as(&database.path, Open::ReadWrite).unwrap();
+    let of_child = rustix::io::dup(&*ours).unwrap();
+    drop(ours);
+    assert_eq!(count_of(&database.path), 0, "closed");
+    assert_eq!(lock_at(&database.path, Bytes::ALL), Lock::None);
+    drop(of_child);
 }
 
 #[test]
@@ -340,7 +353,12 @@ fn a_lease_of_a_file_server_is_waited_for() {
         give_lease_back(&leased).unwrap();
         opening.join().unwrap();
     });
-    take_lease(&leased).unwrap();
+    // A process that another test starts has the file open for a moment.
+    let began = Instant::now();
+    while let Err(error) = take_lease(&leased) {
+        assert!(began.elapsed() < Duration::from_secs(30), "{error}");
+        thread::sleep(Duration::from_millis(1));
+    }
     thread::scope(|scope| {
         let opening = scope.spawn(|| {
             for how in [Open::ReadWrite, Open::ReadWriteNoLink] {
@@ -374,6 +392,18 @@ fn files_that_another_process_locks_make_room_where_no_descriptor_is_left() {
     beside_a_child("child_without_a_descriptor", FEW_FOREIGN);
 }
 
+/// A test of this program in a process of its own.
+///
+/// The user is set, to what it is, because the standard library then starts the process with
+/// `fork`, and no file is closed during that. With `posix_spawn` the child has all descriptors
+/// for a moment, perhaps with the lock under which another test closes its file.
+fn this_test_program(test: &str, folder: &Path) -> Command {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", test]).env(FOLDER, folder);
+    program.uid(rustix::process::getuid().as_raw());
+    program
+}
+
 /// Holds some databases while `child`, a test in a process of its own, writes a row into each.
 fn beside_a_child(child: &str, databases: usize) {
     let folder = tempfile::tempdir().unwrap();
@@ -386,9 +416,8 @@ fn beside_a_child(child: &str, databases: usize) {
         })
         .collect();
     fs::write(folder.path().join("another"), "x").unwrap();
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("locks::tests::{child}"), "--nocapture"])
-        .env(FOLDER, folder.path())
+    let child = this_test_program(&format!("locks::tests::{child}"), folder.path())
+        .arg("--nocapture")
         .output()
         .unwrap();
     let said =
@@ -478,11 +507,8 @@ fn child_with_few_descriptors() {
 fn no_file_gets_the_number_of_a_closed_stream() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
         let folder = tempfile::tempdir().unwrap();
-        let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "locks::tests::no_file_gets_the_number_of_a_closed_stream"])
-            .env(FOLDER, folder.path())
-            .status()
-            .unwrap();
+        let test = "locks::tests::no_file_gets_the_number_of_a_closed_stream";
+        let status = this_test_program(test, folder.path()).status().unwrap();
         assert!(status.success() && folder.path().join("app.db").exists(), "{status}");
         return;
     };
