@@ -61,7 +61,7 @@ const EXIT_STATUS: &str = "\
 Exit status: 0 all done, 1 done but rows were rejected or problems found, 2 the
 command line makes no sense, 3 failed and nothing changed.";
 
-/// The write path for SQLite: loads that finish at the speed of the disk, and
+/// The write path for SQLite: loads several times as fast as plain SQL, which
 /// are all there or not at all.
 #[derive(Debug, Parser)]
 #[command(name = "leafpress", version, propagate_version = true, max_term_width = 80)]
