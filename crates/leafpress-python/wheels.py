@@ -41,6 +41,8 @@ def problems_of(wheel: Path) -> list[str]:
         files = archive.namelist()
         points = [archive.read(file).decode() for file in files if file.endswith("entry_points.txt")]
     found += [f"it has no {file}" for file in NEEDED if file not in files]
+    if not any("LICENSE" in file for file in files):
+        found.append("it has no licence")
     if not any(re.match(r"leafpress/_leafpress\..*(so|pyd)$", file) for file in files):
         found.append("it has no native module")
     if not points or "leafpress=leafpress.__main__:main" not in points[0].replace(" ", ""):

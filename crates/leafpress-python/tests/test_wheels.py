@@ -23,6 +23,7 @@ def made(folder: Path, tags: str, bytes_more: int = 0) -> Path:
         for name in (*wheels.NEEDED, "leafpress/_leafpress.abi3.so"):
             archive.writestr(name, "")
         archive.writestr("leafpress-0.1.0.dist-info/entry_points.txt", "[console_scripts]\nleafpress=leafpress.__main__:main\n")
+        archive.writestr("leafpress-0.1.0.dist-info/licenses/LICENSE-MIT", "")
         archive.writestr("padding", os.urandom(bytes_more))
     return path
 
@@ -45,7 +46,7 @@ def test_a_large_wheel_or_one_without_its_parts_is_found(tmp_path: Path) -> None
     assert len(wheels.problems_of(large)) == 1
     with zipfile.ZipFile(large, "w") as archive:
         archive.writestr("leafpress/__init__.py", "")
-    assert len(wheels.problems_of(large)) == 4
+    assert len(wheels.problems_of(large)) == 5
 
 
 def test_the_wheels_that_were_built_are_right() -> None:

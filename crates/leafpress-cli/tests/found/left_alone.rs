@@ -94,6 +94,19 @@ fn what_only_the_application_has_is_left_to_it() {
         found("a collation", &[("t.db", COLLATION)], &["no such collation sequence: ours", TO_DO]),
         found("a module", &[("t.db", MODULE)], &["no such module: ours", TO_DO]),
     ]);
+    assert_all(&[Found {
+        finding: "an index on a column with a collation of the application",
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(a COLLATE NOCASE); PRAGMA writable_schema=ON; \
+             UPDATE sqlite_schema SET sql = replace(sql, 'NOCASE', 'ours')",
+        )],
+        run: "leafpress index t.db t a",
+        status: 2,
+        says: &["no such collation sequence: ours", "let the application make the index"],
+        never_says: &["another name"],
+        ..Found::NONE
+    }]);
 }
 
 const LEFT_ALONE: &[Found] = &[

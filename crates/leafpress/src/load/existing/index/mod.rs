@@ -56,7 +56,7 @@ use crate::schema::names::ColumnName;
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryColumn, IndexShape, OwnedValue, TableShape};
 use crate::sort::SortOptions;
-use crate::sqlite_error::{is_refusal, sqlite_says};
+use crate::sqlite_error::{is_refusal, needs_its_application, sqlite_says};
 
 /// Pages are used once here: a larger cache wins nothing.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -418,8 +418,13 @@ impl ExistingDatabase {
         if !is_wrong {
             return self.refused("make the index", error);
         }
-        Error::misuse(format!("SQLite refuses the index: {}", sqlite_says(&error)))
-            .to_do("choose another name with ⟦index_name⟧, or other columns")
+        let to_do = if needs_its_application(&error) {
+            "name other columns, or let the application make the index that has this function, \
+             collation or module"
+        } else {
+            "choose another name with ⟦index_name⟧, or other columns"
+        };
+        Error::misuse(format!("SQLite refuses the index: {}", sqlite_says(&error))).to_do(to_do)
     }
 
     /// All names of the schema.
