@@ -95,12 +95,16 @@ impl Existing {
         if held.connection.is_readonly("main").map_err(refused)? {
             return Err(target.read_only());
         }
+        // Not EXTRA: a journal that comes back after a power cut does no harm here, so its removal need
+        // not be synced. Not OFF: then the journal is valid at once, and of a torn one SQLite would put
+        // back a damaged page 1. At FULL it is valid after a sync only, and there is none.
+        held.connection.execute_batch("PRAGMA synchronous=FULL").map_err(refused)?;
         let transaction = target.begin(&mut held.connection)?;
-        // Writing the old value again needs a journal, which the rollback removes. It is synced: of a
-        // torn one, SQLite would put back a damaged page 1 after a power cut.
+        // Writing the old value again needs a journal, which the rollback removes.
         let version: i64 = ask(&transaction, "PRAGMA user_version").map_err(refused)?;
         transaction.execute_batch(&format!("PRAGMA user_version={version}")).map_err(refused)?;
         transaction.rollback().map_err(refused)?;
+        held.connection.execute_batch("PRAGMA synchronous=EXTRA").map_err(refused)?;
         target.kept.keep(held);
         Ok(())
     }
