@@ -100,12 +100,13 @@ mod tests {
     const ROWS: i64 = 3000;
     const ENOUGH: usize = 1_000_000;
 
+    /// Longer than what is loaded without a thread.
     fn csv() -> String {
         let mut text = String::from("id,name\n");
         for row in 0..ROWS {
             // Not in key order, so that it is sorted.
             let id = (row * 7919) % ROWS;
-            writeln!(text, "{id},name {row}").unwrap();
+            writeln!(text, "{id},name {row:>400}").unwrap();
         }
         text
     }

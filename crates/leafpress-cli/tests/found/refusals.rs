@@ -129,9 +129,8 @@ const DRY_RUNS: &[Found] = &[
     },
     Found {
         finding: "no thread for the parts of a run",
-        files: &[("in.csv", b"a\n1\n2\n")],
         as_other_user: true,
-        run: "ulimit -u 1 2>errors || ulimit -p 1; \
+        run: "(echo a; seq 300000) >in.csv; ulimit -u 1 2>errors || ulimit -p 1; \
               exec leafpress shard in.csv --out parts --by 'hash(a)' --parts 2",
         status: 3,
         says: &["the system has no thread"],

@@ -151,6 +151,14 @@ impl<'a> Source<'a> {
         matches!(self.origin, Origin::Stream { .. })
     }
 
+    /// Size of a file that was opened before; `None` for what has no size, and may make its reader wait.
+    pub fn known_bytes(&self) -> Option<u64> {
+        match &self.origin {
+            Origin::File { seen: Some(seen), .. } => Some(seen.bytes).filter(|&bytes| bytes > 0),
+            _ => None,
+        }
+    }
+
     /// Opens the input from its start. `bytes_read` counts from 0 what is taken
     /// from it, in its compressed form.
     ///

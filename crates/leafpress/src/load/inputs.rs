@@ -23,6 +23,9 @@ use crate::load::mixed::MixedSource;
 use crate::load::passes::feed::{Input, MakeFeed};
 use crate::load::rows::TypedFeed;
 
+/// Limit of the bytes of files that are read in a moment.
+const SHORT_BYTES_MAX: u64 = 1 << 20;
+
 /// The inputs of a load: of one format, or each of its own.
 pub enum Inputs<'s> {
     Csv(Vec<Source<'s>>),
@@ -77,22 +80,31 @@ impl<'s> Inputs<'s> {
         })
     }
 
+    /// Returns true if all of it is read in a moment: files of text that are there and small.
+    fn is_short(&self) -> bool {
+        let (Self::Csv(sources) | Self::Json(sources)) = self else { return false };
+        let bytes: Option<u64> = sources.iter().map(Source::known_bytes).sum();
+        bytes.is_some_and(|bytes| bytes <= SHORT_BYTES_MAX)
+    }
+
     /// The input of the load; more than its beginning is read later.
     pub fn into_input<'l>(self, options: &'l LoadOptions, monitor: &'l Monitor) -> Result<Input<'l>>
     where
         's: 'l,
     {
+        let is_short = self.is_short();
         match self {
             Self::Csv(sources) => {
                 let table = table_name(options, sources.first().map_or("", Source::name))?;
                 let make: MakeFeed<'l> = Box::new(move |table| {
                     Ok(Box::new(CsvFeed::new(options, sources, table, monitor)?))
                 });
-                Ok(Input { table, make })
+                Ok(Input { table, make, is_short })
             }
             Self::Json(sources) => {
                 let is_alone = sources.len() == 1;
-                typed(options, monitor, sources, |source| json(options, monitor, source, is_alone))
+                let open = |source| json(options, monitor, source, is_alone);
+                typed(options, monitor, sources, open).map(|input| Input { is_short, ..input })
             }
             #[cfg(feature = "arrow")]
             Self::Arrow(sources) => {
@@ -157,7 +169,7 @@ pub fn typed<'l, I, S: RowSource + 'l>(
     };
     let make: MakeFeed<'l> =
         Box::new(move |table| Ok(Box::new(TypedFeed::new(options, sources, table, monitor)?)));
-    Ok(Input { table, make })
+    Ok(Input { table, make, is_short: false })
 }
 
 /// An input of JSON, alone or beside others.

@@ -342,7 +342,7 @@ impl Loader {
             let make: MakeFeed<'_> = Box::new(move |table| {
                 Ok(Box::new(PartsFeed::new(options, columns, (parts, fault), table, monitor)?))
             });
-            Ok(Input { table, make })
+            Ok(Input { table, make, is_short: false })
         })
     }
 

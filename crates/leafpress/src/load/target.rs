@@ -13,12 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leafpress_format::{Collation, KeyColumn, PageLayout, SortOrder};
+use leafpress_format::{KeyColumn, PageLayout};
 
 use super::existing::{
     BestOrder, Existing, InsertHalt, InsertInto, InsertMode, Orphan, Outcome, Refusals, Settings,
-    Staged, UNCHANGED, best_order, describe_table, find_orphan, insert, insert_one_by_one, inspect,
-    look_at, move_in,
+    Staged, UNCHANGED, describe_table, find_orphan, insert, insert_one_by_one, inspect, key_column,
+    look_at, move_in, order_of,
 };
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
@@ -30,7 +30,7 @@ use crate::load::tree::RowOrder;
 use crate::new_file::{Destination, followed, refuse_if_made, refuse_without_folder};
 use crate::paths::folder_of;
 use crate::refusal::{not_readable, refuse_unless_path, why_not_writable};
-use crate::schema::declared::OrderColumn;
+use crate::schema::declared::DeclaredTable;
 use crate::schema::names::{column_named, names_there};
 use crate::schema::shape::{IndexShape, ShapeColumn, TableShape, staged_shape};
 use crate::schema::sql_words::{declares_conflicts, sql_words};
@@ -53,8 +53,8 @@ enum Place {
     New,
     /// The built table becomes one of the database's.
     NewTable(Box<Existing>),
-    /// The built rows go into the existing table with this declaration.
-    Table(Box<Existing>, InsertMode, String),
+    /// The built rows go into the existing table with this declaration, which SQLite has read.
+    Table(Box<Existing>, InsertMode, String, Box<DeclaredTable>),
 }
 
 /// Result of publishing.
@@ -74,15 +74,28 @@ impl Target {
     /// Inspects the destination, before any work is done.
     pub fn open(options: &LoadOptions, table: &str) -> Result<Self> {
         let target = Self::find(options, table, inspect)?;
-        if let Place::NewTable(existing) | Place::Table(existing, ..) = &target.place {
-            existing.refuse_unless_writable()?;
-        }
+        target.existing().map_or(Ok(()), Existing::refuse_unless_writable)?;
         Ok(target)
     }
 
     /// Inspects the destination for a dry run, without an attempt to write.
     pub fn look(options: &LoadOptions, table: &str) -> Result<Self> {
-        Self::find(options, table, look_at)
+        let target = Self::find(options, table, look_at)?;
+        target.let_go();
+        Ok(target)
+    }
+
+    /// The database that the rows go into, if it is there.
+    fn existing(&self) -> Option<&Existing> {
+        match &self.place {
+            Place::New => None,
+            Place::NewTable(existing) | Place::Table(existing, ..) => Some(existing),
+        }
+    }
+
+    /// Closes the connection of the inspection: what comes next may take long.
+    pub fn let_go(&self) {
+        self.existing().inspect(|it| it.let_go());
     }
 
     /// The reason why a load could not write; a dry run goes on.
@@ -171,7 +184,7 @@ impl Target {
             )
             .to_do("leave out ⟦on_conflict⟧, or load with ⟦upsert⟧"));
         }
-        let mut there = describe_table(&existing, table)?;
+        let (mut there, read) = describe_table(&existing, table)?;
         refuse_without_key(options, &there)?;
         if mode == InsertMode::Upsert && options.uuid7.is_some() {
             return Err(Error::misuse(
@@ -212,7 +225,7 @@ impl Target {
         }
         let generated_there = generated.into_iter().map(|column| column.name).collect();
         let staged = TableShape { generated_there, ..staged_shape(table, columns, None) };
-        let place = Place::Table(Box::new(existing), mode, there.sql);
+        let place = Place::Table(Box::new(existing), mode, there.sql, Box::new(read));
         let (table, declared) = (there.name, Some(staged));
         Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })
     }
@@ -270,12 +283,7 @@ impl Target {
 
     /// Refuses a database that changed during a dry run, if nothing else would have told.
     pub fn refuse_unless_at_rest(&self) -> Result<()> {
-        match &self.place {
-            Place::New => Ok(()),
-            Place::NewTable(existing) | Place::Table(existing, ..) => {
-                existing.refuse_unless_at_rest()
-            }
-        }
+        self.existing().map_or(Ok(()), Existing::refuse_unless_at_rest)
     }
 
     /// Returns true if the rows of a new table may have foreign keys, which only the database can
@@ -303,18 +311,16 @@ impl Target {
     /// Declaration of the table that the rows go to, if it is not the built one.
     pub fn create_sql(&self) -> Option<String> {
         match &self.place {
-            Place::Table(_, _, sql) => Some(sql.clone()),
+            Place::Table(_, _, sql, _) => Some(sql.clone()),
             Place::New | Place::NewTable(_) => None,
         }
     }
 
     /// The layout of the pages.
     pub fn layout(&self, options: &LoadOptions) -> Result<PageLayout> {
-        let (bytes, reserved) = match &self.place {
-            Place::New => (self.page_bytes.unwrap_or(options.page_bytes()), 0),
-            Place::NewTable(existing) | Place::Table(existing, ..) => {
-                (existing.page_bytes, existing.reserved_bytes)
-            }
+        let (bytes, reserved) = match self.existing() {
+            None => (self.page_bytes.unwrap_or(options.page_bytes()), 0),
+            Some(existing) => (existing.page_bytes, existing.reserved_bytes),
         };
         PageLayout::with_reserved(bytes, reserved).map_err(|error| Error::misuse(error.to_string()))
     }
@@ -322,7 +328,7 @@ impl Target {
     /// Shape and order of the table to be built. Rows for an existing table are sorted in the order
     /// that it takes fastest.
     pub fn to_build(&self, options: &LoadOptions, plan: &Plan) -> Result<(TableShape, RowOrder)> {
-        let Place::Table(existing, mode, _) = &self.place else {
+        let Place::Table(_, mode, _, read) = &self.place else {
             refuse_without_key(options, &plan.shape)?;
             return Ok(if self.keeps_order {
                 (without_rules(&plan.shape), RowOrder::ThroughSql)
@@ -334,7 +340,7 @@ impl Target {
             return Ok((plan.shape.clone(), RowOrder::Ascending));
         }
         let columns = plan.shape.columns.clone();
-        let best = best_order(existing, &self.table, &plan.given_names(), *mode)?;
+        let best = order_of(read, &plan.given_names(), *mode);
         let row_order = match best {
             BestOrder::Rowid(_) => RowOrder::ByRowidIfGiven,
             BestOrder::Columns(_) | BestOrder::Any => RowOrder::ByKey,
@@ -444,7 +450,7 @@ impl Target {
 
     fn table_there(&self) -> Result<(&Existing, InsertMode)> {
         match &self.place {
-            Place::Table(existing, mode, _) => Ok((existing, *mode)),
+            Place::Table(existing, mode, ..) => Ok((existing, *mode)),
             Place::New | Place::NewTable(_) => Err(Error::bug("there is no table to insert into")),
         }
     }
@@ -626,18 +632,6 @@ fn insert_mode(options: &LoadOptions) -> Option<InsertMode> {
         (IntoTable::Append, OnConflict::Abort) => InsertMode::Append,
         (IntoTable::Replace, _) => InsertMode::Replace,
     })
-}
-
-fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
-    let collation = match column.collation.to_ascii_uppercase().as_str() {
-        "BINARY" => Collation::Binary,
-        "NOCASE" => Collation::NoCase,
-        "RTRIM" => Collation::RTrim,
-        // Only SQLite can compare such texts.
-        _ => return None,
-    };
-    let order = if column.descending { SortOrder::Descending } else { SortOrder::Ascending };
-    Some((column.name.clone(), KeyColumn { collation, order }))
 }
 
 /// A new table, which SQLite fills where it has to make a value.

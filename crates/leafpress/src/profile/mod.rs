@@ -49,7 +49,7 @@ pub use in_force::InForce;
 pub(crate) use locking::close_journal;
 pub use locking::give_back;
 pub use open::{ProfileRequest, open, open_reader};
-pub(crate) use open_here::{OpenHere, refuse_log_of_another};
+pub(crate) use open_here::{OpenHere, identity_of, refuse_log_of_another};
 pub(crate) use page_writes::ours;
 pub use page_writes::{AtomicWish, page_writes, regain_atomic_pages};
 pub(crate) use second_name::refuse_second_name;

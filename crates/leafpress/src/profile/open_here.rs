@@ -162,8 +162,9 @@ fn listed(paths: &[&Path]) -> String {
     paths.join(" and ")
 }
 
+/// The file that has this name, as far as the system tells.
 #[cfg(unix)]
-fn identity_of(path: &Path) -> Option<FileIdentity> {
+pub(crate) fn identity_of(path: &Path) -> Option<FileIdentity> {
     use std::os::unix::ffi::OsStrExt as _;
 
     let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
@@ -172,6 +173,6 @@ fn identity_of(path: &Path) -> Option<FileIdentity> {
 
 /// Windows does not let go of the name of a file that is open.
 #[cfg(not(unix))]
-fn identity_of(_path: &Path) -> Option<FileIdentity> {
+pub(crate) fn identity_of(_path: &Path) -> Option<FileIdentity> {
     None
 }

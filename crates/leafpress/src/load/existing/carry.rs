@@ -19,7 +19,7 @@ use crate::vfs::locks::FileHandle;
 /// Pages are read in pieces of up to this size while they come in order.
 const PIECE_BYTES_MAX: usize = 256 << 10;
 /// Pages are handed on in pieces of this size.
-const BATCH_BYTES: usize = 256 << 10;
+pub const BATCH_BYTES: usize = 256 << 10;
 
 /// A staged file, read by pages.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use super::kept::{Held, Kept};
 use super::overlay::Overlay;
 use super::task::Settings;
 use crate::candidate::uri;
@@ -59,6 +60,8 @@ pub struct ExistingDatabase {
     pub at_rest: Option<AtRest>,
     /// For a trial run: a view of the database that keeps all changes.
     pub overlay: Option<Arc<Overlay>>,
+    /// The connection of the inspection.
+    pub kept: Kept,
 }
 
 impl ExistingDatabase {
@@ -81,7 +84,14 @@ impl ExistingDatabase {
         (uri(&self.path, "mode=rw"), flags | OpenFlags::SQLITE_OPEN_READ_WRITE)
     }
 
+    /// The connection that was kept, or a new one that may be.
+    pub fn hold(&self, busy_timeout: Duration) -> Result<Held> {
+        let open = || self.open_by(self.open_bulk(), busy_timeout);
+        self.kept.take(&self.path).map_or_else(|| Held::open(&self.path, open), Ok)
+    }
+
     fn open_by(&self, open_file: OpenFile, busy_timeout: Duration) -> Result<Connection> {
+        self.kept.close();
         let (uri, flags) = self.uri();
         let open = || {
             let (connection, durable) = if let Some(overlay) = &self.overlay {
@@ -97,10 +107,14 @@ impl ExistingDatabase {
             ))?;
             Ok(connection)
         };
+        self.refuse_neighbours()?;
+        open().map_err(|error| self.refused("open the database", error))
+    }
+
+    fn refuse_neighbours(&self) -> Result<()> {
         locks::refuse_beside_another_copy(&self.path)?;
         refuse_log_of_another(&self.path)?;
-        refuse_second_name(&self.path)?;
-        open().map_err(|error| self.refused("open the database", error))
+        refuse_second_name(&self.path)
     }
 
     /// Opens the database for a change that the cancel token can end.
@@ -112,14 +126,26 @@ impl ExistingDatabase {
     /// pages. The commit does not copy the log into the database: the caller does, by a checkpoint that
     /// keeps writers out, as only such a one gathers its writes.
     pub fn open_for_bulk(&self, settings: &Settings) -> Result<Connection> {
-        // A VFS of ours takes paths of UTF-8.
-        let is_text = self.path.to_str().is_some();
-        let open_file = if is_text { connect::open_for_bulk } else { connect::open };
-        let connection =
-            self.prepared(self.open_by(open_file, settings.busy_timeout)?, settings)?;
-        let set = connection.execute_batch("PRAGMA wal_autocheckpoint=0");
-        set.map_err(|error| self.refused("open the database", error))?;
+        let connection = match self.kept.take(&self.path) {
+            Some(held) => {
+                self.refuse_neighbours()?;
+                held.connection
+            }
+            None => self.open_by(self.open_bulk(), settings.busy_timeout)?,
+        };
+        let connection = self.prepared(connection, settings)?;
+        connection
+            .busy_timeout(settings.busy_timeout)
+            .and_then(|()| connection.execute_batch("PRAGMA wal_autocheckpoint=0"))
+            .map_err(|error| self.refused("open the database", error))?;
         Ok(connection)
+    }
+
+    /// The way to open the database for a change of many pages.
+    fn open_bulk(&self) -> OpenFile {
+        // A VFS of ours takes paths of UTF-8.
+        let gathers = self.path.to_str().is_some() && self.at_rest.is_none();
+        if gathers { connect::open_for_bulk } else { connect::open }
     }
 
     /// Opens the database as [`open_for_bulk`](Self::open_for_bulk); the file at `attached` will be
@@ -382,6 +408,7 @@ pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<ExistingDatabase>
         keeps_log: false,
         at_rest: None,
         overlay: None,
+        kept: Kept::default(),
     })
 }
 

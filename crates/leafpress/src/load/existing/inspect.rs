@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::load::at_rest::AtRest;
 use crate::paths::companion_of;
 use crate::refusal::{not_readable, refuse_odd_companions, refuse_unless_file};
+use crate::schema::declared::DeclaredTable;
 use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
 use crate::schema::sql_words::is_before_trigger;
@@ -89,17 +90,28 @@ impl Existing {
     /// for it. A journal may appear for a moment; the database stays as it is.
     pub fn refuse_unless_writable(&self) -> Result<()> {
         let target = &self.target;
-        let mut connection = target.open(self.busy_timeout)?;
+        let mut held = target.hold(self.busy_timeout)?;
         let refused = |error| target.refused("write the database", error);
-        if connection.is_readonly("main").map_err(refused)? {
+        if held.connection.is_readonly("main").map_err(refused)? {
             return Err(target.read_only());
         }
-        let transaction = target.begin(&mut connection)?;
-        // Writing the old value again needs a journal, which the rollback removes. It is synced: of a
-        // torn one, SQLite would put back a damaged page 1 after a power cut.
+        // Not EXTRA: a journal that comes back after a power cut does no harm here, so its removal need
+        // not be synced. Not OFF: then the journal is valid at once, and of a torn one SQLite would put
+        // back a damaged page 1. At FULL it is valid after a sync only, and there is none.
+        held.connection.execute_batch("PRAGMA synchronous=FULL").map_err(refused)?;
+        let transaction = target.begin(&mut held.connection)?;
+        // Writing the old value again needs a journal, which the rollback removes.
         let version: i64 = ask(&transaction, "PRAGMA user_version").map_err(refused)?;
         transaction.execute_batch(&format!("PRAGMA user_version={version}")).map_err(refused)?;
-        transaction.rollback().map_err(refused)
+        transaction.rollback().map_err(refused)?;
+        held.connection.execute_batch("PRAGMA synchronous=EXTRA").map_err(refused)?;
+        target.kept.keep(held);
+        Ok(())
+    }
+
+    /// Closes the connection of the inspection: what comes next may take long.
+    pub fn let_go(&self) {
+        self.target.kept.close();
     }
 
     /// Tidies up after a change that failed, unless its outcome is unknown: then the journal stays for the
@@ -171,13 +183,28 @@ pub(super) fn no_such_table(table: &str) -> Error {
     )
 }
 
-/// Declaration of a table of the destination.
-pub(in crate::load) fn describe_table(existing: &Existing, table: &str) -> Result<TableShape> {
-    let connection = existing.target.open(existing.busy_timeout)?;
-    describe_existing(&connection, "main", table)
+/// Declaration of a table of the destination, as a shape and as SQLite tells of it.
+pub(in crate::load) fn describe_table(
+    existing: &Existing,
+    table: &str,
+) -> Result<(TableShape, DeclaredTable)> {
+    let target = &existing.target;
+    let refused = |error| target.refused("read the table's declaration", error);
+    let mut held = target.hold(existing.busy_timeout)?;
+    // One transaction, so that all answers are of the same moment.
+    let transaction = held.connection.transaction().map_err(refused)?;
+    let shape = describe_existing(&transaction, "main", table)?;
+    let declared = match DeclaredTable::read(&transaction, table) {
+        Err(rusqlite::Error::QueryReturnedNoRows) => return Err(no_such_table(table)),
+        declared => declared.map_err(refused)?,
+    };
+    drop(transaction);
+    target.kept.keep(held);
+    Ok((shape, declared))
 }
 
 /// Inspects a database that exists, for a change of it. As for SQLite, an empty file is a database.
+/// The connection is kept for what comes next.
 ///
 /// Waits up to `busy_timeout` for a program that holds it alone.
 pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Result<Existing> {
@@ -235,11 +262,14 @@ fn refuse_what_is_no_file(target: &ExistingDatabase) -> Result<()> {
 }
 
 fn inspect_target(target: &ExistingDatabase, busy_timeout: Duration) -> Result<Existing> {
-    let mut connection = target.open(busy_timeout)?;
+    let mut held = target.hold(busy_timeout)?;
     let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
     // One transaction, so that all answers are of the same moment.
-    let transaction = connection.transaction().map_err(refused)?;
-    look_around(&transaction, target, busy_timeout).map_err(refused)
+    let transaction = held.connection.transaction().map_err(refused)?;
+    let existing = look_around(&transaction, target, busy_timeout).map_err(refused)?;
+    drop(transaction);
+    target.kept.keep(held);
+    Ok(existing)
 }
 
 fn look_around(

@@ -14,6 +14,8 @@
 //! thread reads the pages to be changed before the insert comes to them (`read_ahead.rs`), and each page
 //! is written to the log once (`upper_levels.rs`).
 //!
+//! A short load does all of that by one connection (`kept.rs`).
+//!
 //! A dry run does the same on an overlay, which keeps all changes (`overlay.rs`).
 //!
 //! Both are one ordinary SQLite transaction, so that the rollback journal or
@@ -40,6 +42,7 @@ mod indexes;
 mod insert;
 mod insert_sql;
 mod inspect;
+mod kept;
 mod move_in;
 mod one_by_one;
 mod order;
@@ -64,6 +67,6 @@ pub(in crate::load) use self::insert::{InsertHalt, InsertInto, insert};
 pub(in crate::load) use self::inspect::{Existing, describe_table, inspect, look_at};
 pub(in crate::load) use self::move_in::{find_orphan, move_in};
 pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one, no_such_row};
-pub(in crate::load) use self::order::{BestOrder, InsertMode, best_order};
+pub(in crate::load) use self::order::{BestOrder, InsertMode, key_column, order_of};
 pub(in crate::load) use self::orphan::Orphan;
 pub(in crate::load) use self::task::{Outcome, Settings, Staged};

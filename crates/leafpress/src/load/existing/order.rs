@@ -6,8 +6,8 @@
 //!
 //! Must never: give an order that shows in the rows, but for rowids that no column has.
 
-use super::inspect::{Existing, no_such_table};
-use crate::error::Result;
+use leafpress_format::{Collation, KeyColumn, SortOrder};
+
 use crate::schema::declared::{DeclaredIndex, DeclaredTable, OrderColumn};
 
 /// Treatment of the rows that are there, and of new rows with their keys.
@@ -36,24 +36,7 @@ pub(in crate::load) enum BestOrder {
 
 /// The order of the largest search that each new row costs: the table's own key, else its first
 /// unique index, as far as the input has the columns.
-pub(in crate::load) fn best_order(
-    existing: &Existing,
-    table: &str,
-    columns: &[String],
-    mode: InsertMode,
-) -> Result<BestOrder> {
-    let target = &existing.target;
-    let connection = target.open(existing.busy_timeout)?;
-    let refused = |error| target.refused("read the table's declaration", error);
-    let declared = match DeclaredTable::read(&connection, table) {
-        // It was there at the inspection.
-        Err(rusqlite::Error::QueryReturnedNoRows) => return Err(no_such_table(table)),
-        declared => declared.map_err(refused)?,
-    };
-    Ok(order_of(&declared, columns, mode))
-}
-
-pub(super) fn order_of(
+pub(in crate::load) fn order_of(
     declared: &DeclaredTable,
     columns: &[String],
     mode: InsertMode,
@@ -82,4 +65,16 @@ pub(super) fn order_of(
     let unique = || declared.indexes.iter().filter(|it| it.unique).find_map(order);
     // Not in the order of another index: rows without a key are expected to be read as they came.
     of_key("pk").or_else(unique).map_or(BestOrder::Any, BestOrder::Columns)
+}
+
+/// The column of an order as one of a key; `None` if only SQLite can compare its texts.
+pub(in crate::load) fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
+    let collation = match column.collation.to_ascii_uppercase().as_str() {
+        "BINARY" => Collation::Binary,
+        "NOCASE" => Collation::NoCase,
+        "RTRIM" => Collation::RTrim,
+        _ => return None,
+    };
+    let order = if column.descending { SortOrder::Descending } else { SortOrder::Ascending };
+    Some((column.name.clone(), KeyColumn { collation, order }))
 }

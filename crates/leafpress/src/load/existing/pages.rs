@@ -31,7 +31,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, params};
 
 use super::carry::{
-    Batch, Carrier, MapEntries, NewPages, PageSource, PagesBehind, Renumbering, damaged,
+    BATCH_BYTES, Batch, Carrier, MapEntries, NewPages, PageSource, PagesBehind, Renumbering,
+    damaged,
 };
 use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
 use super::dbpage::{WRITE_PAGE, read_page, write_page};
@@ -261,20 +262,26 @@ impl Move<'_> {
             batch: Batch::default(),
         };
         let roots: Vec<u32> = self.table.trees().map(|it| it.root).collect();
-        let (handed_on, written) = std::thread::scope(|scope| {
-            let carry = threads::start(scope, move || {
-                let handed_on = relocate(layout, page_count, &roots, &mut carrier);
-                let sent = handed_on.map(|_| carrier.send());
-                // Without a sender the writer ends.
-                carrier.sender = None;
-                (sent, carrier)
-            })?;
-            let written = self.write_batches(&receiver);
-            // Dropped before the join: a carrier without a receiver ends.
-            drop(receiver);
-            Ok::<_, Error>((carry.join(), written))
-        })
-        .map_err(|error| error.on_disk(UNCHANGED))?;
+        let carry = move || {
+            let handed_on = relocate(layout, page_count, &roots, &mut carrier);
+            let sent = handed_on.map(|_| carrier.send());
+            // Without a sender the writer ends.
+            carrier.sender = None;
+            (sent, carrier)
+        };
+        let (handed_on, written) = if page_count as usize * layout.page_bytes() <= BATCH_BYTES {
+            // All of them can wait for the writer, and a thread costs more than they do.
+            (Ok(carry()), self.write_batches(&receiver))
+        } else {
+            std::thread::scope(|scope| {
+                let carry = threads::start(scope, carry)?;
+                let written = self.write_batches(&receiver);
+                // Dropped before the join: a carrier without a receiver ends.
+                drop(receiver);
+                Ok::<_, Error>((carry.join(), written))
+            })
+            .map_err(|error| error.on_disk(UNCHANGED))?
+        };
         let (sent, carrier) = handed_on.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let written = written?;
         match sent {

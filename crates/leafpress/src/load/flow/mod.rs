@@ -71,6 +71,9 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
     let (encoding, rights) = (options.csv.encoding.as_deref(), Rights::of(&options.database));
     let rejects = Mutex::new(Rejects::create(&options.on_error, encoding, rights)?);
     let target = Target::open(options, &input.table)?;
+    if !input.is_short {
+        target.let_go();
+    }
     let staged = target.stage(options)?;
     let mut feed = (input.make)(&target.ahead(options)?)?;
     let mut flow = Flow { options, feed: &mut *feed, monitor, rejects, target };

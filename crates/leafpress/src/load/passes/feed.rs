@@ -90,6 +90,8 @@ pub struct Input<'l> {
     /// Name of the table that it is loaded into.
     pub table: String,
     pub make: MakeFeed<'l>,
+    /// True if all of it is read in a moment.
+    pub is_short: bool,
 }
 
 /// State of a feed of any kind: the table's columns, and what passes counted.

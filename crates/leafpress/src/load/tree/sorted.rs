@@ -133,32 +133,35 @@ impl SortedPress<'_> {
         let count = Turns::new(0_u64);
         let next = AtomicUsize::new(0);
         let failed: Mutex<Option<Error>> = Mutex::new(None);
-        std::thread::scope(|scope| {
-            let threads = self.threads.min(self.sorted.partitions());
-            threads::start_workers(scope, threads, || {
-                || {
-                    let _guard = HaltOnPanic(&join, &count);
-                    let mut worker = self.worker();
-                    loop {
-                        let partition = next.fetch_add(1, Ordering::Relaxed);
-                        if partition >= self.sorted.partitions() {
-                            break;
-                        }
-                        match self.step(partition, &mut worker, &count, &join) {
-                            Ok(true) => {}
-                            Ok(false) => break,
-                            Err(error) => {
-                                lock(&failed).get_or_insert(error);
-                                join.halt();
-                                count.halt();
-                                break;
-                            }
-                        }
+        let work = || {
+            let _guard = HaltOnPanic(&join, &count);
+            let mut worker = self.worker();
+            loop {
+                let partition = next.fetch_add(1, Ordering::Relaxed);
+                if partition >= self.sorted.partitions() {
+                    break;
+                }
+                match self.step(partition, &mut worker, &count, &join) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        lock(&failed).get_or_insert(error);
+                        join.halt();
+                        count.halt();
+                        break;
                     }
                 }
-            })
-            .map(threads::join_all)
-        })?;
+            }
+        };
+        if self.sorted.partitions() <= 1 {
+            // A thread costs more than a small partition.
+            work();
+        } else {
+            std::thread::scope(|scope| {
+                let threads = self.threads.min(self.sorted.partitions());
+                threads::start_workers(scope, threads, || work).map(threads::join_all)
+            })?;
+        }
         if let Some(error) = failed.into_inner().unwrap_or_default() {
             return Err(error);
         }

@@ -321,7 +321,8 @@ fn of_rows_that_share_an_expression_the_first_of_the_input_stays() {
             "CREATE TABLE t(k, v); CREATE INDEX i ON t(v); CREATE UNIQUE INDEX u ON t({unique})"
         ));
         let existing = inspect(&place.database, WAIT).unwrap();
-        let order = |mode| best_order(&existing, "t", &columns(&["k", "v"]), mode).unwrap();
+        let (_, read) = describe_table(&existing, "t").unwrap();
+        let order = |mode| order_of(&read, &columns(&["k", "v"]), mode);
         assert_eq!(order(InsertMode::Ignore), BestOrder::Any, "{unique}");
     }
 }
@@ -352,8 +353,8 @@ fn the_best_order_is_that_of_the_largest_search() {
     for (table, expected) in cases {
         let place = Place::new(table);
         let existing = inspect(&place.database, WAIT).unwrap();
-        let order =
-            best_order(&existing, "T", &columns(&["K", "v", "w"]), InsertMode::Append).unwrap();
+        let (_, read) = describe_table(&existing, "T").unwrap();
+        let order = order_of(&read, &columns(&["K", "v", "w"]), InsertMode::Append);
         let said = match order {
             BestOrder::Columns(columns) => {
                 let columns = columns.iter().map(|it| {
@@ -550,7 +551,8 @@ fn a_table_or_database_that_others_exchange_meanwhile_is_named() {
     let into = InsertInto { table: "t", columns: &names, mode: InsertMode::Append };
 
     open(&place.database).execute_batch("ALTER TABLE t RENAME TO u").unwrap();
-    let error = best_order(&existing, "t", &names, InsertMode::Append).unwrap_err();
+    let halt = insert(&existing, &place.staged("s"), &into, false, &settings()).unwrap_err();
+    let InsertHalt::Failed(error) = halt else { panic!("{halt:?}") };
     assert!(matches!(error.kind(), ErrorKind::NotFound { what: "table", .. }), "{error}");
 
     std::fs::remove_file(&place.database).unwrap();

@@ -7,6 +7,7 @@
 mod chains;
 mod crash;
 mod insert;
+mod kept;
 mod moving;
 mod refusals;
 
