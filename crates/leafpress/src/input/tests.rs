@@ -276,7 +276,10 @@ fn a_small_file_is_read_from_memory_until_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("people.csv");
     fs::write(&path, "id\n1\n").unwrap();
-    let small = || SmallFile::read(&path, &mut KEPT_BYTES_MAX.clone()).unwrap();
+    let small = || {
+        let mut room = KEPT_BYTES_MAX;
+        SmallFile::read(&path, &mut room).unwrap()
+    };
     let read = |source: &mut Source<'_>| read_all(source, &options(10)).map(|it| it.0.concat());
     let (mut source, mut unopened) = (Source::small_file(&path, small()), small());
     assert_eq!(source.beginning().unwrap(), b"id\n1\n");

@@ -201,9 +201,10 @@ impl<'o> OneByOne<'o> {
     /// Inserts all rows that SQLite takes.
     fn run(&self, attached: bool, counts: &Counts, outcome: &mut Outcome) -> Result<Inserted> {
         let failed = |error| self.failed(error);
-        let mut stretches = match attached && self.references.is_none() {
-            true => Stretches::prepare(self.insert, counts).map_err(failed)?,
-            false => None,
+        let mut stretches = if attached && self.references.is_none() {
+            Stretches::prepare(self.insert, counts).map_err(failed)?
+        } else {
+            None
         };
         let sql = |sql: &str| self.insert.transaction.execute_batch(sql).map_err(failed);
         let dangling_before = self.dangling().map_err(failed)?;
