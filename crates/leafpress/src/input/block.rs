@@ -253,6 +253,8 @@ pub struct BlockReader<'a> {
     /// Number of bytes of `rest` that no [`Cut`] has seen yet: those read for the beginning.
     unseen_bytes: usize,
     block_bytes: usize,
+    /// Offset in a block up to which the first read goes.
+    first_end: usize,
     record_bytes_max: u64,
     next_line: u64,
     line_ends: LineEnds,
@@ -269,11 +271,15 @@ impl<'a> BlockReader<'a> {
     /// is not in the encoding that it should be in.
     pub fn new(mut source: Opened<'a>, options: &BlockOptions) -> Result<Self> {
         encoding::prepare(&mut source, options.encoding.as_deref())?;
+        // Two bytes more than a file has: for a last line end, and for the read that finds the end.
+        let file_bytes = source.plain_bytes().filter(|bytes| *bytes > 0).unwrap_or(u64::MAX);
+        let first_bytes = file_bytes.saturating_add(2).min(FIRST_READ_BYTES as u64) as usize;
         Ok(Self {
             source,
             rest: Vec::new(),
             unseen_bytes: 0,
             block_bytes: options.block_bytes.max(1),
+            first_end: FIRST_READ_BYTES.min(BLOCK_HEADROOM + first_bytes),
             record_bytes_max: record_bytes_limit(options.record_bytes_max),
             next_line: 1,
             line_ends: LineEnds::default(),
@@ -392,7 +398,7 @@ impl<'a> BlockReader<'a> {
     fn fill(&mut self, block: &mut Block, target: usize) -> Result<()> {
         while block.end < target && !self.is_ended {
             if block.end == block.buffer.len() {
-                let end = (2 * block.end).max(FIRST_READ_BYTES).min(target);
+                let end = (2 * block.end).max(self.first_end).min(target);
                 block.grow(end).map_err(|error| self.out_of_memory(error))?;
             }
             let end = block.buffer.len().min(target);

@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Makes `source` give UTF-8 without a byte order mark.
 pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<()> {
     let wanted = label.map(by_label).transpose()?;
-    let mut first = Vec::new();
+    let mut first = Vec::with_capacity(FIRST_BYTES);
     let read = source.by_ref().take(FIRST_BYTES as u64).read_to_end(&mut first);
     read.map_err(|error| source.describe(error))?;
     let marked = Encoding::for_bom(&first);

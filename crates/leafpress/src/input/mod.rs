@@ -27,12 +27,14 @@ pub mod block;
 pub mod csv;
 pub mod detect_encoding;
 mod encoding;
+pub mod fingerprint;
 pub mod foreign;
 mod gzip;
 pub mod json;
 pub mod kind;
 pub mod pipe;
 pub mod rows;
+pub mod small;
 pub mod source;
 #[cfg(feature = "arrow")]
 pub mod stored;

@@ -13,11 +13,12 @@ use std::io::{self, BufReader, Chain, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::SystemTime;
 
+use super::fingerprint::{Changed, Fingerprint};
 use super::foreign::FOREIGN_BYTES;
 use super::gzip::{self, GzipReader};
 use super::pipe::Pipe;
+use super::small::SmallFile;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
 use crate::cancel::CancelToken;
@@ -36,31 +37,10 @@ pub struct Source<'a> {
 }
 
 enum Origin<'a> {
-    /// A regular file, with what it was like when it was first opened.
-    File { path: PathBuf, seen: Option<Fingerprint> },
+    /// A regular file, with what it was like when it was first opened, and its content if that is kept.
+    File { path: PathBuf, seen: Option<Fingerprint>, kept: Option<SmallFile> },
     /// A reader whose bytes can be read only once; `None` after it was taken.
     Stream { reader: Option<Box<dyn Read + Send + 'a>>, spool: Option<Spool> },
-}
-
-/// The properties by which a change of the file between two passes is found.
-#[derive(Debug, PartialEq, Eq, Clone)]
-pub(crate) struct Fingerprint {
-    pub(super) bytes: u64,
-    modified: Option<SystemTime>,
-}
-
-impl Fingerprint {
-    pub(crate) fn of(metadata: &Metadata) -> Self {
-        Self { bytes: metadata.len(), modified: metadata.modified().ok() }
-    }
-
-    /// The error of a file that has changed.
-    pub(super) fn changed(name: &str) -> Error {
-        Error::changed(format!("{name}: {Changed}")).to_do(
-            "load it again once nothing writes to it any more; a log that grows can be piped in, \
-                 with - as the input",
-        )
-    }
 }
 
 /// The copy of a stream, and whether it is whole.
@@ -118,10 +98,16 @@ impl<'a> Source<'a> {
                 .to_do("name the files in it, or ⟦all_files⟧"));
         }
         if metadata.is_file() {
-            return Ok(Self { name, origin: Origin::File { path, seen: None } });
+            return Ok(Self { name, origin: Origin::File { path, seen: None, kept: None } });
         }
         let pipe = Pipe::open(&path, cancel).map_err(|error| not_opened(&path, error))?;
         Ok(Self::reader(name, pipe, spool))
+    }
+
+    /// The file at `path`, whose content is kept. It is read from the disk once it has changed.
+    pub fn small_file(path: &Path, kept: SmallFile) -> Self {
+        let origin = Origin::File { path: path.to_owned(), seen: None, kept: Some(kept) };
+        Self { name: path_text(path), origin }
     }
 
     /// Any reader, named `name` in messages, copied to the folder `spool` if
@@ -167,7 +153,7 @@ impl<'a> Source<'a> {
     pub fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<Opened<'a>> {
         bytes_read.store(0, Ordering::Relaxed);
         let (raw, bytes_total) = match &mut self.origin {
-            Origin::File { path, seen } => open_file(&self.name, path, seen)?,
+            Origin::File { path, seen, kept } => open_file(&self.name, path, seen, kept.as_ref())?,
             Origin::Stream { reader, spool } => open_stream(&self.name, reader, spool.as_mut())?,
         };
         let counted = Counted { inner: raw, bytes_read: Arc::clone(bytes_read) };
@@ -224,7 +210,14 @@ fn open_file<'a>(
     name: &str,
     path: &Path,
     seen: &mut Option<Fingerprint>,
+    kept: Option<&SmallFile>,
 ) -> Result<(Raw<'a>, Option<u64>)> {
+    if let Some(kept) = kept
+        && let Some(now) = kept.still_at(path)
+        && seen.get_or_insert_with(|| now.clone()) == now
+    {
+        return Ok((Box::new(Cursor::new(Arc::clone(kept.bytes()))), Some(now.bytes)));
+    }
     let failed = |error| not_opened(path, error);
     let file = FileHandle::open(path).map_err(failed)?;
     let now = Fingerprint::of(&file.metadata().map_err(failed)?);
@@ -324,11 +317,6 @@ fn may_be_shorter(metadata: &Metadata) -> bool {
 fn may_be_shorter(_metadata: &Metadata) -> bool {
     false
 }
-
-/// A file that changed while it was read, passed on through [`io::Error`].
-#[derive(Debug, thiserror::Error)]
-#[error("has changed while it was read")]
-struct Changed;
 
 /// A reader that copies what is read to a file.
 struct Tee<'a> {
@@ -473,6 +461,11 @@ impl<'a> Opened<'a> {
     /// The size of the input in its compressed form, if known.
     pub fn bytes_total(&self) -> Option<u64> {
         self.bytes_total
+    }
+
+    /// The size of an input that is a file and not compressed.
+    pub(super) fn plain_bytes(&self) -> Option<u64> {
+        self.bytes_total.filter(|_| self.format == Format::Plain)
     }
 
     /// Puts a filter around the reader.

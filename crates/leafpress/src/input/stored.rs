@@ -8,7 +8,7 @@
 use std::io;
 use std::path::Path;
 
-use super::source::Fingerprint;
+use super::fingerprint::Fingerprint;
 use crate::vfs::locks::FileHandle;
 use crate::{Error, ErrorKind, Result};
 

@@ -14,6 +14,7 @@ use flate2::write::GzEncoder;
 
 use super::block::{BLOCK_HEADROOM, Block, BlockOptions, BlockReader};
 use super::csv::{Carry, Dialect, FieldIndex, Scanner};
+use super::small::{KEPT_BYTES_MAX, SmallFile};
 use super::source::Source;
 use crate::cancel::CancelToken;
 use crate::{ErrorKind, Result};
@@ -268,6 +269,35 @@ fn a_file_is_read_twice_if_it_stays_the_same() {
     let changed = read_all(&mut source, &options(10)).unwrap_err();
     assert!(changed.to_string().contains("people.csv: has changed while it was read"));
     assert!(changed.advice().is_some());
+}
+
+#[test]
+fn a_small_file_is_read_from_memory_until_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("people.csv");
+    fs::write(&path, "id\n1\n").unwrap();
+    let small = || {
+        let mut room = KEPT_BYTES_MAX;
+        SmallFile::read(&path, &mut room).unwrap()
+    };
+    let read = |source: &mut Source<'_>| read_all(source, &options(10)).map(|it| it.0.concat());
+    let (mut source, mut unopened) = (Source::small_file(&path, small()), small());
+    assert_eq!(source.beginning().unwrap(), b"id\n1\n");
+    // Only another reading would show the difference: size and time are the same.
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::write(&path, "id\n2\n").unwrap();
+    File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    assert_eq!(read(&mut source).unwrap(), b"id\n1\n");
+    fs::write(&path, "id\n1\n2\n").unwrap();
+    let changed = read(&mut source).unwrap_err();
+    assert!(changed.to_string().contains("people.csv: has changed while it was read"));
+    // What has changed before the first opening is read as it is then.
+    let mut late = Source::small_file(&path, std::mem::replace(&mut unopened, small()));
+    assert_eq!(read(&mut late).unwrap(), b"id\n1\n2\n");
+    let mut gone = Source::small_file(&path, unopened);
+    fs::remove_file(&path).unwrap();
+    let missing = read(&mut gone).unwrap_err();
+    assert!(matches!(missing.kind(), ErrorKind::NotFound { what: "file", .. }));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use leafpress_format::header;
 
-use crate::input::source::Fingerprint;
+use crate::input::fingerprint::Fingerprint;
 use crate::paths::companion_of;
 use crate::refusal::why_not_writable;
 use crate::vfs::locks::FileHandle;

@@ -110,6 +110,7 @@ use self::rows::sqlite_source::{SqliteSource, split_table, tables_of_inputs};
 use crate::cancel::Stoppable;
 use crate::error::{Error, ErrorKind, Mark, Result};
 use crate::input::detect_encoding::is_auto;
+use crate::input::small::{KEPT_BYTES_MAX, SmallFile};
 use crate::input::source::Source;
 use crate::input::values::ValuesSource;
 use crate::new_file::refuse_unless_folder;
@@ -370,15 +371,21 @@ impl Loader {
     fn run_paths_once<P: AsRef<Path>, R>(&self, paths: &[P], goal: Goal<R>) -> Result<R> {
         let (options, monitor) = (&self.options, &Monitor::default());
         self.run(monitor, goal, || {
-            if let Some(tables) = tables_of_inputs(paths) {
+            let mut room = KEPT_BYTES_MAX;
+            let kept = paths.iter().map(|path| SmallFile::read(path.as_ref(), &mut room));
+            let kept: Vec<_> = kept.collect();
+            if let Some(tables) = tables_of_inputs(paths, &kept) {
                 let open = |(path, table): (PathBuf, Option<String>)| {
                     SqliteSource::new(path, table.as_deref(), options.busy_timeout)
                 };
                 return typed(options, monitor, tables?, open);
             }
             let spool = options.folder_beside(&options.database);
-            let open = |path: &P| Source::file(path.as_ref(), Some(&spool), &options.cancel);
-            let sources = paths.iter().map(open);
+            let open = |(path, kept): (&P, Option<SmallFile>)| match kept {
+                Some(kept) => Ok(Source::small_file(path.as_ref(), kept)),
+                None => Source::file(path.as_ref(), Some(&spool), &options.cancel),
+            };
+            let sources = paths.iter().zip(kept).map(open);
             let sources = sources.collect::<Result<Vec<_>>>()?;
             Inputs::of(options, sources)?.into_input(options, monitor)
         })

@@ -22,12 +22,16 @@ impl Work<Scanned> for LocateRecords<'_, '_> {
 
     fn rows(&self, rows: &Rows<'_, Scanned>, made: &mut FoundRows) -> Result<(), Halt> {
         let rows = BlockRows::of(rows);
+        // Lines are counted on from row to row: nearly all rows may be wanted.
+        let mut counted = rows.start();
         let show = |span, wanted: &Wanted| {
             let start = |column| self.rules.column_start(&span, column);
             let at = wanted.column.map_or(span.start, start);
             let misfit = Misfit { at, reason: wanted.reason.clone() };
             let bytes = self.rules.as_rejected(rows.bytes, &span).into_owned();
-            (rows.bad_row(misfit, &span), bytes)
+            let bad_row = rows.bad_row(misfit, &span, counted);
+            counted = (at, bad_row.line);
+            (bad_row, bytes)
         };
         self.locate.pick(rows.before, rows.records(), show, made);
         Ok(())

@@ -112,10 +112,20 @@ impl<'b> BlockRows<'b> {
         self.block.position(at).line
     }
 
-    /// A bad row, with its fault, place and text.
-    pub fn bad_row(&self, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
-        let from = (self.block.start(), self.block.first_line());
-        bad_row(self.file, (self.block, self.dialect), misfit, span, from)
+    /// Offset of the block's start, and its line.
+    pub fn start(&self) -> (usize, u64) {
+        (self.block.start(), self.block.first_line())
+    }
+
+    /// A bad row, with its fault, place and text. Lines are counted from an offset in an earlier row (or
+    /// the block's start) whose line is known.
+    pub fn bad_row(
+        &self,
+        misfit: Misfit,
+        span: &RecordSpan<'_>,
+        counted_from: (usize, u64),
+    ) -> BadRow {
+        bad_row(self.file, (self.block, self.dialect), misfit, span, counted_from)
     }
 }
 

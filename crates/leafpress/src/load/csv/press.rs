@@ -193,7 +193,7 @@ impl From<Halt> for Stop {
 fn stopped(stop: Stop, rows: &BlockRows<'_>, span: &RecordSpan<'_>) -> Halt {
     match stop {
         Stop::Bad(misfit) => {
-            let error = rows.bad_row(misfit, span).into();
+            let error = rows.bad_row(misfit, span, rows.start()).into();
             Halt::Failed(with_encoding(error, rows.block.data()))
         }
         Stop::Halt(halt) => halt,

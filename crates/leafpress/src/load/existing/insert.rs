@@ -80,12 +80,7 @@ pub(in crate::load) fn insert(
     let refused = |error| target.refused("insert the rows", error);
     let _write_out = takes_long(target, staged).then(|| WriteOut::begin(&target.path));
     let mut connection = target.open_to_insert(settings, staged.file)?;
-    let attached = existing.encoding == TextEncoding::Utf8;
-    if attached {
-        connection
-            .execute(&format!("ATTACH ?1 AS {STAGED}"), [attachable(staged)])
-            .map_err(refused)?;
-    }
+    let attached = attach(&connection, existing, staged).map_err(refused)?;
     let counts = Counts::watch(&mut connection, into.table, settings).map_err(refused)?;
     let mut steps = Steps::start();
     let transaction = target.begin(&mut connection)?;
@@ -105,6 +100,19 @@ pub(in crate::load) fn insert(
     }
     outcome.stages = steps.stages;
     Ok(outcome)
+}
+
+/// Attaches the staged file if that can be: nothing can be attached to a database in UTF-16.
+pub(super) fn attach(
+    connection: &Connection,
+    existing: &Existing,
+    staged: &Staged<'_>,
+) -> rusqlite::Result<bool> {
+    let can_be = existing.encoding == TextEncoding::Utf8;
+    if can_be {
+        connection.execute(&format!("ATTACH ?1 AS {STAGED}"), [attachable(staged)])?;
+    }
+    Ok(can_be)
 }
 
 /// Returns true if the insert is worth threads beside it.
@@ -437,10 +445,8 @@ impl<'i> Insert<'i> {
         ReadAhead::begin(self.target, self.staged, page_bytes, self.look_up()?)
     }
 
-    /// The condition for a piece of the staged rows, by its first and last rowid, and the pages to be
-    /// used between two pieces. None if the rowids are not 1 and up in the order of the rows, or SQLite
-    /// gives no single pages.
-    fn pieces(&self, page_bytes: u32) -> Option<(String, UpperLevels<'_>)> {
+    /// Name of the rowid of the attached staged rows, if that is 1 and up in their order.
+    pub(super) fn numbered_rowid(&self) -> Option<&'static str> {
         let rowid = rowid_name(|name| self.gives(name))?;
         let from = format!("{STAGED}.{}", quote_identifier(self.staged.table));
         let is_numbered = format!(
@@ -448,9 +454,14 @@ impl<'i> Insert<'i> {
             self.staged.rows
         );
         // An error means that the table is WITHOUT ROWID.
-        if !ask(self.transaction, &is_numbered).unwrap_or(false) {
-            return None;
-        }
+        ask(self.transaction, &is_numbered).unwrap_or(false).then_some(rowid)
+    }
+
+    /// The condition for a piece of the staged rows, by its first and last rowid, and the pages to be
+    /// used between two pieces. None if the rowids are not 1 and up in the order of the rows, or SQLite
+    /// gives no single pages.
+    fn pieces(&self, page_bytes: u32) -> Option<(String, UpperLevels<'_>)> {
+        let rowid = self.numbered_rowid()?;
         let cache_pages = (self.cache_bytes_in_order() / u64::from(page_bytes)) as usize;
         let upper_levels = UpperLevels::of(self.transaction, &self.declared.name, cache_pages);
         Some((format!("{rowid} BETWEEN ?1 AND ?2"), upper_levels.ok()?))

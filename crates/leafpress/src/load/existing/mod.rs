@@ -7,7 +7,8 @@
 //! move_in ──► a new table: its pages are moved in (`pages.rs`, `carry.rs`, `free_pages.rs`),
 //!             or, where that cannot be, its rows copied (`copy.rs`); the report says why
 //! insert  ──► an existing table: INSERT … SELECT from the attached file (`insert.rs`),
-//!             or, where SQLite refuses a row, one by one (`one_by_one.rs`)
+//!             or, where SQLite refuses a row, one by one (`one_by_one.rs`), and if it may be, all
+//!             rows between two refused ones together (`stretches.rs`)
 //! ```
 //!
 //! During an insert the disk writes what is in the page cache (`write_out.rs`), and in WAL mode another
@@ -53,6 +54,7 @@ mod read_ahead;
 mod references;
 mod rows;
 mod staged;
+mod stretches;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,9 @@
 //!                                                      each row by itself
 //! ```
 //!
+//! Where the outcome is the same, the rows between two refused ones go in by one statement
+//! (`stretches.rs`).
+//!
 //! A row stays if SQLite takes it after the rows before it that stay. Some foreign keys can hold
 //! only when all rows are there, as they are deferred, refer to the table itself, or a later row of
 //! an upsert changes them. They are checked at the end, as SQLite does for one statement. A row whose
@@ -24,13 +27,14 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use rusqlite::{Connection, Params, Row, Statement, ffi, params_from_iter};
 
 use super::connect::{Steps, ask, constraint};
-use super::insert::{Counts, Insert, InsertInto};
+use super::insert::{Counts, Insert, InsertInto, attach};
 use super::inspect::Existing;
 use super::order::InsertMode;
 use super::pages::commit;
 use super::references::{References, identity};
 use super::rows::{shown, values};
 use super::staged::open;
+use super::stretches::{Stretch, Stretches};
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, Result};
 use crate::load::row_savepoint::insert_whole;
@@ -51,6 +55,11 @@ pub(in crate::load) struct RefusedRow {
 }
 
 impl RefusedRow {
+    fn new(number: u64, error: &rusqlite::Error) -> Self {
+        let code = error.sqlite_error().map_or(0, |error| error.extended_code);
+        Self { number, reason: sqlite_says(error), code, values: None }
+    }
+
     /// Returns true if SQLite may take the row when other rows are not there.
     fn may_come_later(&self) -> bool {
         matches!(
@@ -93,6 +102,7 @@ pub(in crate::load) fn insert_one_by_one(
         // With a rollback journal, pages that are written early lock readers out.
         connection.execute_batch("PRAGMA cache_spill=OFF").map_err(refused)?;
     }
+    let attached = attach(&connection, existing, staged).map_err(refused)?;
     let counts = Counts::watch(&mut connection, into.table, settings).map_err(refused)?;
     let mut steps = Steps::start();
     let transaction = target.begin(&mut connection)?;
@@ -104,12 +114,17 @@ pub(in crate::load) fn insert_one_by_one(
         steps.end("removing the old rows");
     }
     let rows = OneByOne::new(&insert, refusals)?;
-    let Inserted { changed, refused: refused_rows, passes } = rows.run(&counts, &mut outcome)?;
+    let inserted = rows.run(attached, &counts, &mut outcome)?;
+    let Inserted { changed, refused: refused_rows, passes, in_stretches } = inserted;
     steps.end("inserting");
     insert.analyze(&mut steps)?;
     outcome.rows_ignored = staged.rows.saturating_sub(changed + refused_rows.len() as u64);
     let in_passes = if passes > 1 { format!(" in {passes} passes") } else { String::new() };
-    outcome.path = format!("SQL: row by row{in_passes}, as SQLite refused some, one transaction");
+    outcome.path = if in_stretches {
+        "SQL: INSERT … SELECT between the rows that SQLite refused, one transaction".to_owned()
+    } else {
+        format!("SQL: row by row{in_passes}, as SQLite refused some, one transaction")
+    };
     outcome.notes = insert.notes(&outcome);
     drop(insert);
     outcome.pages =
@@ -127,6 +142,8 @@ struct Inserted {
     /// Refused rows, in the order of the input.
     refused: Vec<RefusedRow>,
     passes: u64,
+    /// True if the rows between refused ones went in together.
+    in_stretches: bool,
 }
 
 /// State of the insert.
@@ -182,8 +199,13 @@ impl<'o> OneByOne<'o> {
     }
 
     /// Inserts all rows that SQLite takes.
-    fn run(&self, counts: &Counts, outcome: &mut Outcome) -> Result<Inserted> {
+    fn run(&self, attached: bool, counts: &Counts, outcome: &mut Outcome) -> Result<Inserted> {
         let failed = |error| self.failed(error);
+        let mut stretches = if attached && self.references.is_none() {
+            Stretches::prepare(self.insert, counts).map_err(failed)?
+        } else {
+            None
+        };
         let sql = |sql: &str| self.insert.transaction.execute_batch(sql).map_err(failed);
         let dangling_before = self.dangling().map_err(failed)?;
         let mut without: BTreeMap<u64, RefusedRow> = BTreeMap::new();
@@ -193,7 +215,10 @@ impl<'o> OneByOne<'o> {
             passes += 1;
             let before = self.insert.before(counts)?;
             let mut pass = Pass::default();
-            self.pass(&mut without, &mut pass)?;
+            match &mut stretches {
+                Some(stretches) => self.pass_in_stretches(stretches, &mut pass)?,
+                None => self.pass(&mut without, &mut pass)?,
+            }
             let mut dangling = self.dangling().map_err(failed)?;
             dangling.retain(|identity, _| {
                 pass.numbers.contains_key(identity) && !dangling_before.contains_key(identity)
@@ -203,7 +228,8 @@ impl<'o> OneByOne<'o> {
                 pass.refused.extend(without);
                 sql("RELEASE leafpress_rows")?;
                 let refused = pass.refused.into_values().collect();
-                return Ok(Inserted { changed: pass.changed, refused, passes });
+                let in_stretches = stretches.is_some();
+                return Ok(Inserted { changed: pass.changed, refused, passes, in_stretches });
             }
             let consequences = self.consequences(&pass, &without, &dangling);
             let mut consequences = consequences.map_err(failed)?;
@@ -270,8 +296,7 @@ impl<'o> OneByOne<'o> {
             if !is_fault_of_a_row(&error) {
                 return Err(error);
             }
-            let code = error.sqlite_error().map_or(0, |error| error.extended_code);
-            let refused = RefusedRow { number, reason: sqlite_says(&error), code, values: show() };
+            let refused = RefusedRow { values: show(), ..RefusedRow::new(number, &error) };
             if transaction.is_autocommit() {
                 is_rolled_back = Some(refused.reason);
                 return Ok(Break(()));
@@ -282,6 +307,33 @@ impl<'o> OneByOne<'o> {
         match is_rolled_back {
             Some(reason) => Err(self.rolled_back(reason)),
             None => passed.map_err(|error| self.failed(error)),
+        }
+    }
+
+    /// Inserts all rows, those between two refused ones by one statement.
+    fn pass_in_stretches(&self, stretches: &mut Stretches<'_>, pass: &mut Pass) -> Result<()> {
+        let failed = |error| self.failed(error);
+        let mut number = 0;
+        loop {
+            let Stretch { inserted, refused } = stretches.insert_from(number).map_err(failed)?;
+            pass.changed += inserted;
+            number += inserted;
+            let Some(error) = refused else { return Ok(()) };
+            if !is_fault_of_a_row(&error) {
+                return Err(failed(error));
+            }
+            let mut refused = RefusedRow::new(number, &error);
+            if self.insert.transaction.is_autocommit() {
+                return Err(self.rolled_back(refused.reason));
+            }
+            if self.with_values {
+                refused.values = Some(stretches.shown(number).map_err(failed)?);
+            }
+            pass.refused.insert(number, refused);
+            if self.stops {
+                return Ok(());
+            }
+            number += 1;
         }
     }
 

@@ -41,7 +41,7 @@ impl<'p, 'f> Locate<'p, 'f> {
         &self,
         before: u64,
         rows: impl Iterator<Item = R>,
-        show: impl Fn(R, &Wanted) -> (BadRow, Vec<u8>),
+        mut show: impl FnMut(R, &Wanted) -> (BadRow, Vec<u8>),
         made: &mut FoundRows,
     ) {
         made.clear();

@@ -10,7 +10,11 @@ use super::*;
 
 impl Place {
     /// Inserts what can be. Returns the rows that were refused, and what the report says.
-    fn insert_skipping(&self, names: &[&str], mode: InsertMode) -> (Vec<RefusedRow>, String) {
+    pub(super) fn insert_skipping(
+        &self,
+        names: &[&str],
+        mode: InsertMode,
+    ) -> (Vec<RefusedRow>, String) {
         let existing = inspect(&self.database, WAIT).unwrap();
         let columns: Vec<String> = names.iter().map(|&it| it.to_owned()).collect();
         let into = InsertInto { table: "t", columns: &columns, mode };

@@ -3,9 +3,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+use rusqlite::types::Value;
+
 use super::*;
 use crate::error::ErrorKind;
 use crate::load::existing::insert::Insert;
+use crate::sqlite_error::sqlite_says;
 
 /// Keys 1 to 300 are there; the staged rows have 201 to 500.
 const KEYED: [&str; 4] = [
@@ -61,7 +64,7 @@ impl Place {
 }
 
 /// The rows inserted by SQLite's statements, row by row.
-fn model(place: &Place, on_conflict: &str) -> Vec<Vec<rusqlite::types::Value>> {
+fn model(place: &Place, on_conflict: &str) -> Vec<Vec<Value>> {
     let model = place.database.with_extension("model");
     std::fs::copy(&place.database, &model).unwrap();
     let connection = open(&model);
@@ -70,8 +73,7 @@ fn model(place: &Place, on_conflict: &str) -> Vec<Vec<rusqlite::types::Value>> {
     let mut rows = rows.query([]).unwrap();
     connection.execute_batch("BEGIN").unwrap();
     while let Some(row) = rows.next().unwrap() {
-        let (k, v): (rusqlite::types::Value, rusqlite::types::Value) =
-            (row.get(0).unwrap(), row.get(1).unwrap());
+        let (k, v): (Value, Value) = (row.get(0).unwrap(), row.get(1).unwrap());
         let sql = format!("INSERT INTO t(k, v) VALUES (?1, ?2) {on_conflict}");
         connection.execute(&sql, rusqlite::params![k, v]).unwrap();
     }
@@ -80,7 +82,7 @@ fn model(place: &Place, on_conflict: &str) -> Vec<Vec<rusqlite::types::Value>> {
 }
 
 /// Rowids of rows without a key of their own depend on the order.
-fn sorted_by_key(mut rows: Vec<Vec<rusqlite::types::Value>>, table: &str) -> Vec<String> {
+fn sorted_by_key(mut rows: Vec<Vec<Value>>, table: &str) -> Vec<String> {
     if table.contains("TEXT") && !table.contains("WITHOUT") {
         for row in &mut rows {
             row.remove(0);
@@ -562,4 +564,80 @@ fn a_table_or_database_that_others_exchange_meanwhile_is_named() {
     let InsertHalt::Failed(error) = halt else { panic!("{halt:?}") };
     assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
     assert!(error.to_string().contains("its text encoding was changed"), "{error}");
+}
+
+/// The rows that are refused one by one, with SQLite's reasons, and the rows that are there then.
+fn model_of_refused(place: &Place, mode: InsertMode) -> (Vec<(u64, String)>, Vec<Vec<Value>>) {
+    let model = place.database.with_extension("refused");
+    std::fs::copy(&place.database, &model).unwrap();
+    let (connection, staged) = (open(&model), open(&place.staged));
+    let mut rows = staged.prepare("SELECT k, v FROM s ORDER BY rowid").unwrap();
+    let mut rows = rows.query([]).unwrap();
+    let (mut refused, mut number) = (Vec::new(), 0);
+    connection.execute_batch("BEGIN").unwrap();
+    if mode == InsertMode::Replace {
+        connection.execute_batch("DELETE FROM t").unwrap();
+    }
+    while let Some(row) = rows.next().unwrap() {
+        let (k, v): (Value, Value) = (row.get(0).unwrap(), row.get(1).unwrap());
+        let sql = "INSERT INTO t(k, v) VALUES (?1, ?2)";
+        if let Err(error) = connection.execute(sql, rusqlite::params![k, v]) {
+            refused.push((number, sqlite_says(&error)));
+        }
+        number += 1;
+    }
+    connection.execute_batch("COMMIT").unwrap();
+    (refused, content(&connection, "t"))
+}
+
+#[test]
+fn rows_between_refused_ones_go_in_together_and_stay_the_same() {
+    let stage = "CREATE TABLE s(k, v); INSERT INTO s SELECT value, 'new' || value FROM series(400);
+        INSERT INTO s SELECT value, value FROM series(30);
+        INSERT INTO s VALUES (NULL, NULL), ('x', 7), (500, -9223372036854775808), (501, 'new3'), ('y', 'y');";
+    let old = "INSERT INTO t(k, v) SELECT value * 10, 'old' || value FROM series(30)";
+    let together = [
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, v)",
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, v UNIQUE, w DEFAULT 'd'); CREATE INDEX i ON t(w)",
+        "CREATE TABLE t(k PRIMARY KEY, v NOT NULL)",
+        "CREATE TABLE t(k, v CHECK (v NOT LIKE 'new%7' AND k <> 25))",
+        "CREATE TABLE t(k INTEGER, v ANY) STRICT",
+        "CREATE TABLE t(k, v); CREATE INDEX i ON t(abs(v)); CREATE UNIQUE INDEX u ON t(k) WHERE k > 99",
+        "CREATE TABLE t(k, v, x AS (abs(v)) STORED)",
+    ];
+    let one_by_one = [
+        "CREATE TABLE t(k INTEGER PRIMARY KEY AUTOINCREMENT, v)",
+        "CREATE TABLE t(k PRIMARY KEY, v) WITHOUT ROWID",
+        "CREATE TABLE t(k PRIMARY KEY, v DEFAULT (last_insert_rowid()))",
+        "CREATE TABLE t(k PRIMARY KEY ON CONFLICT REPLACE, v UNIQUE ON CONFLICT ABORT)",
+        "CREATE TABLE t(k PRIMARY KEY, v);
+         CREATE TRIGGER r AFTER INSERT ON t WHEN new.v = 5 BEGIN SELECT raise(FAIL, 'five'); END",
+    ];
+    let cases = together.map(|it| (it, true)).into_iter().chain(one_by_one.map(|it| (it, false)));
+    for (table, goes_together) in cases {
+        for mode in [InsertMode::Append, InsertMode::Replace] {
+            let place = Place::new(&format!("{table}; {old};")).stage(stage);
+            let (refused, rows) = model_of_refused(&place, mode);
+            let (found, path) = place.insert_skipping(&["k", "v"], mode);
+            assert_eq!(path.contains("between"), goes_together, "{table}: {path}");
+            if table.contains("REPLACE") {
+                // The mode decides about a key that is there, not the declaration.
+                continue;
+            }
+            let said = found.iter().map(|row| (row.number, row.reason.clone()));
+            assert_eq!(said.collect::<Vec<_>>(), refused, "{table} {mode:?}");
+            assert!(!refused.is_empty(), "{table}");
+            assert_eq!(content(&open(&place.database), "t"), rows, "{table} {mode:?}");
+            let last = found.last().and_then(|row| row.values.clone());
+            let expected: String = ask(
+                &open(&place.staged),
+                &format!(
+                    "SELECT quote(k) || ', ' || quote(v) FROM s WHERE rowid = {}",
+                    found.last().unwrap().number + 1
+                ),
+            );
+            assert_eq!(last, Some(expected), "{table}");
+            assert_sound(&place.database);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
-use crate::input::source::Fingerprint;
+use crate::input::fingerprint::Fingerprint;
 use crate::vfs::FileIdentity;
 
 /// State of the file since the transaction began; `None` if others may write to it meanwhile.

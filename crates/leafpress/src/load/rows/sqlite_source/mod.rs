@@ -39,6 +39,7 @@ use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::{
     DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn, SourceType,
 };
+use crate::input::small::SmallFile;
 use crate::input::source::not_opened;
 use crate::load::at_rest::AtRest;
 use crate::paths::companion_of;
@@ -102,13 +103,20 @@ fn split_at(input: &Path, at: usize) -> Option<(PathBuf, String)> {
 /// Path of a database, and the name of a table in it if one is given.
 pub type InputTable = (PathBuf, Option<String>);
 
-/// Files and tables of the inputs, if these are tables of databases; `None` if none is.
-pub fn tables_of_inputs<P: AsRef<Path>>(inputs: &[P]) -> Option<Result<Vec<InputTable>>> {
-    let tables = inputs.iter().map(|input| {
+/// Files and tables of the inputs, if these are tables of databases; `None` if none is. What is kept
+/// of the inputs is not read again.
+pub fn tables_of_inputs<P: AsRef<Path>>(
+    inputs: &[P],
+    kept: &[Option<SmallFile>],
+) -> Option<Result<Vec<InputTable>>> {
+    let tables = inputs.iter().zip(kept).map(|(input, kept)| {
         let input = input.as_ref();
-        match split_table(input) {
-            Some((path, table)) => Some((path, Some(table))),
-            None => is_database(input).then(|| (input.to_owned(), None)),
+        match kept {
+            Some(kept) => kept.is_database().then(|| (input.to_owned(), None)),
+            None => match split_table(input) {
+                Some((path, table)) => Some((path, Some(table))),
+                None => is_database(input).then(|| (input.to_owned(), None)),
+            },
         }
     });
     let tables: Vec<_> = tables.collect();
