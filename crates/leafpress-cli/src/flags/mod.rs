@@ -257,6 +257,10 @@ pub struct CompletionsFlags {
 
 /// Print the manual page, or write one per command into a folder.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress man | man -l -
+  leafpress man ~/.local/share/man/man1")]
 pub struct ManFlags {
     /// The folder to write to; without it leafpress(1) is printed
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]

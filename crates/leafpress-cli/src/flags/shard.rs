@@ -10,7 +10,9 @@ use leafpress_shards::RouteBy;
 
 use super::load::{BadRowFlags, ColumnFlags, InputFlags, LayoutFlag, OnConflictFlag};
 use super::queue::parse_duration;
-use super::values::{Names, parse_memory, parse_names, parse_page_size, parse_threads};
+use super::values::{
+    Names, parse_memory, parse_names, parse_page_size, parse_threads, shards_path,
+};
 
 /// Split files into many SQLite files with a manifest
 ///
@@ -34,7 +36,8 @@ pub struct ShardFlags {
     pub inputs: Vec<PathBuf>,
 
     /// Folder of the shards, which is made if it does not exist, or URL of a place in an object store
-    #[arg(long, short, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    #[arg(long, short, value_name = "FOLDER", value_hint = ValueHint::DirPath,
+          value_parser = shards_path())]
     pub out: PathBuf,
 
     /// Rule by which rows are split: hash(COL,…), range(COL), rows or bytes
@@ -148,16 +151,51 @@ pub struct ShardsFlags {
     pub action: ShardsAction,
 }
 
+const LIST_EXAMPLES: &str = "\
+Examples:
+  leafpress shards list people
+  leafpress shards list s3://bucket/people --json
+
+Exit status: 0 listed, 1 a run cannot be read, 2 the command line makes no
+sense, 3 failed.";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  leafpress shards verify people
+  leafpress shards verify s3://bucket/people --json
+
+Exit status: 0 sound, 1 problems found, 2 the command line makes no sense, 3
+could not be checked.";
+
+const ROLLBACK_EXAMPLES: &str = "\
+Examples:
+  leafpress shards rollback people
+  leafpress shards rollback people --to 20260730T104512123Z-1f
+
+Exit status: 0 another run is current, 2 the command line makes no sense, 3
+failed and nothing changed.";
+
+const GC_EXAMPLES: &str = "\
+Examples:
+  leafpress shards gc people --dry-run
+  leafpress shards gc people --older-than 7d
+
+Exit status: 0 done, 1 some files could not be looked at or removed, 2 the
+command line makes no sense, 3 failed.";
+
 /// Actions of `leafpress shards`.
 #[derive(Debug, Subcommand)]
 pub enum ShardsAction {
     /// List the runs; a star marks the one that readers take
+    #[command(after_help = LIST_EXAMPLES)]
     List(ShardsFolderFlags),
     /// Check each part of the current run: size, checksum, rows, integrity_check
     ///
     /// Also checks that the database of the manifest says the same as the manifest.
+    #[command(after_help = VERIFY_EXAMPLES)]
     Verify(ShardsFolderFlags),
     /// Make the run before the current one current again, or the one that is named
+    #[command(after_help = ROLLBACK_EXAMPLES)]
     Rollback {
         /// The folder
         #[command(flatten)]
@@ -170,6 +208,7 @@ pub enum ShardsAction {
     ///
     /// These are parts of attempts that lost, and of runs that ended without a manifest. Published
     /// runs stay.
+    #[command(after_help = GC_EXAMPLES)]
     Gc {
         /// The folder
         #[command(flatten)]

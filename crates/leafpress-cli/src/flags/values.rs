@@ -27,6 +27,12 @@ pub fn database_path() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
+/// A folder for shards, or their URL in an object store: no name that SQLite would not take for a
+/// path, as for databases.
+pub fn shards_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| why_no_path(&path).map_or(Ok(path), Err))
+}
+
 /// A database in a file, for commands that know no clusters.
 pub fn file_path() -> impl TypedValueParser<Value = PathBuf> {
     database_path().try_map(|path| match url_of(&path) {

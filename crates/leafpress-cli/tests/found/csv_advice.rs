@@ -6,6 +6,14 @@ use super::{Found, assert_all};
 /// Lines that are counted as an editor shows them.
 const LINES: &[Found] = &[
     Found {
+        finding: "a text for NULL that is given already is not advised",
+        files: &[("in.csv", b"a,b\nx,\\\\N\n")],
+        run: "leafpress load a.db in.csv --escape '\\' --null '\\N'",
+        never_says: &["say --null"],
+        holds: &[("a.db", "SELECT b FROM \"in\"", "'\\N'")],
+        ..Found::NONE
+    },
+    Found {
         finding: "16.1: carriage returns, newlines and both inside quotes, in a file of returns",
         files: &[(
             "t.csv",

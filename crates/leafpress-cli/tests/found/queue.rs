@@ -8,6 +8,36 @@ const FOREIGN: &str = "CREATE TABLE leafpress_job(mine); INSERT INTO leafpress_j
 /// Jobs that wait, and runs of a worker.
 const WORK: &[Found] = &[
     Found {
+        finding: "of jobs to be purged those are named that need a yes, and dead ones need none",
+        run: "leafpress queue push j.db m a b >ids; \
+              leafpress queue work j.db m --until-empty --quiet --exec sh -c 'exit 65'; \
+              leafpress queue push j.db m c >ids; \
+              leafpress queue purge j.db m --state dead,ready; echo =$?; \
+              leafpress queue purge j.db m --state dead; leafpress queue purge --help",
+        says: &[
+            " ready: these jobs are not done yet",
+            "=2\nremoved 2 jobs\n",
+            "Ask no question about jobs that are neither done nor dead",
+        ],
+        never_says: &["dead, ready"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a result that is too long is no failure of its job, and help says so",
+        run: "leafpress queue settings j.db m --keep-done 1h >s; leafpress queue push j.db m a >ids; \
+              leafpress queue work j.db m --until-empty --keep-output \
+              --shell 'head -c 1048577 /dev/zero'; echo =$?; leafpress queue work --help",
+        says: &[
+            "its output was not kept",
+            "1 done",
+            "=0\n",
+            "the job is done without a result, and a",
+            "settled stays so",
+        ],
+        never_says: &["more is an error", "come again"],
+        ..Found::NONE
+    },
+    Found {
         finding: "a paused queue is no empty one",
         run: "exec 2>&1; leafpress queue push j.db m a b >ids; leafpress queue pause j.db m; \
               leafpress queue claim j.db m; echo claim $?; \
@@ -347,7 +377,7 @@ const CASES: &[Found] = &[
         says: &[
             "0 jobs are tried again",
             "with --all-dead also if none was dead",
-            "2 the command line makes no sense, or jobs that are not\ndone need --yes",
+            "2 the command line makes no sense, or jobs that are\nneither done nor dead need --yes",
             "add --yes",
         ],
         ..Found::NONE

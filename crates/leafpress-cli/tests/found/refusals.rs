@@ -33,6 +33,22 @@ const OTHER_INPUTS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "scripts, pages and documents in a pipe are no CSV, unless that is said",
+        run: "for t in 'INSERT INTO t VALUES(1);' 'BEGIN;\\nCREATE TABLE t(a);' 'DROP TABLE t;' \
+              'CREATE TABLE t(a);' '<table>\\n<tr>' '---\\na: 1'; do \
+              printf '%b\\n' \"$t\" | leafpress load x.db - --table t; echo =$?; done; \
+              printf 'INSERT INTO t\\n1\\n' | leafpress load y.db - --table t --format csv",
+        says: &[
+            "is a script of SQL, which cannot be loaded",
+            "is a page of HTML",
+            "is a file of YAML",
+            "say so by --format",
+            "=3\n=3\n=3\n=3\n=3\n=3\nloaded 1 row",
+        ],
+        leaves_no: &["x.db"],
+        ..Found::NONE
+    },
+    Found {
         finding: "a URL as an input is told how it can be one",
         run: "leafpress load x.db s3://bucket/people.csv",
         status: 3,

@@ -111,6 +111,17 @@ const CASES: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a key that an object repeats is no silent loss",
+        files: &[("in.ndjson", b"{\"g\":0}\n{\"g\":1,\"g\":2}\n")],
+        run: "leafpress load a.db in.ndjson; leafpress load b.db in.ndjson --json",
+        says: &[
+            "in.ndjson: 1 row has a key more than once, such as \"g\" in line 2",
+            "such as \\\"g\\\" in line 2: its last value is loaded\"",
+        ],
+        holds: &[("a.db", "SELECT g FROM \"in\"", "0;2")],
+        ..Found::NONE
+    },
+    Found {
         finding: "the report's range stands on its first screen",
         files: &[("tour.json", REPORT)],
         run: "leafpress bench --from tour.json --html page.html >/dev/null && cat page.html",

@@ -6,6 +6,36 @@ use super::{Found, assert_all};
 fn findings() {
     assert_all(&[
         Found {
+            finding: "shards are in a folder, and not at what SQLite takes for a URI",
+            files: &[("a.csv", b"id\n1\n")],
+            run: "leafpress shard a.csv --out file:x.db --parts 1; echo =$?; \
+                  leafpress shard a.csv --out :memory: --parts 1",
+            status: 2,
+            says: &["./file:x.db", "=2\n", "./:memory:"],
+            leaves_no: &["file:x.db", ":memory:"],
+            ..Found::NONE
+        },
+        Found {
+            finding: "the first part is part 0 in all messages",
+            files: &[("a.csv", b"id,v\n1,a\n1,c\n"), ("b.csv", b"id,v\n1,a\n2,c\n")],
+            run: "leafpress shard a.csv --out p --by rows --parts 1 --pk id; echo =$?; \
+                  leafpress shard b.csv --out p --by rows --parts 1 --pk id -q; \
+                  echo x >>$(ls p/runs/*/parts/*.db); leafpress shards verify p",
+            status: 1,
+            says: &["<rows of part 0>:2", "=3\n", "part 0: "],
+            never_says: &["part 1"],
+            ..Found::NONE
+        },
+        Found {
+            finding: "each action has examples and its statuses in the help",
+            run: "for a in list verify rollback gc; do leafpress shards $a --help >h; \
+                  grep -q '^  leafpress shards '$a' people' h && grep -q '^Exit status: 0' h || echo no $a; \
+                  done; leafpress man --help",
+            says: &["Examples:\n  leafpress man"],
+            never_says: &["no "],
+            ..Found::NONE
+        },
+        Found {
             finding: "gc says how many files it keeps as too young",
             files: &[("a.csv", b"id\n1\n")],
             run: "leafpress shard a.csv -o p --parts 1 -q; : > $(ls -d p/runs/*/parts)/lost.db; \

@@ -32,6 +32,9 @@ pub(crate) struct Gate {
     frames: AtomicU32,
     /// Commits since the start.
     commits: AtomicU64,
+    /// Microseconds from `opened_at` to the last commit.
+    committed_us: AtomicU64,
+    opened_at: Instant,
     /// Number of commits that found the WAL shorter than the one before.
     rewinds: AtomicU32,
     /// The commit that reaches this number of frames wakes the checkpointer.
@@ -74,6 +77,8 @@ pub(crate) struct Look {
     pub(crate) frames: u32,
     /// Commits since the start.
     pub(crate) commits: u64,
+    /// Time since the last commit; zero if it is not known.
+    pub(crate) quiet_for: Duration,
     /// Times that the WAL was found rewound.
     pub(crate) rewinds: u32,
     /// The gate closed itself because the WAL reached its bound.
@@ -91,6 +96,8 @@ impl Gate {
             called: Condvar::new(),
             frames: AtomicU32::new(0),
             commits: AtomicU64::new(0),
+            committed_us: AtomicU64::new(0),
+            opened_at: Instant::now(),
             rewinds: AtomicU32::new(0),
             wake_at_frames: AtomicU32::new(NEVER),
             shut_at_frames: AtomicU32::new(NEVER),
@@ -148,6 +155,8 @@ impl Gate {
     /// From the writer's WAL hook, after each commit: the frames now in the WAL.
     pub(crate) fn committed(&self, wal_frames: u32) {
         let before = self.frames.swap(wal_frames, SeqCst);
+        // Before the number: a look that knows the commit does not take an older time for its own.
+        self.committed_us.store(self.now_us(), SeqCst);
         self.commits.fetch_add(1, SeqCst);
         let rewound = wal_frames < before;
         if rewound
@@ -177,13 +186,20 @@ impl Gate {
     /// The state of this moment.
     pub(crate) fn look(&self) -> Look {
         let state = self.lock();
+        let commits = self.commits.load(SeqCst);
+        let committed_us = self.committed_us.load(SeqCst);
         Look {
             frames: self.frames.load(SeqCst),
-            commits: self.commits.load(SeqCst),
+            commits,
+            quiet_for: Duration::from_micros(self.now_us().saturating_sub(committed_us)),
             rewinds: self.rewinds.load(SeqCst),
             shut: state.closed,
             stopping: state.stopping,
         }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.opened_at.elapsed().as_micros() as u64
     }
 
     /// The writer's waits here so far.

@@ -224,5 +224,6 @@ fn look(gate: &Gate, log: Option<&dyn CommonLog>) -> Look {
     let own = gate.look();
     let Some(log) = log else { return own };
     let LogState { frames, commits, rewinds } = log.state();
-    Look { frames, commits, rewinds, ..own }
+    // The others do not tell when they committed.
+    Look { frames, commits, quiet_for: Duration::ZERO, rewinds, ..own }
 }

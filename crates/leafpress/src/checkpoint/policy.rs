@@ -111,7 +111,7 @@ pub(super) struct Policy {
     rewinds: u32,
     /// Time at which a checkpoint last told the state of the WAL.
     looked_at: Duration,
-    /// Time at which the last commit was noticed.
+    /// Time of the last commit that was noticed, as far as it is known.
     committed_at: Duration,
     /// A snapshot stopped the copying.
     held_back: Option<Obstruction>,
@@ -283,7 +283,7 @@ impl Policy {
         if look.commits != self.commits {
             self.commits = look.commits;
             self.frames = look.frames;
-            self.committed_at = now;
+            self.committed_at = now.saturating_sub(look.quiet_for);
             self.empty = false;
             self.truncate_pause.end();
             let rewound = look.rewinds != self.rewinds;

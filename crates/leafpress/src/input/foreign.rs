@@ -144,17 +144,27 @@ pub fn foreign(first: &[u8]) -> Option<Foreign> {
 }
 
 /// First words of texts that are no rows, in lower case.
-const FIRST_WORDS: [(&[u8], Foreign); 10] = [
+const FIRST_WORDS: [(&[u8], Foreign); 20] = [
     (b"<?xml", XML),
     (b"<!doctype html", HTML),
     (b"<!doctype", XML),
     (b"<html", HTML),
+    (b"<table>", HTML),
+    (b"<table ", HTML),
     (b"pragma foreign_keys=off;", SQL),
+    (b"begin;\n", SQL),
+    (b"begin;\r\n", SQL),
+    (b"begin transaction;", SQL),
+    (b"create table ", SQL),
+    (b"drop table ", SQL),
+    (b"insert into ", SQL),
     (b"-- mysql dump ", SQL),
     (b"-- mariadb dump ", SQL),
     (b"/*m!999999", SQL),
     (b"/*!40", SQL),
     (b"--\n-- postgresql database ", SQL),
+    (b"---\n", YAML),
+    (b"---\r\n", YAML),
 ];
 
 /// The format of text that begins with `first` as no rows do.
@@ -239,10 +249,33 @@ mod tests {
             (b"PRAGMA foreign_keys=OFF;\nBEGIN", SQL),
             (b"-- MySQL dump 10.13", SQL),
             (b"--\n-- PostgreSQL database dump\n", SQL),
+            (b"Insert INTO t VALUES (1);\n", SQL),
+            (b"BEGIN;\nCREATE", SQL),
+            (b"BEGIN;\r\n", SQL),
+            (b"BEGIN TRANSACTION;\n", SQL),
+            (b"DROP TABLE IF EXISTS t;\n", SQL),
+            (b"CREATE TABLE t(a);\n", SQL),
+            (b"<table>\n", HTML),
+            (b"<TABLE class=\"a\">\n", HTML),
+            (b"---\na: 1\n", YAML),
+            (b"---\r\na: 1\r\n", YAML),
         ] {
             assert_eq!(foreign_text(first), Some(what), "{first:?}");
         }
-        for text in [&b"a,b\n"[..], b"<a>,b\n", b"--,x\n", b"pragma,b\n", b""] {
+        for text in [
+            &b"a,b\n"[..],
+            b"<a>,b\n",
+            b"--,x\n",
+            b"---,b\n",
+            b"----\n",
+            b"pragma,b\n",
+            b"begin,end\n",
+            b"begin;end\n1;2\n",
+            b"insert,into\n",
+            b"create table\n",
+            b"<tablet>,b\n",
+            b"",
+        ] {
             assert_eq!(foreign_text(text), None, "{text:?}");
         }
         assert!(foreign(b"PGDMP\x01\x0f").is_some() && foreign(b"PGDMP,b\n").is_none());

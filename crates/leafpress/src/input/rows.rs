@@ -85,6 +85,11 @@ pub trait RowSource {
         Vec::new()
     }
 
+    /// Numbers of NaN values by column, which become NULL, as far as a pass has shown them.
+    fn nan_counts(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// The columns, which are known as soon as the source is made.
     fn columns(&self) -> &[SourceColumn];
 

@@ -105,6 +105,10 @@ impl<'l> RowSource for MixedSource<'l> {
         each!(Self, self, |source| source.notes_at_end())
     }
 
+    fn nan_counts(&self) -> Vec<u64> {
+        each!(Self, self, |source| source.nan_counts())
+    }
+
     fn value_kinds(&self) -> ValueKinds {
         each!(Self, self, |source| source.value_kinds())
     }

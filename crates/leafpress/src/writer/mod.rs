@@ -419,6 +419,10 @@ impl Writer {
                 None => None,
             };
             stats.checkpoints = lock(&local.checkpointer).as_ref().map(Checkpointer::stats);
+            if let Some(checkpoints) = &stats.checkpoints {
+                // The log may have been cut since the last commit.
+                stats.wal_bytes = stats.wal_bytes.min(checkpoints.wal_bytes);
+            }
         }
         stats
     }

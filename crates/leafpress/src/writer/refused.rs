@@ -19,8 +19,10 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
         return Error::stopped(place::MOVED).caused_by(source);
     }
     if sqlite_says(&source).starts_with("cannot VACUUM") {
-        return Error::statement(source)
-            .to_do("call the writer's method `maintain`, with the work `vacuum`");
+        return Error::statement(source).to_do(
+            "call the writer's method `maintain`, with the work `vacuum`; for VACUUM INTO, which \
+             makes a copy, its method `backup_to`",
+        );
     }
     if let rusqlite::Error::NulError(nul) = &source {
         let at = nul.nul_position();

@@ -222,6 +222,41 @@ proptest! {
 }
 
 #[test]
+fn nan_values_that_become_null_are_counted_by_column() {
+    let null_over_nan = Float64Array::new(
+        vec![f64::NAN, f64::NAN, 1.0].into(),
+        Some(vec![true, false, true].into()),
+    );
+    let columns: [(_, ArrayRef); 3] = [
+        ("a", Arc::new(null_over_nan)),
+        ("b", Arc::new(Float64Array::from(vec![1.0, f64::INFINITY, 2.0]))),
+        ("c", Arc::new(Float64Array::from(vec![f64::NAN, f64::NAN, 2.0]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    // With an index the rows take another way; a column that is left out becomes nothing.
+    for (indexes, selects, expected) in [
+        (&[][..], &[][..], Some("a (1 value), c (2 values)")),
+        (&["a"], &[], Some("a (1 value), c (2 values)")),
+        (&[], &["b", "a"], Some("a (1 value)")),
+        (&[], &["b"], None),
+    ] {
+        let folder = tempdir().unwrap();
+        let mut loader = Loader::new(folder.path().join("a.db"));
+        for index in indexes {
+            loader = loader.index(*index);
+        }
+        for select in selects {
+            loader = loader.select(*select);
+        }
+        let batches = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
+        let notes = loader.load_record_batches("t", batches).unwrap().notes;
+        let wanted = expected.map(|columns| format!("NaN becomes NULL, as in SQLite: {columns}"));
+        assert_eq!(notes.len(), usize::from(wanted.is_some()), "{notes:?}");
+        assert!(wanted.is_none_or(|wanted| notes[0].ends_with(&wanted)), "{notes:?}");
+    }
+}
+
+#[test]
 fn a_source_begins_anew_if_another_program_makes_the_database_meanwhile() {
     let folder = tempdir().unwrap();
     let database = folder.path().join("a.db");

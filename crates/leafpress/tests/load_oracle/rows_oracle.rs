@@ -215,7 +215,7 @@ fn keys_come_in_any_order_but_differ_and_are_integers() {
         assert_eq!(bad.line, keys.len() as u64, "{error}");
     }
     let error = loader().load_parts(&columns, vec![rows(&[1, 2]), rows(&[2, 3])]).unwrap_err();
-    assert!(error.to_string().contains("<rows of part 2>:1"), "{error}");
+    assert!(error.to_string().contains("<rows of part 1>:1"), "{error}");
     // The pressed rows are read again, those with overflow pages too.
     let long = "long ".repeat(5000);
     let wide = |keys: std::ops::Range<i64>| keys.map(|key| (key, long.as_str()));

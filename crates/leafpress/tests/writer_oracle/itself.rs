@@ -203,6 +203,8 @@ fn what_works_only_outside_of_a_transaction_is_refused_each_time() {
     for _ in 0..3 {
         let error = writer.execute("VACUUM", ()).expect_err("each call is in a transaction");
         assert!(error.to_string().contains("VACUUM"), "{error}");
+        let error = writer.execute("VACUUM INTO 'copy.db'", ()).expect_err("likewise");
+        assert!(error.to_string().contains("`backup_to`"), "{error}");
         let error = writer.execute("COMMIT", ()).expect_err("the writer commits");
         assert_eq!(words(&error), "refused");
     }

@@ -1,6 +1,6 @@
 //! `leafpress queue retry`, `remove`, `purge`, `pause`, `resume`.
 //!
-//! Must never: remove jobs that are not done yet without a yes.
+//! Must never: remove jobs that are neither done nor dead without a yes.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
@@ -150,15 +150,15 @@ pub fn purge(flags: &QueuePurgeFlags) -> Status {
     output::report(object, flags.common.json, text, |_| Status::Done)
 }
 
-/// Asks before jobs that are not done yet are removed.
+/// Asks before jobs that are neither done nor dead are removed.
 fn confirm(flags: &QueuePurgeFlags, queue: &JobQueue) -> Result<()> {
     let is_harmless =
         |state: &QueueStateFlag| matches!(state, QueueStateFlag::Done | QueueStateFlag::Dead);
-    if flags.yes || flags.state.iter().all(is_harmless) {
+    let to_be_done = flags.state.iter().filter(|state| !is_harmless(state));
+    let states: Vec<String> = to_be_done.map(|state| JobState::from(*state).to_string()).collect();
+    if flags.yes || states.is_empty() {
         return Ok(());
     }
-    let states: Vec<String> =
-        flags.state.iter().map(|state| JobState::from(*state).to_string()).collect();
     let states = states.join(", ");
     if !io::stdin().is_terminal() || flags.common.json {
         let reason = format!("{states}: these jobs are not done yet, and would be lost");

@@ -474,9 +474,9 @@ Examples:
   leafpress queue purge jobs.db emails --state dead --older-than 7d
   leafpress queue purge jobs.db emails --state ready,delayed --yes
 
-Exit status: 0 done, 2 the command line makes no sense, or jobs that are not
-done need --yes (without a terminal and with --json, no question is asked), 3
-failed, or the answer was no: nothing changed.")]
+Exit status: 0 done, 2 the command line makes no sense, or jobs that are
+neither done nor dead need --yes (without a terminal and with --json, no
+question is asked), 3 failed, or the answer was no: nothing changed.")]
 pub struct QueuePurgeFlags {
     /// The queue.
     #[command(flatten)]
@@ -490,7 +490,7 @@ pub struct QueuePurgeFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub older_than: Option<Duration>,
 
-    /// Ask no question about jobs that are not done yet
+    /// Ask no question about jobs that are neither done nor dead
     #[arg(long, short)]
     pub yes: bool,
 

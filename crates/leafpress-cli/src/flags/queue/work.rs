@@ -33,8 +33,9 @@ Examples:
   leafpress queue work jobs.db urls --shell 'read -r url && curl -O \"$url\"'
 
 Exit status: 0 ended as asked, 1 with --until-empty or --max-jobs: some jobs
-were not done, 2 the command line makes no sense, 3 failed; jobs that ran come
-again.")]
+were not done, and with any flags: failed after jobs were run, of which what is
+settled stays so, 2 the command line makes no sense, 3 failed before any job was
+run.")]
 #[command(override_usage = "leafpress queue work [OPTIONS] <DB> [QUEUE] --exec <PROGRAM>...")]
 #[command(group(ArgGroup::new("program").args(["exec", "shell"]).required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "flags are")]
@@ -81,7 +82,9 @@ pub struct QueueWorkFlags {
           value_parser = parse_exit_code)]
     pub dead_on: Vec<u8>,
 
-    /// Keep the program's stdout as the job's result, up to 1 MiB; more is an error
+    /// Keep the program's stdout as the job's result, if it has at most 1 MiB
+    ///
+    /// Of more nothing is kept: the job is done without a result, and a warning says so.
     #[arg(long)]
     pub keep_output: bool,
 

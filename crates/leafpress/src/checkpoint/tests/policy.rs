@@ -92,7 +92,8 @@ impl World {
 
     fn look(&self) -> Look {
         let Self { frames, commits, rewinds, shut, .. } = *self;
-        Look { frames, commits, rewinds, shut, stopping: false }
+        let quiet_for = self.now.saturating_sub(self.last_commit);
+        Look { frames, commits, quiet_for, rewinds, shut, stopping: false }
     }
 
     /// The writer's next commit, if it may.
@@ -378,7 +379,7 @@ fn a_long_wal_rewinds_in_a_pause_without_holding_a_writer() {
 /// Frames at the first catch-up of a writer that goes on, where each pass takes so long.
 fn frames_at_first_catch_up(pass_takes: Duration) -> u32 {
     let mut policy = Policy::new(Thresholds { catch_up_frames: 500, ..THRESHOLDS });
-    let mut look = Look { frames: 0, commits: 0, rewinds: 0, shut: false, stopping: false };
+    let mut look = Look::default();
     let mut now = Duration::ZERO;
     while look.frames < 10_000 {
         look.frames += 50;
@@ -402,6 +403,24 @@ fn where_syncs_are_slow_catch_ups_are_few() {
     assert_eq!(frames_at_first_catch_up(quick), 550);
     let late = frames_at_first_catch_up(slow);
     assert!((1_500..THRESHOLDS.bound_frames).contains(&late), "{late} frames");
+}
+
+#[test]
+fn an_idle_wal_is_cut_when_it_was_idle_for_as_long_as_is_set() {
+    let idle = THRESHOLDS.idle;
+    let mut policy = Policy::new(THRESHOLDS);
+    let look = |commits, quiet_for| Look { frames: 10, commits, quiet_for, ..Look::default() };
+    let sleeps_until = |step| match step {
+        Step::Sleep { until, .. } => until,
+        _ => None,
+    };
+    let first = policy.decide(&look(1, Duration::ZERO), Duration::ZERO);
+    assert_eq!(sleeps_until(first), Some(idle));
+    // There was a commit while it slept, which did not wake it.
+    let second = policy.decide(&look(2, idle / 4), idle);
+    let end = idle * 7 / 4;
+    assert_eq!(sleeps_until(second), Some(end));
+    assert_eq!(policy.decide(&look(2, idle), end), Step::Truncate);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use leafpress_format::{PreparedRows, Value};
@@ -50,6 +51,16 @@ impl ArrowBatch {
             column.add_content_bytes(&mut content_bytes);
         }
         Ok(Self { names: Arc::clone(names), columns, content_bytes, rows: rows.len(), first_line })
+    }
+
+    /// Adds the numbers of NaN values to those of the columns.
+    pub(super) fn count_nans(&self, sums: &[AtomicU64]) {
+        for (column, sum) in self.columns.iter().zip(sums) {
+            let nans = column.nans();
+            if nans > 0 {
+                sum.fetch_add(nans as u64, Ordering::Relaxed);
+            }
+        }
     }
 }
 

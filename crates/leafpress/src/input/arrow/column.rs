@@ -267,6 +267,39 @@ impl Column {
         }
     }
 
+    /// Number of rows whose value is NaN.
+    pub fn nans(&self) -> usize {
+        let has_any = match &self.values {
+            // All are looked at, which is faster than to stop at the first.
+            Values::Real(reals) => reals.iter().fold(false, |any, real| any | real.is_nan()),
+            Values::Chosen(_, values) => values.nans() > 0,
+            _ => false,
+        };
+        let rows = if has_any { 0..self.rows() } else { 0..0 };
+        rows.filter(|row| self.is_nan(*row)).count()
+    }
+
+    fn is_nan(&self, row: usize) -> bool {
+        // What stands where the column is NULL may be NaN, too.
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return false;
+        }
+        match &self.values {
+            Values::Real(reals) => reals[row].is_nan(),
+            Values::Chosen(choices, values) => values.is_nan(choices[row] as usize),
+            _ => false,
+        }
+    }
+
+    /// Number of rows of a column that may have NaN values.
+    fn rows(&self) -> usize {
+        match &self.values {
+            Values::Real(reals) => reals.len(),
+            Values::Chosen(choices, _) => choices.len(),
+            _ => 0,
+        }
+    }
+
     /// Adds the bytes of each row's text or blob.
     pub fn add_content_bytes(&self, sums: &mut [usize]) {
         // The length of a NULL may be any number, so columns with NULLs are read value by value.

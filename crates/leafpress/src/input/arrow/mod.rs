@@ -63,6 +63,8 @@ pub struct ArrowSource<'a> {
     notes: Vec<String>,
     /// Set if a stream ended without its end mark.
     has_no_end: Arc<AtomicBool>,
+    /// NaN values by column, for each opening.
+    nans: Vec<Arc<[AtomicU64]>>,
     schema: SchemaRef,
     origin: Origin<'a>,
 }
@@ -149,7 +151,7 @@ impl<'a> ArrowSource<'a> {
         }
         let (name, notes) = (name.to_owned(), header.notes);
         let (has_no_end, schema) = (Arc::default(), Arc::clone(schema));
-        Self { name, columns, names, notes, has_no_end, schema, origin }
+        Self { name, columns, names, notes, has_no_end, nans: Vec::new(), schema, origin }
     }
 }
 
@@ -170,6 +172,14 @@ impl<'a> RowSource for ArrowSource<'a> {
         self.has_no_end.load(Ordering::Relaxed).then(|| note(&self.name)).into_iter().collect()
     }
 
+    /// The last passes may have read a part of the rows only.
+    fn nan_counts(&self) -> Vec<u64> {
+        let in_pass =
+            |column: usize| move |nans: &Arc<[AtomicU64]>| nans[column].load(Ordering::Relaxed);
+        let most = |column| self.nans.iter().map(in_pass(column)).max().unwrap_or_default();
+        (0..self.columns.len()).map(most).collect()
+    }
+
     fn columns(&self) -> &[SourceColumn] {
         &self.columns
     }
@@ -180,9 +190,12 @@ impl<'a> RowSource for ArrowSource<'a> {
 
     fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(ArrowReader<'a>, ArrowDecoder)> {
         bytes_read.store(0, Ordering::Relaxed);
+        let nans: Arc<[AtomicU64]> = self.columns.iter().map(|_| AtomicU64::new(0)).collect();
+        self.nans.push(Arc::clone(&nans));
         let decoder = ArrowDecoder {
             name: self.name.clone(),
             names: Arc::clone(&self.names),
+            nans,
             #[cfg(feature = "parquet")]
             parquet: match &self.origin {
                 Origin::Parquet(file) => Some(Arc::clone(file)),
@@ -319,6 +332,8 @@ impl RowReader for ArrowReader<'_> {
 pub struct ArrowDecoder {
     name: String,
     names: Arc<[String]>,
+    /// NaN values by column.
+    nans: Arc<[AtomicU64]>,
     #[cfg(feature = "parquet")]
     parquet: Option<Arc<ParquetFile>>,
 }
@@ -340,6 +355,7 @@ impl RowDecoder for ArrowDecoder {
             }
             PieceKind::Batches(piece) => *batch = piece.decode(&self.name, &self.names)?,
         }
+        batch.count_nans(&self.nans);
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ use leafpress_format::Value;
 
 use super::keys::Keys;
 use super::parse::{Cell, Kind, Parsed};
+use super::repeats::Repeats;
 use crate::input::block::Block;
 use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt};
 use crate::input::rows::{BadInputRow, RowBatch};
@@ -60,6 +61,17 @@ impl JsonBatch {
         self.parsed.clear(columns);
         self.bad_rows.clear();
         self.found = Keys::default();
+    }
+
+    /// The good rows that repeat a key.
+    pub(super) fn repeats(&self) -> Option<Repeats> {
+        let repeats = &self.parsed.repeats;
+        let first = repeats.first()?;
+        let cell = first.first_cell as u32;
+        let has_it = |row: &Row| (row.first_cell..row.cells_end).contains(&cell);
+        let row = self.rows.iter().position(has_it)?;
+        let first = (self.line(row), first.column);
+        Some(Repeats { rows: repeats.len() as u64, first })
     }
 
     #[inline(always)]

@@ -17,6 +17,7 @@ use super::fault::{Fault, What};
 use super::keys::Keys;
 use super::nesting::Nesting;
 use super::parse::{Mark, Parsed, Parser};
+use super::repeats::{self, OfPass};
 use super::text::{nested, skip_blank, skip_scalar};
 use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt};
 use crate::input::rows::{BadInputRow, DecodeHalt, RowDecoder};
@@ -39,6 +40,7 @@ pub struct JsonDecoder {
     pub(super) file: Arc<str>,
     pub(super) form: Form,
     pub(super) keys: Arc<Keys>,
+    pub(super) repeats: OfPass,
 }
 
 impl RowDecoder for JsonDecoder {
@@ -46,7 +48,11 @@ impl RowDecoder for JsonDecoder {
     type Batch = JsonBatch;
 
     fn decode(&self, raw: &mut JsonPiece, batch: &mut JsonBatch) -> Result<(), DecodeHalt> {
-        decode(&self.file, self.form, &self.keys, NewKeys::Halt, raw, batch)
+        decode(&self.file, self.form, &self.keys, NewKeys::Halt, raw, batch)?;
+        if let Some(found) = batch.repeats() {
+            repeats::add(&self.repeats, found);
+        }
+        Ok(())
     }
 }
 

@@ -21,7 +21,7 @@
 //! | arrays and objects | TEXT: their JSON, without blanks between its parts |
 //!
 //! * Columns are keys in the order of their first appearance. Of a key that is
-//!   repeated in an object the last value counts. Keys that differ in ASCII
+//!   repeated in an object the last value counts, and a note says so. Keys that differ in ASCII
 //!   case only are different keys, and the later one's column gets a number.
 //! * A string must be characters: one that holds half of a surrogate pair, or
 //!   bytes that are not UTF-8, makes its row bad. In a nested value escapes
@@ -38,6 +38,7 @@ mod nesting;
 mod number;
 mod parse;
 mod reader;
+mod repeats;
 mod source;
 mod text;
 

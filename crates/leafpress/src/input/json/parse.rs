@@ -68,6 +68,17 @@ pub struct Parsed {
     followers: Vec<u32>,
     /// A key's text, where it has escapes.
     key: Vec<u8>,
+    /// Objects that repeat a key, by the index of the first cell.
+    pub repeats: Vec<Repeat>,
+}
+
+/// An object that has a key more than once.
+#[derive(Debug, Clone, Copy)]
+pub struct Repeat {
+    /// Index of the object's first cell.
+    pub first_cell: usize,
+    /// Column of the first such key.
+    pub column: u32,
 }
 
 /// Sizes of the parser's output at some time, to go back to.
@@ -76,12 +87,13 @@ pub struct Mark {
     pub cells: usize,
     side: usize,
     unknown: usize,
+    repeats: usize,
 }
 
 impl Parsed {
     /// Forgets all cells, and gets ready for rows of `columns` columns.
     pub fn clear(&mut self, columns: usize) {
-        self.go_back(Mark { cells: 0, side: 0, unknown: 0 });
+        self.go_back(Mark { cells: 0, side: 0, unknown: 0, repeats: 0 });
         if self.followers.len() != columns + 1 {
             self.followers.clear();
             self.followers.extend(0..=columns as u32);
@@ -89,8 +101,13 @@ impl Parsed {
     }
 
     pub fn mark(&self) -> Mark {
-        let Self { cells, side, unknown, .. } = self;
-        Mark { cells: cells.len(), side: side.len(), unknown: unknown.len() }
+        let Self { cells, side, unknown, repeats, .. } = self;
+        Mark {
+            cells: cells.len(),
+            side: side.len(),
+            unknown: unknown.len(),
+            repeats: repeats.len(),
+        }
     }
 
     /// Forgets what came after the mark.
@@ -98,6 +115,7 @@ impl Parsed {
         self.cells.truncate(mark.cells);
         self.side.truncate(mark.side);
         self.unknown.truncate(mark.unknown);
+        self.repeats.truncate(mark.repeats);
     }
 
     /// Puts the cells from `first` on in the order of their columns; of several
@@ -105,16 +123,18 @@ impl Parsed {
     #[inline(never)]
     fn sort(&mut self, first: usize) {
         self.cells[first..].sort_by_key(|cell| cell.column);
-        let mut kept = first;
+        let (mut kept, mut repeated) = (first, None);
         for at in first..self.cells.len() {
             let cell = self.cells[at];
             if kept > first && self.cells[kept - 1].column == cell.column {
                 kept -= 1;
+                repeated.get_or_insert(cell.column);
             }
             self.cells[kept] = cell;
             kept += 1;
         }
         self.cells.truncate(kept);
+        self.repeats.extend(repeated.map(|column| Repeat { first_cell: first, column }));
     }
 }
 

@@ -15,6 +15,7 @@ use super::decode::{Form, JsonDecoder, NewKeys, decode};
 use super::keys::Keys;
 use super::nesting::{Elements, Objects, list_in};
 use super::reader::JsonReader;
+use super::repeats::{self, OfPass};
 use super::text::skip_blank;
 use crate::input::block::{
     BLOCK_BYTES_DEFAULT, BlockOptions, BlockReader, Cut, record_bytes_limit,
@@ -83,6 +84,8 @@ pub struct JsonSource<'a> {
     is_empty: bool,
     /// The first opening, of which only the beginning was looked at.
     first: Option<Opened<'a>>,
+    /// Rows that repeat a key, for each opening.
+    repeats: Vec<OfPass>,
 }
 
 impl<'a> JsonSource<'a> {
@@ -122,6 +125,7 @@ impl<'a> JsonSource<'a> {
             list_note,
             is_empty,
             first: Some(opened),
+            repeats: Vec::new(),
         };
         json.set_keys(trial.batch.found);
         Ok(json)
@@ -176,6 +180,10 @@ impl<'a> RowSource for JsonSource<'a> {
         self.notes.clone()
     }
 
+    fn notes_at_end(&self) -> Vec<String> {
+        repeats::note(self.source.name(), &self.keys, &self.repeats).into_iter().collect()
+    }
+
     fn is_empty(&self) -> bool {
         self.is_empty
     }
@@ -186,10 +194,13 @@ impl<'a> RowSource for JsonSource<'a> {
 
     fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(JsonReader<'a>, JsonDecoder)> {
         let blocks = self.blocks(bytes_read)?;
+        let repeats = OfPass::default();
+        self.repeats.push(Arc::clone(&repeats));
         let decoder = JsonDecoder {
             file: self.source.name().into(),
             form: self.form,
             keys: Arc::clone(&self.keys),
+            repeats,
         };
         Ok((JsonReader::new(self.source.name(), blocks, self.form), decoder))
     }
@@ -227,7 +238,7 @@ impl Survey<'_> {
     /// not know before: each thread gets pieces in rising order, so the first appearance of a
     /// key is among the keys that all threads return.
     fn collect_keys(&self) -> Result<Vec<(u64, Keys)>> {
-        let JsonDecoder { file, form, keys } = &self.decoder;
+        let JsonDecoder { file, form, keys, .. } = &self.decoder;
         let mut keys = (**keys).clone();
         let (mut piece, mut batch) = (JsonPiece::default(), JsonBatch::default());
         let mut found = Vec::new();

@@ -480,7 +480,7 @@ impl Feed for CsvFeed<'_, '_> {
     fn notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.state.notes);
         notes.extend(changed_note(&self.state.names(), &self.changed));
-        notes.extend(missing_value_notes(&self.columns()));
+        notes.extend(missing_value_notes(&self.columns(), &self.state.options.null_texts()));
         notes.append(&mut self.name_notes);
         // A load may take several passes, each of which notes the same.
         let mut seen = HashSet::new();

@@ -173,9 +173,10 @@ const NO_VALUE: [&str; 20] = [
 ];
 
 /// Notes on columns of TEXT that would be numbers if a text meant that a value is missing, as far as
-/// the first value tells that is no number.
-pub fn missing_value_notes(columns: &[ColumnReport]) -> Vec<String> {
-    let notes = NO_VALUE.iter().filter_map(|marker| {
+/// the first value tells that is no number. A text that is `known` to mean it stands behind an escape.
+pub fn missing_value_notes(columns: &[ColumnReport], known: &[Vec<u8>]) -> Vec<String> {
+    let is_new = |marker: &&&str| !known.iter().any(|known| known == marker.as_bytes());
+    let notes = NO_VALUE.iter().filter(is_new).filter_map(|marker| {
         let found = columns.iter().filter_map(|column| {
             let by = column.decided_by.as_ref().filter(|by| by.value == *marker)?;
             (column.declared_type == "TEXT").then_some((column, by))

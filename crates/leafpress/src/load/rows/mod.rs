@@ -36,8 +36,9 @@ use crate::load::values::sources::ValueSource;
 use crate::load::values::typed::{TypeRule, TypedEvidence, TypedRules};
 use crate::rights::Rights;
 use crate::schema::ColumnType;
-use crate::schema::names::{ColumnName, name_beside};
+use crate::schema::names::{ColumnName, listed, name_beside};
 use crate::schema::shape::{OwnedValue, TableShape};
+use crate::words::counted;
 
 /// Inputs of one kind.
 pub struct TypedFeed<'l, S: RowSource> {
@@ -575,6 +576,25 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
     fn notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.state.notes);
         notes.extend(self.inputs.iter().flat_map(|input| input.source.notes_at_end()));
+        notes.extend(self.inputs.iter().filter_map(|input| self.nan_note(input)));
         notes
+    }
+}
+
+impl<S: RowSource> TypedFeed<'_, S> {
+    /// The note on NaN values of an input, which SQLite stores as NULL.
+    fn nan_note(&self, input: &Input<S>) -> Option<String> {
+        let counts = input.source.nan_counts();
+        let demands = self.state.demands();
+        let columns = input.sources.iter().zip(&self.state.columns).enumerate();
+        let found = columns.filter_map(|(at, (source, name))| {
+            let nans = *counts.get(source.field()?)?;
+            let values = counted(nans, "value", "values");
+            // Where NULL is refused, each of them has made a bad row.
+            (nans > 0 && !demands.refuses_null(at)).then(|| format!("{} ({values})", name.name))
+        });
+        let found: Vec<String> = found.collect();
+        let (file, columns) = (input.source.name(), listed(&found));
+        (!found.is_empty()).then(|| format!("{file}: NaN becomes NULL, as in SQLite: {columns}"))
     }
 }

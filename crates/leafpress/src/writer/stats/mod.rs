@@ -83,7 +83,8 @@ pub struct WriterStats {
     pub queue_depth: u64,
     /// The most that ever waited there at once.
     pub queue_depth_max: u64,
-    /// Size of the write-ahead log after the last commit; 0 without one.
+    /// Size of the write-ahead log after the last commit; 0 without one, and once it was cut to
+    /// nothing since.
     pub wal_bytes: u64,
     /// The largest it has been after a commit.
     pub wal_bytes_max: u64,

@@ -433,6 +433,34 @@ fn of_a_repeated_key_the_last_value_counts() {
 }
 
 #[test]
+fn repeated_keys_are_counted_once_however_often_the_input_is_read() {
+    let repeats =
+        "{\"a\":1}\n{}\n{\"b\":1,\"b\":2}\n{\"a\":1,\"a\":2} x\n{\"a\":1,\"b\":1,\"a\":1}\n";
+    let distinct = "{\"a\":1,\"b\":2}\n{\"b\":1,\"a\":2}\n";
+    for block_bytes in SIZES {
+        for (input, expected) in [
+            (
+                repeats,
+                &[
+                    "in: 2 rows have a key more than once, such as \"b\" in line 3: its last value is \
+                   loaded",
+                ][..],
+            ),
+            (distinct, &[]),
+        ] {
+            let bytes_read = Arc::default();
+            let spool = tempfile::tempdir().unwrap();
+            let input = Source::reader("in", input.as_bytes(), Some(spool.path()));
+            let mut source = JsonSource::new(input, options(block_bytes), &bytes_read).unwrap();
+            for _ in 0..3 {
+                pass(&mut source, &bytes_read).unwrap().expect("no column is new");
+                assert_eq!(source.notes_at_end(), expected);
+            }
+        }
+    }
+}
+
+#[test]
 fn keys_become_names_that_a_table_can_have() {
     let input =
         "{\"id\":1,\"ID\":2,\"\":3,\"a\\\"b\":4,\"caf\\u00e9\":5}\n{\"ID\":6,\"a\\u0022b\":7}";

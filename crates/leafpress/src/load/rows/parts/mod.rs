@@ -301,9 +301,9 @@ impl<I: Iterator> PartsFeed<'_, I> {
     }
 }
 
-/// Name of a part in messages.
+/// Name of a part in messages, counted from 0 as the parts of shards.
 fn name_of(part: usize) -> String {
-    format!("<rows of part {}>", part + 1)
+    format!("<rows of part {part}>")
 }
 
 /// The error for a row that cannot be pressed. It has no file, so its part is named.

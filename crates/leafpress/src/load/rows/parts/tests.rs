@@ -86,8 +86,8 @@ fn bad_rows_are_left_out_as_those_of_a_file() {
         ["{\"id\":7}", "{\"id\":null,\"name\":\"no id\"}", "{\"id\":8,\"name\":\"\u{fffd}\"}"];
     assert_eq!(case.lines("bad"), [half, half].concat());
     let log = case.lines("bad.log");
-    assert!(log[0].starts_with("<rows of part 1>:2:1: the row has 1 values"), "{log:?}");
-    assert!(log[5].starts_with("<rows of part 2>:4:1: column \"name\": invalid UTF-8"), "{log:?}");
+    assert!(log[0].starts_with("<rows of part 0>:2:1: the row has 1 values"), "{log:?}");
+    assert!(log[5].starts_with("<rows of part 1>:4:1: column \"name\": invalid UTF-8"), "{log:?}");
 }
 
 #[test]
@@ -140,10 +140,10 @@ fn more_bad_rows_than_allowed_and_texts_that_are_none_end_a_load() {
     let max_rejects = Some(2);
     let few = case.loader().on_error(OnError::Skip { rejects: None, max_rejects }).not_null("id");
     let error = few.load_rows(&columns(), spoilt(1)).expect_err("three bad rows").to_string();
-    assert!(error.contains("<rows of part 1>:4"), "{error}");
+    assert!(error.contains("<rows of part 0>:4"), "{error}");
     let rows = [(1_i64, Value::Text(b"ok")), (2, Value::Text(b"\xc3"))];
     let error = case.loader().load_rows(&columns(), rows).expect_err("no UTF-8").to_string();
-    assert!(error.contains("<rows of part 1>:2:1: column \"name\": invalid UTF-8"), "{error}");
+    assert!(error.contains("<rows of part 0>:2:1: column \"name\": invalid UTF-8"), "{error}");
     assert!(!case.path("a.db").exists());
 }
 
