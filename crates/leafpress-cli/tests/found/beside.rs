@@ -43,6 +43,16 @@ const ONLY_READ: &[Found] = &[Found {
 
 const OF_OTHERS: &[Found] = &[
     Found {
+        finding: "the log of a source that is refused",
+        databases: &[("w.db", "PRAGMA journal_mode=WAL; CREATE TABLE t(a); CREATE TABLE u(a)")],
+        run: "rm -f w.db-*; leafpress load n.db w.db::no; leafpress load n.db w.db; \
+              leafpress shard w.db::no --out parts --parts 2",
+        status: 2,
+        says: &["has no table", "has 2 tables"],
+        leaves_no: &["w.db-wal", "w.db-shm", "n.db"],
+        ..Found::NONE
+    },
+    Found {
         finding: "a log of another user is named when the database is opened to be written",
         files: &[("in.csv", b"x,y\n5,6\n")],
         databases: &[("of_root.db", WAL)],

@@ -100,9 +100,8 @@ mod tests {
         fs::remove_file(&small).unwrap();
         assert!(kept.still_at(&small).is_none(), "it is gone");
         assert_eq!(&**kept.bytes(), b"id\n1\n");
-        for (name, content) in
-            [("empty", &b""[..]), ("larger", &[b'x'; FILE_BYTES_MAX as usize + 1])]
-        {
+        let larger = vec![b'x'; FILE_BYTES_MAX as usize + 1];
+        for (name, content) in [("empty", &b""[..]), ("larger", &larger)] {
             assert!(SmallFile::read(&file(name, content), &mut room).is_none(), "{name}");
         }
         assert!(SmallFile::read(folder.path(), &mut room).is_none(), "a folder");

@@ -146,8 +146,6 @@ pub struct SqliteSource {
     table: String,
     columns: Vec<SourceColumn>,
     asks: Option<Sender<Ask>>,
-    /// True if a log beside the database is of this reading.
-    makes_log: bool,
     running: Running,
     thread: Option<JoinHandle<()>>,
     spent: Spent,
@@ -156,6 +154,7 @@ pub struct SqliteSource {
     /// Set while other programs may not write to the file.
     held: SharedHeld,
     busy_timeout: Duration,
+    _log: OwnLog,
 }
 
 /// A running pass, as seen by its reader.
@@ -202,7 +201,7 @@ impl SqliteSource {
         refuse_second_name(&path)?;
         refuse_odd_companions(&path)?;
         let absolute = std::path::absolute(&path).map_err(|e| Error::io("open", &path, e))?;
-        let makes_log = !companion_of(&absolute, "-wal").exists();
+        let log = OwnLog::of_reading(&absolute);
         let failed = |name: &str, error| unreadable(&path, name, busy_timeout, error);
         let opened = open(&absolute, busy_timeout).map_err(|error| failed(&file, error))?;
         let (mut connection, at_rest) = opened;
@@ -240,13 +239,13 @@ impl SqliteSource {
             table,
             columns: found,
             asks,
-            makes_log,
             running,
             thread,
             spent,
             at_rest,
             held,
             busy_timeout,
+            _log: log,
         };
         Ok(made)
     }
@@ -280,8 +279,24 @@ impl Drop for SqliteSource {
             // A panic of the thread was reported as an error of the pass.
             let _ = thread.join();
         }
-        if self.makes_log {
-            remove_empty_log(&self.path);
+    }
+}
+
+/// The log that a reading makes, which goes when this is dropped; `None` if there was one before.
+struct OwnLog(Option<PathBuf>);
+
+impl OwnLog {
+    /// To be made before the database is opened.
+    fn of_reading(database: &Path) -> Self {
+        let is_there = companion_of(database, "-wal").exists();
+        Self((!is_there).then(|| database.to_owned()))
+    }
+}
+
+impl Drop for OwnLog {
+    fn drop(&mut self) {
+        if let Some(database) = &self.0 {
+            remove_empty_log(database);
         }
     }
 }
@@ -291,11 +306,10 @@ impl Drop for SqliteSource {
 /// opened so keeps them, as do databases that others have open.
 fn remove_empty_log(path: &Path) {
     let is_empty = companion_of(path, "-wal").metadata().is_ok_and(|log| log.len() == 0);
-    let Ok(absolute) = std::path::absolute(path) else { return };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    if is_empty && let Ok(connection) = connect::open(uri(&absolute, "mode=rw"), flags) {
+    if is_empty && let Ok(connection) = connect::open(uri(path, "mode=rw"), flags) {
         let _ = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
     }
 }
