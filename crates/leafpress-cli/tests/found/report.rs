@@ -77,6 +77,17 @@ const WORDS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a database that is there takes the rows twice, and its log once more",
+        files: &[("t.csv", b"a,b\n1,2\n")],
+        databases: &[
+            ("d.db", "CREATE TABLE z(a)"),
+            ("w.db", "PRAGMA journal_mode=WAL; CREATE TABLE z(a)"),
+        ],
+        run: "for d in new.db d.db w.db; do leafpress load $d t.csv --dry-run; done",
+        says: &["about 8.27 kB are needed", "about 16.5 kB are needed", "about 24.8 kB are needed"],
+        ..Found::NONE
+    },
+    Found {
         finding: "a row without its key says so, in shards as in a load",
         files: &[("t.csv", b"id,n\n1,a\n,b\n")],
         run: "leafpress load t.db t.csv --pk id; \

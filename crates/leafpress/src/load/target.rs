@@ -286,6 +286,16 @@ impl Target {
         self.existing().map_or(Ok(()), Existing::refuse_unless_at_rest)
     }
 
+    /// Number of times that the rows are on the disk at the end of a load: in the temporary file, in the
+    /// database that is there, and in its log.
+    pub fn times_written(&self) -> u64 {
+        match self.existing() {
+            None => 1,
+            Some(existing) if existing.journal_mode == "wal" => 3,
+            Some(_) => 2,
+        }
+    }
+
     /// Returns true if the rows of a new table may have foreign keys, which only the database can
     /// check.
     pub fn checks_foreign_keys(&self, shape: &TableShape) -> bool {

@@ -52,6 +52,7 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
     target.refuse_unless_at_rest()?;
     let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
     notes.splice(0..0, spelled_notes(&mut *feed));
+    let counted = Counted { rows: rows_read, bytes: size_of_text(feed.state()) };
     Ok(DryRun {
         create_sql: target.create_sql().unwrap_or_else(|| shape.create_sql()),
         table: target.table().to_owned(),
@@ -62,7 +63,7 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
         reject_reasons: rejects.take_reasons(),
         notes,
         path: path(&shape, order, path_ahead.as_deref()),
-        plan: plan_ahead(options, &shape, order, rows_read, size_of_text(feed.state())),
+        plan: plan_ahead(options, &shape, order, target.times_written(), counted),
     })
 }
 
@@ -109,13 +110,19 @@ impl Flow<'_> {
     }
 }
 
+/// The input, as far as it was read.
+struct Counted {
+    rows: u64,
+    bytes: u64,
+}
+
 /// Result that a load would have, as far as it can be known before.
 fn plan_ahead(
     options: &LoadOptions,
     shape: &TableShape,
     order: RowOrder,
-    rows: u64,
-    input_bytes: u64,
+    times_written: u64,
+    input: Counted,
 ) -> Vec<String> {
     let folder = crate::paths::folder_of(&options.database);
     let tmpdir = options.tmpdir.clone().unwrap_or_else(|| folder.to_owned());
@@ -142,15 +149,17 @@ fn plan_ahead(
     let columns = shape.columns.len().max(1) as u64;
     let entries = |index: &IndexShape| {
         let held = index.entry.columns.iter().filter(|column| **column != EntryColumn::Rowid);
-        input_bytes / columns * held.count() as u64 + rows * ENTRY_HEAD_BYTES
+        input.bytes / columns * held.count() as u64 + input.rows * ENTRY_HEAD_BYTES
     };
     let indexes: u64 = shape.indexes.iter().map(entries).sum();
-    let needed = input_bytes + rows * ROW_HEAD_BYTES + indexes;
+    // Each tree has a page at least, and so has the schema.
+    let pages = (2 + shape.indexes.len() as u64) * u64::from(options.page_bytes());
+    let needed = input.bytes + input.rows * ROW_HEAD_BYTES + indexes + pages;
     let free = crate::storage::free_bytes(folder);
     let free = free.map_or(String::new(), |free| format!(", {} are free", bytes(free)));
     plan.push(format!(
         "about {} are needed in {}{free}; as much again if temporary files are needed",
-        bytes(needed),
+        bytes(needed * times_written),
         path_text(folder)
     ));
     plan
