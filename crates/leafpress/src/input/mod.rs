@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! source.rs   where the bytes come from: file, pipe, .gz, .zst; read twice
+//! small.rs    small files, which are read once and kept
+//! fingerprint.rs by which a file is seen to have changed
 //! gzip.rs     gzip's members, one after the other
 //! encoding.rs other encodings to UTF-8, byte order marks
 //! detect_encoding.rs which encoding bytes are in, where nothing says it

@@ -63,7 +63,7 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
         reject_reasons: rejects.take_reasons(),
         notes,
         path: path(&shape, order, path_ahead.as_deref()),
-        plan: plan_ahead(options, &shape, order, target.times_written(), counted),
+        plan: plan_ahead(options, &shape, order, target.times_written(), &counted),
     })
 }
 
@@ -122,7 +122,7 @@ fn plan_ahead(
     shape: &TableShape,
     order: RowOrder,
     times_written: u64,
-    input: Counted,
+    input: &Counted,
 ) -> Vec<String> {
     let folder = crate::paths::folder_of(&options.database);
     let tmpdir = options.tmpdir.clone().unwrap_or_else(|| folder.to_owned());
