@@ -27,8 +27,8 @@ pub fn database_path() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// A folder for shards, or their URL in an object store: no name that SQLite would not take for a
-/// path, as for databases.
+/// A folder for shards, or their URL in an object store; `file:` and `:memory:` are refused, as for
+/// databases.
 pub fn shards_path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| why_no_path(&path).map_or(Ok(path), Err))
 }

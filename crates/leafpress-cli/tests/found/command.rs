@@ -121,14 +121,14 @@ const HINTS: &[Found] = &[
         run: "echo id,name >t.csv; sh make >>t.csv; set -- --index name --index id --index name,id; \
               leafpress load t.db t.csv \"$@\" --dry-run | grep -o 'about [0-9.]* kB'; \
               leafpress load t.db t.csv \"$@\" | grep -o 'database *[0-9.]* kB'",
-        says: &["about 89", "database"],
+        says: &["about 110", "database"],
         ..Found::NONE
     },
     Found {
         finding: "a dry run names the room of what a compressed file holds",
         files: &[("t.csv.gz", PACKED)],
         run: "leafpress load t.db t.csv.gz --dry-run",
-        says: &["about 34"],
+        says: &["about 42"],
         ..Found::NONE
     },
     Found {

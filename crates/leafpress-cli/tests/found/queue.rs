@@ -32,7 +32,7 @@ const WORK: &[Found] = &[
             "1 done",
             "=0\n",
             "the job is done without a result, and a",
-            "settled stays so",
+            "what is settled",
         ],
         never_says: &["more is an error", "come again"],
         ..Found::NONE

@@ -32,10 +32,9 @@ Examples:
   leafpress queue work jobs.db reports --until-empty --keep-output --exec ./run
   leafpress queue work jobs.db urls --shell 'read -r url && curl -O \"$url\"'
 
-Exit status: 0 ended as asked, 1 with --until-empty or --max-jobs: some jobs
-were not done, and with any flags: failed after jobs were run, of which what is
-settled stays so, 2 the command line makes no sense, 3 failed before any job was
-run.")]
+Exit status: 0 ended as asked, 1 failed after jobs were run (what is settled
+stays so), or --until-empty or --max-jobs left jobs undone, 2 the command line
+makes no sense, 3 failed before any job was run.")]
 #[command(override_usage = "leafpress queue work [OPTIONS] <DB> [QUEUE] --exec <PROGRAM>...")]
 #[command(group(ArgGroup::new("program").args(["exec", "shell"]).required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "flags are")]
