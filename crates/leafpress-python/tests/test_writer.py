@@ -614,7 +614,8 @@ def test_a_transaction_whose_turn_does_not_come_is_timed_out(writer, path):
 def test_a_vacuum_is_maintenance(writer):
     with pytest.raises(lp.OperationalError) as caught:
         writer.execute("VACUUM")
-    assert caught.value.to_do == "call the writer's method `maintain`, with the work `vacuum`"
+    assert "call the writer's method `maintain`, with the work `vacuum`" in caught.value.to_do
+    assert "`backup_to`" in caught.value.to_do
 
 
 def test_a_closed_writer_says_so(path):

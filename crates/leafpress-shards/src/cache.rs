@@ -134,8 +134,8 @@ impl Cache {
                 self.fetch(store, record, &path)?;
             }
             match connect::read_only(&path) {
-                // Another process has removed it meanwhile.
-                Err(_) if attempt < OPENINGS_MAX && path.symlink_metadata().is_err() => {}
+                // Another reader may have removed it meanwhile, and may have fetched it again since.
+                Err(_) if attempt < OPENINGS_MAX => {}
                 opened => return Ok((opened?, space)),
             }
             attempt += 1;
