@@ -1,4 +1,4 @@
-//! What a file was like, by which a change between two looks is found.
+//! Size and time of a file, by which a change between two looks is found.
 //!
 //! Must never: open a file.
 

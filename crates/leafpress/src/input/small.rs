@@ -61,7 +61,7 @@ impl SmallFile {
         self.bytes.get(..16).is_some_and(|first| kind_of(first) == Some(Kind::Sqlite))
     }
 
-    /// What the file was like, if the one at `path` is still like that.
+    /// Size and time of the file when it was read, if the one at `path` still has them.
     pub(super) fn still_at(&self, path: &Path) -> Option<&Fingerprint> {
         let there = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
         (Fingerprint::of(&there) == self.seen).then_some(&self.seen)

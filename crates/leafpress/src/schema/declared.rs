@@ -28,6 +28,8 @@ pub struct DeclaredTable {
     pub is_order_declared: bool,
     /// True if the declaration may decide about a row whose key is taken.
     pub declares_conflicts: bool,
+    /// True if no rowid is given twice (AUTOINCREMENT).
+    pub autoincrement: bool,
     /// Columns of the table in order.
     pub columns: Vec<DeclaredColumn>,
     /// Name of the column that is the rowid.
@@ -143,6 +145,7 @@ impl DeclaredTable {
         let words = sql_words(&words);
         declared.declares_conflicts = declares_conflicts(&words);
         declared.is_order_declared = declared.declares_conflicts || tells_of_rows_before(&words);
+        declared.autoincrement = words.iter().any(|word| word.is("AUTOINCREMENT"));
         declared.has_deferred_keys =
             words.windows(2).any(|it| it[0].is("INITIALLY") && it[1].is("DEFERRED"));
         let sql = "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE

@@ -269,14 +269,15 @@ impl Column {
 
     /// Number of rows whose value is NaN.
     pub fn nans(&self) -> usize {
-        let has_any = match &self.values {
+        let count = |rows: usize| (0..rows).filter(|&row| self.is_nan(row)).count();
+        match &self.values {
             // All are looked at, which is faster than to stop at the first.
-            Values::Real(reals) => reals.iter().fold(false, |any, real| any | real.is_nan()),
-            Values::Chosen(_, values) => values.nans() > 0,
-            _ => false,
-        };
-        let rows = if has_any { 0..self.rows() } else { 0..0 };
-        rows.filter(|row| self.is_nan(*row)).count()
+            Values::Real(reals) if reals.iter().fold(false, |any, real| any | real.is_nan()) => {
+                count(reals.len())
+            }
+            Values::Chosen(choices, values) if values.nans() > 0 => count(choices.len()),
+            _ => 0,
+        }
     }
 
     fn is_nan(&self, row: usize) -> bool {
@@ -288,15 +289,6 @@ impl Column {
             Values::Real(reals) => reals[row].is_nan(),
             Values::Chosen(choices, values) => values.is_nan(choices[row] as usize),
             _ => false,
-        }
-    }
-
-    /// Number of rows of a column that may have NaN values.
-    fn rows(&self) -> usize {
-        match &self.values {
-            Values::Real(reals) => reals.len(),
-            Values::Chosen(choices, _) => choices.len(),
-            _ => 0,
         }
     }
 

@@ -49,6 +49,7 @@ use self::ipc::{IpcFile, Stream};
 use self::parquet::{ParquetFile, ParquetPiece, ParquetReader};
 use self::pieces::{Batches, Piece, PieceReader, Reading};
 use super::csv::header::Header;
+use super::fingerprint::Fingerprint;
 use super::kind::Kind;
 use super::rows::{DecodeHalt, RowDecoder, RowReader, RowSource, SourceColumn};
 use super::source::Source;
@@ -218,7 +219,7 @@ impl<'a> RowSource for ArrowSource<'a> {
             Origin::Stream { source, opened } => {
                 let mut stream = opened.take().map_or_else(|| Stream::open(source), Ok)?;
                 if stream.schema() != &self.schema {
-                    return Err(super::fingerprint::Fingerprint::changed(&self.name));
+                    return Err(Fingerprint::changed(&self.name));
                 }
                 stream.count_in(bytes_read);
                 stream.note_missing_end(&self.has_no_end);
@@ -232,7 +233,7 @@ impl<'a> RowSource for ArrowSource<'a> {
             Origin::Again { open, opened } => {
                 let reader = opened.take().map_or_else(open, Ok)?;
                 if reader.schema() != self.schema {
-                    return Err(super::fingerprint::Fingerprint::changed(&self.name));
+                    return Err(Fingerprint::changed(&self.name));
                 }
                 let batches = Batches::Reader(Box::new(Reading::new(reader, None)));
                 (pieces(batches.counted(bytes_read)), None)

@@ -11,6 +11,7 @@ use super::copy::STAGED;
 use super::insert::{Counts, Insert};
 use super::order::InsertMode;
 use super::rows::shown;
+use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 
 /// Statements for the rows of a load.
@@ -41,7 +42,7 @@ impl<'s> Stretches<'s> {
         let (Some(there), Some(staged)) = (declared.rowid_name(), insert.numbered_rowid()) else {
             return Ok(None);
         };
-        if !may_take_many(insert)? {
+        if !may_take_many(insert.mode, declared) {
             return Ok(None);
         }
         let (into, from) =
@@ -94,15 +95,11 @@ fn rowid(number: u64) -> i64 {
 /// Returns true if one statement for many rows stores what a statement for each row does, and nothing
 /// but a row's own values can make SQLite refuse it. AUTOINCREMENT is counted at the end of a statement
 /// that succeeds.
-fn may_take_many(insert: &Insert<'_>) -> rusqlite::Result<bool> {
-    let declared = &insert.declared;
+fn may_take_many(mode: InsertMode, declared: &DeclaredTable) -> bool {
+    let adds = matches!(mode, InsertMode::Append | InsertMode::Replace);
     let touches_others =
         !declared.triggers.is_empty() || declared.is_child || !declared.referring.is_empty();
-    let adds = matches!(insert.mode, InsertMode::Append | InsertMode::Replace);
-    if !adds || touches_others || declared.is_virtual || declared.is_order_declared {
-        return Ok(false);
-    }
-    let sql = "SELECT count(*) = 0 FROM main.sqlite_schema
-               WHERE type = 'table' AND name = ?1 AND sql LIKE '%AUTOINCREMENT%'";
-    insert.transaction.query_row(sql, [&declared.name], |row| row.get(0))
+    let needs_single_rows =
+        declared.is_virtual || declared.is_order_declared || declared.autoincrement;
+    adds && !touches_others && !needs_single_rows
 }
