@@ -164,8 +164,8 @@ def to_sql_multi(options: argparse.Namespace) -> dict:
 def write_database(options: argparse.Namespace) -> dict:
     """`DataFrame.write_database` of polars, whose default is pandas and SQLAlchemy."""
     frame = polars_frame(options)
-    import pandas  # noqa: F401  (outside of the time)
-    import sqlalchemy  # noqa: F401
+    import pandas  # Outside of the time.
+    import sqlalchemy
 
     with Measured() as measured:
         frame.write_database(TABLE, f"sqlite:///{options.database}")

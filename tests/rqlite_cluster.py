@@ -57,7 +57,7 @@ class Cluster:
             self.rqlited, "-node-id", f"n{node}", "-http-addr", f"127.0.0.1:{self.http[node]}",
             "-raft-addr", f"127.0.0.1:{self.raft[node]}", "-bootstrap-expect", str(NODES), "-join", join,
             str(self.folder / f"n{node}"),
-        ]  # fmt: skip
+        ]
         log = open(self.folder / f"n{node}.log", "ab")
         return subprocess.Popen(command, stdout=log, stderr=log)
 

@@ -34,7 +34,7 @@ class Node:
         log = open(folder / f"{name}.log", "ab")
         self.process = subprocess.Popen(
             [rqlited, "-node-id", name, "-http-addr", f"127.0.0.1:{self.http}", "-raft-addr",
-             f"127.0.0.1:{self.raft}", *join, str(folder / name)], stdout=log, stderr=log)  # fmt: skip
+             f"127.0.0.1:{self.raft}", *join, str(folder / name)], stdout=log, stderr=log)
         end = time.monotonic() + 60
         while not self.is_ready():
             if time.monotonic() > end:

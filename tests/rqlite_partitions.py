@@ -94,7 +94,7 @@ class CutCluster:
             self.processes.append(subprocess.Popen(network.command(
                 node, rqlited, "-node-id", f"n{node}", "-http-addr", f"{network.address(node)}:4001", "-raft-addr",
                 f"{network.address(node)}:4002", "-bootstrap-expect", NODES, "-join", join, folder / f"n{node}"),
-                stdout=log, stderr=log))  # fmt: skip
+                stdout=log, stderr=log))
         end = time.monotonic() + 60
         while not all(self.get(node, "/readyz") for node in range(NODES)):
             if time.monotonic() > end:

@@ -177,7 +177,7 @@ def tables_that_are_there(cluster, tables, folder):
         (("--append", "--index", "born"), "has no index of born"), (("--append", "--strict"), "strict"),
         (("--append", "--page-size", "8192"), "its pages have 4096"), (("--append", "--preset", "turso"), "preset"),
         (("--append", "--exact"), "its own declaration"),
-    ]  # fmt: skip
+    ]
     for given, says in contradictions:
         wrong(cluster, tables, write((60, "g", 1, "G")), "--table", "people", *given, says=says)
     for given, says in ((("--page-size", "8192"), "its pages have 4096"), (("--layout", "remote"), "another order of its pages")):
@@ -196,7 +196,7 @@ def tables_that_are_there(cluster, tables, folder):
     same()
     rejects = folder / "rejects"
     wrong(cluster, tables, write((60, "g", "late", "G"), (1, "h", 1, "H")), "--table", "people", "--append", "--on-error", "skip",
-        "--rejects", str(rejects), says="UNIQUE constraint failed: people.id")  # fmt: skip
+        "--rejects", str(rejects), says="UNIQUE constraint failed: people.id")
     assert not list(folder.glob("rejects*"))
     tables.execute("CREATE TABLE heap(id, name)")
     wrong(cluster, tables, write((1, "a"), header=("id", "name")), "--table", "heap", "--ignore", says="heap has no key")
@@ -251,7 +251,7 @@ def killed_loads(cluster, tables, folder, kills):
     for number in range(kills):
         table = f"cut{number}"
         process = subprocess.Popen(
-            [os.environ["LEAFPRESS"], "load", cluster.url(), folder / "large.csv", "--table", table, "--quiet"])  # fmt: skip
+            [os.environ["LEAFPRESS"], "load", cluster.url(), folder / "large.csv", "--table", table, "--quiet"])
         time.sleep(dice.uniform(0.2, 1.1) * whole)
         process.send_signal(signal.SIGKILL if number % 2 else signal.SIGINT)
         status = process.wait()
@@ -280,7 +280,7 @@ def killed_leaders(cluster, tables, folder, kills):
     for number in range(kills):
         table = f"led{number}"
         process = subprocess.Popen(
-            [os.environ["LEAFPRESS"], "load", cluster.url(), folder / "large.csv", "--table", table, "--json"], stdout=subprocess.PIPE, text=True)  # fmt: skip
+            [os.environ["LEAFPRESS"], "load", cluster.url(), folder / "large.csv", "--table", table, "--json"], stdout=subprocess.PIPE, text=True)
         time.sleep(random.Random(number).uniform(1.0, 3.0))
         leader = cluster.leader()
         if leader is not None:

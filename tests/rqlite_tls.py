@@ -27,12 +27,12 @@ def certificates(folder):
     """An authority, and a certificate of the node and of a client by it."""
     for name in ("ca", "other"):
         openssl(folder, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.pem",
-                "-subj", f"/CN=authority {name}", "-days", "2", "-addext", "basicConstraints=critical,CA:TRUE")  # fmt: skip
+                "-subj", f"/CN=authority {name}", "-days", "2", "-addext", "basicConstraints=critical,CA:TRUE")
     for name, usage in (("node", "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth"), ("client", "extendedKeyUsage=clientAuth")):
         openssl(folder, "req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
         (folder / f"{name}.ext").write_text(f"basicConstraints=CA:FALSE\n{usage}\n")
         openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-                "-out", f"{name}.pem", "-days", "2", "-extfile", f"{name}.ext")  # fmt: skip
+                "-out", f"{name}.pem", "-days", "2", "-extfile", f"{name}.ext")
 
 
 class Node:
@@ -42,7 +42,7 @@ class Node:
         log = open(folder / f"{name}.log", "ab")
         self.process = subprocess.Popen(
             [rqlited, "-node-id", name, "-http-addr", self.place, "-raft-addr", f"127.0.0.1:{raft}", "-http-cert",
-             folder / "node.pem", "-http-key", folder / "node.key", *flags, folder / name], stdout=log, stderr=log)  # fmt: skip
+             folder / "node.pem", "-http-key", folder / "node.key", *flags, folder / name], stdout=log, stderr=log)
         self.context = ssl.create_default_context(cafile=folder / "ca.pem")
         self.context.load_cert_chain(folder / "client.pem", folder / "client.key")
         end = time.monotonic() + 30

@@ -73,7 +73,7 @@ class Server:
         self.process = subprocess.Popen(
             [self.program, "--access", self.root.access, "--secret", self.root.secret, "--port",
              f"127.0.0.1:{self.port}", "--iam-dir", str(self.folder / "accounts"), "--quiet",
-             "posix", str(self.data)], stdout=log, stderr=log)  # fmt: skip
+             "posix", str(self.data)], stdout=log, stderr=log)
         wait_for(self.is_ready, "the server answers")
 
     def is_ready(self):
@@ -87,7 +87,7 @@ class Server:
         made = subprocess.run(
             [self.program, "admin", "--access", self.root.access, "--secret", self.root.secret, "--endpoint-url", self.url,
              "create-user", "--access", self.reader.access, "--secret", self.reader.secret, "--role", "user"],
-            capture_output=True, text=True)  # fmt: skip
+            capture_output=True, text=True)
         assert made.returncode == 0, made.stdout + made.stderr
         policy = (
             '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": ["%s"]}, '

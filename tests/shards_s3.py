@@ -43,7 +43,7 @@ class Place:
     def begin(self, *words, keys=None):
         environment = {**os.environ, **(keys or self.server.root).environment(self.server), "TMPDIR": str(self.folder)}
         return subprocess.Popen([os.environ["LEAFPRESS"], *map(str, words), "--json"], env=environment,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def begin_shard(self, keys=None):
         words = ["--by", "hash(id)", "--parts", PARTS, "--pk", "id"]

@@ -31,7 +31,7 @@ except ImportError:
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
-import bench_reports  # noqa: E402  (only now can it be found)
+import bench_reports  # Only now can it be found.
 
 LEAFPRESS = os.environ.get("LEAFPRESS", "leafpress")
 SCREENSHOTS = os.environ.get("LEAFPRESS_SCREENSHOTS")

@@ -22,7 +22,7 @@ LEAFPRESS = os.environ.get("LEAFPRESS", "leafpress")
 
 sys.path.insert(0, str(RIVALS))
 sys.dont_write_bytecode = True
-import bench_rivals  # noqa: E402  (only now can it be found)
+import bench_rivals  # Only now can it be found.
 
 
 def rung(rows, walls, has_index=False):

@@ -99,7 +99,7 @@ def server(folder, database, *command, delay=0.0):
             process = subprocess.Popen(
                 [sys.executable, "-m", *arguments], cwd=folder, env=environment, pass_fds=[fd],
                 stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+            )
     try:
         # A server that hangs shall not hang the tests; its workers are in its group.
         limit = threading.Timer(LIMIT_S, end, [process])

@@ -21,7 +21,7 @@ ROWS = [{"id": 1, "a": "x"}]
 COMMANDS = (lp.verify, lp.doctor, lp.storage, lp.advise, lp.index, lp.bench)
 CLASSES = (
     lp.Writer, lp.Ticket, lp.Transaction, lp.AsyncWriter, lp.AsyncTransaction, lp.SyncQueue, lp.AsyncQueue, lp.Shards,
-)  # fmt: skip
+)
 # Of these the native module checks the SQL and the parameters.
 CALLED_MOST = {"execute", "submit", "query", "reader"}
 
@@ -186,7 +186,7 @@ def test_what_was_taken_still_is(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"id": [1], "a": ["x"]})
     db = tmp_path / "a.db"
     lp.load(db, [(1, "x")], table="t", columns=frame.columns, pk=(it for it in ["id"]), threads=numpy.int64(1),
-            strict=numpy.bool_(False), busy_timeout=numpy.float32(1), types=dict(id=int))  # fmt: skip
+            strict=numpy.bool_(False), busy_timeout=numpy.float32(1), types=dict(id=int))
     lp.load(db, ROWS, table="t", if_exists="append", on_conflict="ignore", busy_timeout=None)
     with lp.Writer(db, profile="Durable", busy_timeout=2) as writer:  # type: ignore[arg-type]
         assert writer.insert_many("t", [(2, "y")], frame.columns) == 1

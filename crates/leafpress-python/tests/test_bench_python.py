@@ -15,7 +15,7 @@ import pytest
 
 RIVALS = Path(__file__).resolve().parents[3] / "rivals"
 sys.path.insert(0, str(RIVALS))
-import bench_python  # noqa: E402
+import bench_python
 
 
 def quick(folder: Path, *only: str, python: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import leafpress as lp
 from stock import query
 
 pytest.importorskip("dask.dataframe", reason="Dask is not installed: its writer is not tested")
-import dask  # noqa: E402
-import dask.dataframe  # noqa: E402
-import pandas  # noqa: E402
-from leafpress.dask import to_sqlite, write  # noqa: E402
+import dask
+import dask.dataframe
+import pandas
+from leafpress.dask import to_sqlite, write
 
 ROWS = 4_000
 

@@ -94,7 +94,7 @@ def an_error():
     return _errors.make(
         "it is wrong", "constraint", code=2067, on_disk="nothing", to_do="correct it",
         file="a.csv", line=3, column=7,
-    )  # fmt: skip
+    )
 
 
 def attributes(error):
@@ -109,7 +109,7 @@ def raise_one():
 def test_an_exception_goes_between_processes():
     expected = [
         "constraint", "a.csv", 3, 7, "nothing", "correct it", 2067, "SQLITE_CONSTRAINT_UNIQUE",
-    ]  # fmt: skip
+    ]
     for error in (an_error(), pickle.loads(pickle.dumps(an_error()))):
         assert type(error) is lp.IntegrityError and str(error) == "it is wrong"
         assert attributes(error) == expected

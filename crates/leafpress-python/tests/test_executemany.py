@@ -151,7 +151,7 @@ def test_a_row_of_a_wrong_kind_is_named(each, path, rows, kind, text):
     "sql",
     ["SELECT ?", "WITH n AS (SELECT ?) SELECT * FROM n", "CREATE TABLE u(x)", "PRAGMA user_version = 5",
      "EXPLAIN INSERT INTO t(b) VALUES (?)", "COMMIT", f"{INSERT}; {INSERT}", "-- nothing", ""],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("rows", [[(1,)], []])
 def test_what_is_no_insert_update_or_delete_is_refused(each, path, sql, rows):
     with pytest.raises(lp.ProgrammingError) as caught:

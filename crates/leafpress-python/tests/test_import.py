@@ -46,6 +46,6 @@ def test_all_names_are_there():
     assert printed(star) == ["True", "True"]
     assert printed("from leafpress import AsyncWriter, Queue; print(Queue.__name__)") == ["Queue"]
     with pytest.raises(AttributeError, match="module 'leafpress' has no attribute 'writer'"):
-        lp.writer  # noqa: B018
+        lp.writer
     with pytest.raises(ImportError):
-        from leafpress import writer  # noqa: F401
+        from leafpress import writer

@@ -68,7 +68,7 @@ FRAMES = {
         geopandas.GeoDataFrame({"a": [1]}, geometry=[shapely.Point(1, 2)]),
         [(1, shapely.to_wkb(shapely.Point(1, 2)))],
     ),
-}  # fmt: skip
+}
 
 
 def rows_of(db: pathlib.Path, sql: str) -> list[tuple]:
@@ -137,7 +137,7 @@ def test_an_integer_beyond_64_bits_is_not_made_a_real(declared: str, tmp_path: p
         calls = [
             lambda: writer.insert_many("t", frame), in_a_transaction,
             lambda: asyncio.run(later()), lambda: asyncio.run(later_in_a_transaction()),
-        ]  # fmt: skip
+        ]
         for call in calls:
             with pytest.raises(lp.DataError, match="row 2 has an integer in column 'x'") as caught:
                 call()

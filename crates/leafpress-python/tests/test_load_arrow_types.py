@@ -72,7 +72,7 @@ TIMES = [
     (pa.timestamp("us", "Europe/Berlin"), [AT.replace(tzinfo=UTC)],
      ["2026-11-21 05:30:00.250+00:00"]),
     (pa.duration("us"), [datetime.timedelta(seconds=1.5)], [1_500_000]),
-]  # fmt: skip
+]
 NESTED = [
     (pa.list_(pa.int64()), [[1, None], [], None], ["[1,null]", "[]", None]),
     (pa.large_list(pa.string()), [['a"b', "é"]], ['["a\\"b","é"]']),
@@ -84,7 +84,7 @@ NESTED = [
      [{"d": D("1.10"), "x": b"\x00\xff", "t": True}], ['{"d":1.10,"x":"00ff","t":true}']),
     (pa.list_(pa.struct([("n", pa.float64())])), [[{"n": math.nan}, {"n": math.inf}]],
      ['[{"n":null},{"n":9e999}]']),
-]  # fmt: skip
+]
 # What Arrow stores in a unit of its own, or as text, where objects of Python have another type.
 FRAMES_ONLY = [
     (pa.uint64(), [1, 2**64 - 1, None], ["1", str(2**64 - 1), None]),
@@ -234,7 +234,7 @@ POLARS = [
     (polars.Int128, [5, 10**37], ["5", str(10**37)]),
     (polars.UInt128, [5], None),
     (polars.Map(polars.String, polars.Int64), [{"a": 1}], ['{"a":1}']),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("example", POLARS, ids=ids)

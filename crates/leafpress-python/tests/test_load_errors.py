@@ -65,7 +65,7 @@ class Own:
         ("\ud800", "surrogates not allowed"),
     ],
     ids=["large", "small", "huge", "object", "complex", "nested", "surrogate"],
-)  # fmt: skip
+)
 def test_a_value_that_cannot_be_stored_names_row_and_column(db, value, says):
     with pytest.raises(lp.DataError) as caught:
         lp.load(db, bad(value), table="t")
@@ -106,7 +106,7 @@ def test_corrected_rejects_have_the_values_of_their_rows(db, tmp_path):
     kept = {
         "nan": math.nan, "inf": -math.inf, "number": numpy.int64(3), "flag": numpy.bool_(True), "real": 0.1,
         "large": "9" * 300, "bytes": b"\xff", "missing": pandas.NA, "list": list(range(300)), "what": "é\\n",
-    }  # fmt: skip
+    }
     rows = [{"id": 1, **kept}, {"id": numpy.uint64(2**64 - 1), **kept}]
     rejects = tmp_path / "bad.json"
     lp.load(db, rows, table="t", on_error="skip", rejects=rejects)

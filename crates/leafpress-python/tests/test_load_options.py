@@ -84,7 +84,7 @@ def test_types_of_python(db):
     report = lp.load(db, [row], table="t", types=types)
     assert [column.declared_type for column in report.columns] == [
         "INTEGER", "REAL", "BLOB", "TEXT", "INTEGER", "INTEGER",
-    ]  # fmt: skip
+    ]
     assert ask(db, "SELECT * FROM t") == [(5, 1.0, b"x", "7", 1, 1)]
     with pytest.raises(lp.ProgrammingError, match="complex is no type"):
         lp.load(db, [row], table="u", types={"i": complex})
@@ -178,13 +178,13 @@ def test_csv(db):
     lp.load(
         db, CSV.encode(), table="t", delimiter=";", quote="'", null="NA", columns=["a", "b"],
         types={"a": "text"}, encoding="latin1", threads=1, memory="64M", max_row_bytes="1K",
-    )  # fmt: skip
+    )
     assert ask(db, "SELECT * FROM t") == [("1", "x"), ("2", None)]
     lp.load(db, CSV.encode(), table="u", delimiter=";", quote=None, header=False)
     assert ask(db, "SELECT * FROM u") == [("id", "name"), ("1", "'x'"), ("2", "NA")]
     text = "# c\nn,m\n1.50,x , y\n#2\n3\n2.5,z\n"
     lp.load(db, text.encode(), table="v", comment="#", ragged="truncate", skip_lines=1, trim=True,
-            on_error="skip", exact=True)  # fmt: skip
+            on_error="skip", exact=True)
     assert ask(db, "SELECT * FROM v") == [("1.50", "x"), ("2.5", "z")]
     lp.load(db, b"a\tb\n1\t\\N\n", table="w", format="tsv", null=["\\N"])
     assert ask(db, "SELECT * FROM w") == [(1, None)]
@@ -227,7 +227,7 @@ def test_layout_and_preset(db, tmp_path):
         ({"page_size": 1000}, "page"),
     ],
     ids=lambda part: str(part)[:30],
-)  # fmt: skip
+)
 def test_options_that_make_no_sense(db, options, says):
     with pytest.raises(lp.ProgrammingError, match=says):
         lp.load(db, ROWS, table="t", **options)
@@ -276,7 +276,7 @@ def test_every_option_of_the_library_has_a_keyword():
     flags = re.findall(r"#\[arg\((long[^\]]*)\)\]\s*pub (\w+):", text)
     here = {"schema": "create", "tsv": "format", "no_header": "header", "no_progress": "progress",
             "append": "if_exists", "replace": "if_exists", "ignore": "if_exists",
-            "upsert": "if_exists", "quiet": "progress", "json": "progress"}  # fmt: skip
+            "upsert": "if_exists", "quiet": "progress", "json": "progress"}
     assert len(flags) > 35
     for _, name in flags:
         assert here.get(name, name) in keywords, name

@@ -76,7 +76,7 @@ MIXED = {
         pandas.Series(pandas.Categorical(objects(date(2026, 1, 1), datetime(2026, 1, 1, 5)))),
         ["2026-01-01", "2026-01-01 05:00:00"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MIXED)

@@ -42,7 +42,7 @@ def test_two_processes_work_on_one_queue(path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(path), "0.001", "30"],
                          stdout=subprocess.PIPE, text=True)
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     done = [process.communicate(timeout=60)[0].split() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert sorted(int(each) for one in done for each in one) == list(range(300))
@@ -78,7 +78,7 @@ def test_no_job_is_lost_when_workers_are_killed(path: Path) -> None:
     seen: collections.Counter[int] = collections.Counter()
     for _ in range(kills):
         process = subprocess.Popen([sys.executable, "-c", HANDLERS, str(path)],
-                                   stdout=subprocess.PIPE)  # fmt: skip
+                                   stdout=subprocess.PIPE)
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(200)]
         process.send_signal(signal.SIGKILL)
@@ -125,7 +125,7 @@ with lp.Writer(sys.argv[1]) as writer:
         print("interrupted", flush=True)
 """
     process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE,
-                               text=True)  # fmt: skip
+                               text=True)
     assert process.stdout is not None
     for _ in range(4):
         assert process.stdout.readline() == "begun\n"
@@ -163,6 +163,6 @@ with lp.Writer(sys.argv[1]) as writer:
 """
     pushed(path, 6)
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(path)], timeout=30,
-                         capture_output=True, text=True)  # fmt: skip
+                         capture_output=True, text=True)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
     assert states(path) == {"ready": 5}

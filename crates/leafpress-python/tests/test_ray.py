@@ -14,7 +14,7 @@ from stock import query
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: its Datasink is not tested")
 pytest.importorskip("pyarrow")
-from leafpress.ray import LeafpressDatasink, write  # noqa: E402
+from leafpress.ray import LeafpressDatasink, write
 
 ROWS = 5_000
 TASKS = 20

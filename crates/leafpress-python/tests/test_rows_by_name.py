@@ -221,7 +221,7 @@ INTEGERS: dict[str, Callable[[], Any]] = {
         "a": pyarrow.array([1, 2**64 - 1], pyarrow.uint64()).dictionary_encode(),
     }),
     "the second part": lambda: [polars.DataFrame({"a": [1]}), pandas.DataFrame({"a": [2**64 - 1]}, dtype="uint64")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
@@ -294,7 +294,7 @@ def test_columns_of_one_name_of_sqlalchemy_and_spark_keep_their_values(db: pathl
     sqlalchemy = pytest.importorskip("sqlalchemy")
     with sqlalchemy.create_engine("sqlite://").connect() as connection:
         for name, rows in (("r", connection.execute(sqlalchemy.text(REPEATED))),
-                           ("l", connection.execute(sqlalchemy.text(REPEATED)).all())):  # fmt: skip
+                           ("l", connection.execute(sqlalchemy.text(REPEATED)).all())):
             lp.load(db, rows, table=name)
             assert rows_of(db, name) == [(1, 2, 3, 4, 5)]
 

@@ -13,7 +13,7 @@ CRATE = Path(__file__).resolve().parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", CRATE.parents[1] / "target"))
 
 sys.path.insert(0, str(CRATE))
-import wheels  # noqa: E402
+import wheels
 
 
 def made(folder: Path, tags: str, bytes_more: int = 0) -> Path:

@@ -281,7 +281,7 @@ def write(
     except Error as error:
         # The run is current, whatever happens to files that no task needs any more.
         _LOG.warning("run %s is published, and its scattered rows in %s were not all removed: %s",
-                     run.name, plan.scratch, error)  # fmt: skip
+                     run.name, plan.scratch, error)
     return _report(plan, by, built, began)
 
 

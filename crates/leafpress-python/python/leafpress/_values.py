@@ -188,7 +188,7 @@ def _microseconds(nanoseconds: int, value: Any) -> int:
 _NANOSECONDS = {
     "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000,
     "h": 3_600_000_000_000, "D": 86_400_000_000_000, "W": 604_800_000_000_000,
-}  # fmt: skip
+}
 
 
 def _decimal(value: Decimal) -> None | int | float | str:
