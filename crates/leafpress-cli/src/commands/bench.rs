@@ -8,15 +8,15 @@
 //! it for the parent to clean up.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use leafpress::path_text;
 use leafpress::vfs::paths::folder_of;
+use leafpress::{ErrorKind, path_text};
 use leafpress_bench::generate::{self, FileSize, TextFormat};
 use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
 use leafpress_bench::report::ExperimentReport;
 use leafpress_bench::{Error, experiment, html, report_cache, rung};
-use serde_json::json;
 
 use crate::exit::Status;
 use crate::flags::{
@@ -35,7 +35,7 @@ pub fn run(flags: &BenchFlags, arguments: &[OsString]) -> Status {
     if let Some(request) = &flags.rung {
         return match rung::run_rung_line(request) {
             Ok(line) => output::print_result(&format!("{line}\n")),
-            Err(error) => fail(&error, false),
+            Err(error) => fail(error, false),
         };
     }
     match &flags.part {
@@ -49,18 +49,18 @@ fn run_experiments(flags: &BenchFlags, arguments: &[OsString]) -> Status {
     let csv_to_stdout = is_stdout(flags.csv.as_deref());
     if to_stdout && csv_to_stdout {
         let error = "--json and --csv cannot both go to stdout; name a file for one of them";
-        return fail(&Error::Usage(error.to_owned()), to_stdout);
+        return fail(Error::Usage(error.to_owned()), to_stdout);
     }
     let json = flags.json.clone().filter(|_| !to_stdout);
     let csv = flags.csv.clone().filter(|_| !csv_to_stdout);
     for (flag, path) in [("--json", &json), ("--html", &flags.html), ("--csv", &csv)] {
         if let Err(error) = check_report_path(flag, path.as_deref()) {
-            return fail(&error, to_stdout);
+            return fail(error, to_stdout);
         }
     }
     if let Some(error) = same_output(&[("--json", &json), ("--html", &flags.html), ("--csv", &csv)])
     {
-        return fail(&error, to_stdout);
+        return fail(error, to_stdout);
     }
     if let Some(from) = &flags.from {
         for (flag, path) in [("--json", &json), ("--html", &flags.html), ("--csv", &csv)] {
@@ -68,17 +68,17 @@ fn run_experiments(flags: &BenchFlags, arguments: &[OsString]) -> Status {
                 let from = path_text(from);
                 let error =
                     format!("{flag} would overwrite the report that it is made from, {from}");
-                return fail(&Error::Usage(error), to_stdout);
+                return fail(Error::Usage(error), to_stdout);
             }
         }
     }
     let report = match report(flags, json.clone(), arguments) {
         Ok(report) => report,
-        Err(error) => return fail(&error, to_stdout),
+        Err(error) => return fail(error, to_stdout),
     };
     let lines = match write_files(&report, flags.html.as_deref(), csv.as_deref()) {
         Ok(lines) => lines,
-        Err(error) => return fail(&error, to_stdout),
+        Err(error) => return fail(error, to_stdout),
     };
     let written: Vec<&Path> =
         [&json, &flags.html, &csv].into_iter().flatten().map(PathBuf::as_path).collect();
@@ -113,7 +113,7 @@ fn report(
 ) -> Result<ExperimentReport, Error> {
     if let Some(path) = &flags.from {
         let mut report = if is_stdout(Some(path)) {
-            ExperimentReport::read_from(STDIN_NAME, std::io::stdin().lock())?
+            ExperimentReport::read_from(STDIN_NAME, io::stdin().lock())?
         } else {
             ExperimentReport::read(path)?
         };
@@ -233,7 +233,7 @@ fn run_generate(flags: &BenchGenerateFlags) -> Status {
         Err(error) => {
             // Not there is fine too: then it could not even be made.
             let _ = std::fs::remove_file(path);
-            fail(&error, false)
+            fail(error, false)
         }
     }
 }
@@ -284,28 +284,30 @@ fn check_report_path(flag: &str, path: Option<&Path>) -> Result<(), Error> {
     Err(Error::Usage(format!("{flag} {}: {reason}", path_text(path))))
 }
 
-fn fail(error: &Error, as_json: bool) -> Status {
+fn fail(error: Error, as_json: bool) -> Status {
+    output::print_failure(as_of_the_library(error), as_json)
+}
+
+/// The error in the form that all commands report: with its kind, what is on disk, and what to do.
+fn as_of_the_library(error: Error) -> leafpress::Error {
     let message = error.to_string();
-    let (kind, status) = match error {
-        Error::Usage(_) | Error::TooLarge { .. } => ("misuse", Status::Usage),
-        Error::Cancelled => ("cancelled", Status::Failed),
-        Error::Io { .. } | Error::Room { .. } => ("io", Status::Failed),
-        Error::Sqlite { .. } => ("sqlite", Status::Failed),
-        Error::Load(error) => (error.kind().name(), Status::of(error.kind())),
-        _ => ("bench", Status::Failed),
-    };
-    if as_json {
-        output::print_json(&json!({"error": {"kind": kind, "message": message}}));
-    }
-    if matches!(error, Error::Cancelled) {
-        output::print_warning(&message);
-    } else {
-        match error {
-            Error::Load(error) => output::print_error_in_lines(error),
-            _ => output::print_error(&message),
+    let error = match error {
+        Error::Load(error) => return error,
+        Error::Usage(_) | Error::TooLarge { .. } => leafpress::Error::misuse(message),
+        Error::Cancelled => leafpress::Error::from(ErrorKind::Cancelled)
+            .on_disk("nothing was measured, no report was written, and no temporary file is left"),
+        Error::Io { action, path, source } => leafpress::Error::io(action, &path, source),
+        Error::Room { path, .. } => {
+            let source = io::Error::new(io::ErrorKind::StorageFull, message);
+            leafpress::Error::io("measure in", &path, source)
+                .to_do("free some space, or give a folder on a larger disk by --dir")
         }
-    }
-    status
+        Error::Sqlite { action, source } => leafpress::Error::sqlite(action, source),
+        Error::TimeUp => leafpress::Error::from(ErrorKind::Aborted(Box::new(error)))
+            .to_do("name the experiments that you need"),
+        other => ErrorKind::Aborted(Box::new(other)).into(),
+    };
+    error.on_disk("no report was written, and no temporary file is left")
 }
 
 #[cfg(test)]
