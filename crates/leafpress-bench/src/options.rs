@@ -91,7 +91,8 @@ pub struct BenchOptions {
     pub atomic: AtomicOptions,
     /// The most jobs that wait in the experiment "queue", for a claim among them.
     pub waiting: u64,
-    /// Rounds of each group; without it five of loads, three of commits.
+    /// Rounds of each group; without it 3, in a large run of named experiments 5 for loads and for the
+    /// accounting of "atomic".
     pub repeats: Option<usize>,
     /// Folder in which the temporary folder is made: the disk to be measured.
     pub dir: PathBuf,

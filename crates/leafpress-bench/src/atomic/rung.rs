@@ -109,6 +109,6 @@ pub(crate) struct AtomicRung {
     pub(crate) place: Place,
     /// Transactions.
     pub(crate) transactions: u64,
-    /// None is begun after so long, and there are fewer then.
+    /// Time limit in milliseconds: no further transaction begins after it.
     pub(crate) milliseconds_max: u64,
 }

@@ -114,7 +114,7 @@ pub(crate) struct CommitRung {
     pub(crate) scene: Scene,
     /// Calls, over all callers; each adds a row.
     pub(crate) rows: u64,
-    /// No call is begun after so long, and the rows are then fewer. One
+    /// Time limit in milliseconds: no further call begins after it. One
     /// transaction is never cut.
     pub(crate) milliseconds_max: u64,
     /// Table that the rows go to.

@@ -17,13 +17,13 @@ use crate::connect;
 use crate::error::{Error, Result};
 use crate::recording::WalSize;
 
-/// Between two looks at the size of the WAL.
+/// Poll interval of the size of the WAL.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 /// Time for which a short reader holds its snapshot, and rests afterwards.
 const SHORT_READ: Duration = Duration::from_millis(3);
 
-/// A reader looks so often whether it is its turn.
+/// Poll interval of a reader that waits for its turn.
 const BETWEEN_READERS_LOOKS: Duration = Duration::from_millis(1);
 
 /// Notes the size of the WAL until the callers have ended.

@@ -51,7 +51,7 @@ pub(crate) struct CyclesRung {
     pub(crate) by: Cycler,
     /// Number of cycles.
     pub(crate) cycles: u32,
-    /// None is begun after so long, and the time is scaled.
+    /// Time limit in milliseconds: no further cycle begins after it, and the time is scaled.
     pub(crate) milliseconds_max: u64,
 }
 
@@ -79,7 +79,7 @@ impl CyclesRung {
         u64::from(self.cycles) * ROWS_OF_CYCLE
     }
 
-    /// Longest time, after which no cycle is begun.
+    /// Time limit, after which no further cycle begins.
     pub(super) fn time_max(self) -> Duration {
         Duration::from_millis(self.milliseconds_max)
     }

@@ -55,7 +55,8 @@ pub(crate) struct LadderRung {
     pub(crate) by: Step,
     /// Number of rows.
     pub(crate) rows: u64,
-    /// No row is begun after so long where each is a transaction, and the time is scaled.
+    /// Time limit in milliseconds where each row is a transaction: no further row begins after it, and
+    /// the time is scaled.
     pub(crate) milliseconds_max: u64,
 }
 
@@ -110,7 +111,7 @@ impl LadderRung {
         matches!(self.by, Step::Pages(_) | Step::PressedPages(_))
     }
 
-    /// Longest time, after which no row is begun.
+    /// Time limit, after which no further row begins.
     pub(super) fn time_max(self) -> Duration {
         Duration::from_millis(self.milliseconds_max)
     }

@@ -86,9 +86,9 @@ pub(crate) struct CycleRung {
     pub(crate) batch: u32,
     /// Jobs, over all clients.
     pub(crate) jobs: u64,
-    /// No cycle is begun after so long, and the jobs are then fewer.
+    /// Time limit in milliseconds: no further cycle begins after it.
     pub(crate) milliseconds_max: u64,
-    /// So much longer each sync takes, for ours and the rivals alike.
+    /// Delay added to each sync, in microseconds, for ours and the rivals alike.
     #[serde(default)]
     pub(crate) sync_delay_us: u32,
 }

@@ -96,9 +96,9 @@ pub(crate) struct SharedRung {
     pub(crate) processes: u32,
     /// Threads of each process, each of which waits for its answer before its next call.
     pub(crate) callers: u32,
-    /// No call is begun after so long.
+    /// Time limit in milliseconds: no further call begins after it.
     pub(crate) milliseconds_max: u64,
-    /// So much longer each sync takes.
+    /// Delay added to each sync, in microseconds.
     #[serde(default)]
     pub(crate) sync_delay_us: u32,
     /// Wait for a member, besides the time of the calls, before it is killed.

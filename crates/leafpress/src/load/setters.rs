@@ -182,7 +182,8 @@ impl Loader {
         self
     }
 
-    /// Declares a column to hold dates and times, which are stored as numbers.
+    /// Declares a column to hold dates and times in ISO 8601; `form` says how they are stored: as
+    /// numbers, or as texts in UTC.
     pub fn timestamp(mut self, column: impl Into<String>, form: TimestampForm) -> Self {
         self.options.types.push((column.into(), GivenType::Timestamp(form)));
         self

@@ -87,7 +87,7 @@ pub(crate) struct InsertsRung {
     pub(crate) by: Inserter,
     /// Number of rows.
     pub(crate) rows: u64,
-    /// No row is begun after so long where each is a transaction; the rows are then fewer.
+    /// Time limit in milliseconds where each row is a transaction: no further row begins after it.
     #[serde(default = "for_ever")]
     pub(crate) milliseconds_max: u64,
 }
@@ -167,7 +167,7 @@ impl InsertsRung {
         matches!(self.by, Inserter::SqlOnce(_) | Inserter::WriterMany(_) | Inserter::PushMany(_))
     }
 
-    /// Longest time, after which no row is begun.
+    /// Time limit, after which no further row begins.
     pub(super) fn time_max(self) -> Duration {
         Duration::from_millis(self.milliseconds_max)
     }
