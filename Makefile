@@ -1,6 +1,6 @@
 # The few commands that people use; `make` lists them.
 #
-# Needed are cargo, a C compiler, python3 (3.10 or later) with its module venv, and ps and kill (procps). A command
+# Needed are cargo, git, a C compiler, python3 (3.10 or later) with its module venv, and ps and kill (procps). A command
 # fetches all else that it needs itself, over the network, into the target folder or
 # a virtual environment inside this one; the few that need more say so in their lines.
 
@@ -27,7 +27,8 @@ SHARED_SECONDS ?= 600
 # Two thirds of them are power cuts, the others kills.
 NEIGHBOUR_IMAGES ?= 300000
 
-# A program of cargo's registry that is not installed is built into the target folder, and found there.
+# A program of cargo's registry that is not installed, in any version, is built into the target folder, and found
+# there.
 TOOLS := $(abspath $(TARGET_DIR))/tools
 WITH_TOOLS := export PATH="$$PATH:$(TOOLS)/bin"
 installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
@@ -38,7 +39,7 @@ installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
 	crash neighbours shared-kills rqlite-callers test-rqlite rqlite-server cluster-short s3-server test-s3 test-cluster bench-rqlite bench-shards tested package-tested bench bench-python bench-locks bench-writer bench-atomic bench-queue bench-shared bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz races docs clean
 
 help: ## List these commands
-	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
+	@grep -E '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
 		| awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
 
 build: release ## Build the command, optimised
@@ -235,7 +236,7 @@ shared-kills: ## Kill, stop and mislead processes that share a database, for lon
 fuzz: ## Fuzz each target for a minute (needs a nightly toolchain)
 	@rustup run nightly $(CARGO) --version || { \
 		echo "make fuzz needs nightly Rust: rustup toolchain install nightly" >&2; exit 1; }
-	$(call installed,cargo-fuzz)
+	$(call installed,cargo-fuzz,--version 0.13.2)
 	@set -e; $(WITH_TOOLS); for target in $$($(CARGO) +nightly fuzz list); do \
 		echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
 		env -u CARGO_TARGET_DIR $(CARGO) +nightly fuzz run "$$target" -- \
@@ -274,7 +275,9 @@ IN_OLDEST := cd $(OLDEST) && CARGO_TARGET_DIR="$(abspath $(TARGET_DIR))/oldest" 
 OLDEST_CRATES := --locked -p leafpress -p leafpress-vfs -p leafpress-format --features leafpress/parquet
 oldest-source:
 	rm -rf $(OLDEST) && mkdir -p $(OLDEST)
-	git ls-files -z | tar --null -cf - -T - | tar -xf - -C $(OLDEST)
+	git ls-files -z --cached --others --exclude-standard --deduplicate \
+		| xargs -0 sh -c 'for file; do test ! -e "$$file" || printf "%s\0" "$$file"; done' sh \
+		| tar --null -cf - -T - | tar -xf - -C $(OLDEST)
 	$(IN_OLDEST) update -p rusqlite --precise 0.39.0
 
 check-oldest: oldest-source
@@ -294,7 +297,7 @@ archives: ## Make the packages that are to be published, without building them
 
 # The list of known faults comes from a repository on GitHub, so CI has test_dependencies.py instead.
 deny: ## Have cargo-deny look at licences, versions and known faults of the dependencies
-	$(call installed,cargo-deny)
+	$(call installed,cargo-deny,--version 0.20.2)
 	$(WITH_TOOLS); $(CARGO) deny check
 
 # No version is published yet, so the baseline is a revision of git. Not in CI: before 0.1.0 each
@@ -302,7 +305,7 @@ deny: ## Have cargo-deny look at licences, versions and known faults of the depe
 SINCE ?=
 semver: ## Compare the library's API with that of a revision (SINCE=revision)
 	@test -n "$(SINCE)" || { echo "make semver needs a revision: make semver SINCE=v0.1.0" >&2; exit 1; }
-	$(call installed,cargo-semver-checks)
+	$(call installed,cargo-semver-checks,--version 0.45.0)
 	$(WITH_TOOLS); $(CARGO) semver-checks \
 		--package leafpress-format --package leafpress-vfs --package leafpress --baseline-rev $(SINCE)
 
@@ -383,7 +386,7 @@ docs: ## Make a site of the documents in target/book, and check its links
 	cp rivals/*.* $(BOOK)/src/rivals/
 	cp $(NUMBER_FORMS) $(BOOK)/src/$(NUMBER_FORMS)
 	cp docs/book/book.toml $(BOOK)/
-	$(call installed,mdbook,--debug --no-default-features --features search)
+	$(call installed,mdbook,--version 0.5.4 --debug --no-default-features --features search)
 	$(WITH_TOOLS); mdbook build $(BOOK)
 	$(PYTHON) tests/python/site_links.py $(BOOK)/book
 	@echo "made $(BOOK)/book/index.html"
