@@ -1,5 +1,5 @@
-//! `leafpress`, the command, as a library of one function: [`run`] reads the flags, runs one
-//! command, and gives the exit status. The executable and the Python package call it.
+//! `leafpress`, the command, as a library: [`run`] reads the flags, runs one command, and gives the
+//! exit status. The executable and the Python package call it.
 //!
 //! The map: `flags` is the one definition of the command line; each file in
 //! `commands` runs one command; `io_report` does the work of `leafpress io`;
@@ -33,6 +33,7 @@ use std::ffi::OsString;
 pub use leafpress_bench::rung::start_by;
 
 pub use crate::flags::as_flag;
+pub use crate::loading::paths::files_of;
 
 use crate::exit::Status;
 use crate::flags::{Command, Flags};

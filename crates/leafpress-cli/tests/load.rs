@@ -225,8 +225,7 @@ fn a_signal_ends_a_load_that_waits_for_its_input() {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(PEOPLE.as_bytes()).unwrap();
-        // The handler is set before the first byte is read, long before this.
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        common::wait_for_handler(signal, child.id());
         common::send(signal, child.id());
         let output = child.wait_with_output().unwrap();
         drop(stdin);

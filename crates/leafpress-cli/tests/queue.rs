@@ -383,10 +383,11 @@ fn a_paused_queue_gives_nothing_and_settings_hold() {
     }
     let off = ["--keep-dead", "none", "--concurrency", "none", "--rate", "none", "--json"];
     let object = act(&[&["settings", "jobs.db", "q"], &off[..]].concat()).expect_status(0).json();
-    for name in ["keep_dead_s", "concurrency", "rate"] {
+    for name in ["keep_dead", "concurrency", "rate"] {
         assert_eq!(object[name], json!(null), "{name}");
     }
-    assert_eq!((&object["lease_s"], &object["backoff"]["factor"]), (&json!(120.0), &json!(3.0)));
+    assert_eq!((&object["lease"], &object["backoff_factor"]), (&json!(120.0), &json!(3.0)));
+    assert_eq!((&object["queue"], &object["group_rate"]), (&json!("q"), &json!([5, 1.0])));
     act(&["settings", "jobs.db", "q", "--lease", "0s"]).expect_status(2);
 
     act(&["push", "jobs.db", "q", "x"]).expect_status(0);
@@ -555,7 +556,7 @@ fn readers_that_leave_early_cause_no_panic() {
 #[test]
 fn a_waiting_claim_is_woken_by_a_push_of_another_process() {
     let folder = TempDir::new().unwrap();
-    queue(&folder, &["settings", "jobs.db", "q"]).expect_status(0);
+    queue(&folder, &["settings", "jobs.db", "q", "--lease", "1m"]).expect_status(0);
     let waiting = command(folder.path(), &["queue", "claim", "jobs.db", "q", "--wait"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -619,12 +620,14 @@ fn a_push_that_is_stopped_prints_the_jobs_that_are_in_the_queue() {
                 .unwrap();
             let mut stdin = child.stdin.take().unwrap();
             stdin.write_all(lines.as_bytes()).unwrap();
-            // The handler is set before the first line is read, long before this.
-            std::thread::sleep(std::time::Duration::from_millis(500));
+            common::wait_for_handler(signal, child.id());
+            // A whole batch is pushed before the signal.
+            let mut printed = vec![0; expected.len()];
+            child.stdout.as_mut().unwrap().read_exact(&mut printed).unwrap();
             common::send(signal, child.id());
             let output = child.wait_with_output().unwrap();
             drop(stdin);
-            let ids = String::from_utf8(output.stdout).unwrap();
+            let ids = String::from_utf8([printed, output.stdout].concat()).unwrap();
             let message = String::from_utf8(output.stderr).unwrap();
             assert_eq!(ids, expected, "{message}");
             let status = if ids.is_empty() { 3 } else { 1 };

@@ -79,6 +79,11 @@ pub fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error>
     to.serialize_f64(time.as_secs_f64())
 }
 
+/// Writes a duration, if there is one, as seconds.
+pub fn optional_seconds<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64()).serialize(to)
+}
+
 /// Writes a duration as whole milliseconds.
 pub fn milliseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_i64(in_milliseconds(*time))

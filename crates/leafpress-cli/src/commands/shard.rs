@@ -19,8 +19,8 @@ use crate::{human, interrupt, output, summary};
 /// # Errors
 /// The flags contradict one another.
 pub fn run(flags: &ShardFlags) -> std::result::Result<Status, clap::Error> {
-    let inputs =
-        loading::paths::expand(&flags.inputs).map_err(|message| usage_error("shard", &message))?;
+    let inputs = loading::paths::files_of(&flags.inputs)
+        .map_err(|message| usage_error("shard", &message))?;
     if inputs.len() > 1 && inputs.iter().any(|input| is_stdin(input)) {
         return Err(usage_error("shard", "'-' is standard input, which is read by itself"));
     }

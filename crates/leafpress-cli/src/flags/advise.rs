@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::values::file_path;
-use super::{parse_amount, parse_writers};
+use super::{parse_amount, parse_number};
 
 /// Say which profile and which way in fit a program, with the figures of the last bench
 ///
@@ -41,7 +41,7 @@ pub struct AdviseFlags {
     pub power_cut: PowerCutFlag,
 
     /// Threads or processes that write
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_writers)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_number::<u32>)]
     pub writers: u32,
 
     /// Transactions span attached databases

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use leafpress::vfs::DiskModel;
 
-use super::{parse_amount, parse_repeats};
+use super::{parse_amount, parse_number};
 
 /// Repeat the classic experiments on this machine's own disk, beside the best that SQL can do
 ///
@@ -72,7 +72,7 @@ pub struct BenchFlags {
     pub waiting: Option<u64>,
 
     /// Number of runs of each rung [default: 3, with --large 5 of loads]
-    #[arg(long, value_name = "N", value_parser = parse_repeats)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
     pub repeats: Option<usize>,
 
     /// A folder on the disk to be measured

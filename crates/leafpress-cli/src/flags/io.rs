@@ -8,7 +8,7 @@ use leafpress::Profile;
 use leafpress::profile::Locking;
 
 use super::parse_milliseconds;
-use super::values::{file_path, parse_rounds};
+use super::values::{file_path, parse_number};
 
 /// Run SQL on a copy of a database, and show what each transaction costs the disk
 ///
@@ -73,7 +73,7 @@ pub struct IoFlags {
 
     /// Run all of it N times, and show medians and what differs now and then
     #[arg(long, value_name = "N", default_value = "1", hide_default_value = true,
-          value_parser = parse_rounds)]
+          value_parser = parse_number::<u32>)]
     pub repeat: u32,
 
     /// Change the database itself, for good, in the place of a copy

@@ -12,8 +12,8 @@ use leafpress::load::{IntoTable, Layout, OnConflict, Preset, Uuid7Form};
 use super::of_this_build;
 use super::values::{
     ByteOrNone, NamedType, Names, database_path, parse_byte, parse_column_type, parse_delimiter,
-    parse_memory, parse_milliseconds, parse_names, parse_page_size, parse_quote, parse_rename,
-    parse_row_bytes, parse_threads, parse_uuid7,
+    parse_memory, parse_milliseconds, parse_names, parse_number, parse_page_size, parse_quote,
+    parse_rename, parse_row_bytes, parse_uuid7,
 };
 
 const LOAD_EXAMPLES: &str = "\
@@ -422,10 +422,10 @@ pub struct RunFlags {
     /// Number of threads [default: one per core]
     ///
     /// The result does not depend on it.
-    #[arg(long, short = 'j', value_name = "N", value_parser = parse_threads)]
+    #[arg(long, short = 'j', value_name = "N", value_parser = parse_number::<usize>)]
     pub threads: Option<usize>,
 
-    /// Memory for sorting, such as 512M or 2G [default: a quarter of the memory that this process may
+    /// Memory for sorting, such as 512M or 1T [default: a quarter of the memory that this process may
     /// use, at most 1G]
     ///
     /// Rows beyond it go to temporary files. Less than 8M counts as 8M.

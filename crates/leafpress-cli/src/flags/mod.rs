@@ -37,12 +37,12 @@ pub use load::{
 };
 pub use queue::{
     OrNone, QueueAckFlags, QueueAction, QueueClaimFlags, QueueCommonFlags, QueueExtendFlags,
-    QueueFailFlags, QueueFlags, QueueListFlags, QueueMissedFlag, QueueNackFlags, QueueNamedFlags,
-    QueueNewJobFlags, QueuePlaceFlags, QueuePurgeFlags, QueuePushFlags, QueueReleaseFlags,
-    QueueRemoveFlags, QueueRetryFlags, QueueScheduleAction, QueueScheduleAddFlags,
-    QueueScheduleListFlags, QueueScheduleRemoveFlags, QueueSettingsFlags, QueueShowFlags,
-    QueueStateFlag, QueueStatsFlags, QueueWorkFlags, When, parse_duration, parse_time,
-    parse_unique_for, parse_when,
+    QueueFailFlags, QueueFlags, QueueListFlags, QueueLookFlags, QueueMissedFlag, QueueNackFlags,
+    QueueNamedFlags, QueueNewJobFlags, QueuePlaceFlags, QueuePurgeFlags, QueuePushFlags,
+    QueueReleaseFlags, QueueRemoveFlags, QueueRetryFlags, QueueScheduleAction,
+    QueueScheduleAddFlags, QueueScheduleListFlags, QueueScheduleRemoveFlags, QueueSettingsFlags,
+    QueueShowFlags, QueueStateFlag, QueueStatsFlags, QueueWorkFlags, When, parse_duration,
+    parse_time, parse_unique_for, parse_when,
 };
 pub use shard::{ShardFlags, ShardsAction, ShardsFlags};
 pub use spelling::as_flag;
@@ -53,8 +53,7 @@ use crate::exit::statuses_of_kinds;
 use crate::human;
 
 use self::values::{
-    file_path, parse_amount, parse_memory, parse_milliseconds, parse_repeats, parse_seconds,
-    parse_threads, parse_writers,
+    file_path, parse_amount, parse_memory, parse_milliseconds, parse_number, parse_seconds,
 };
 
 const EXIT_STATUS: &str = "\
@@ -194,7 +193,7 @@ pub struct IndexFlags {
     #[arg(long)]
     pub analyze: bool,
 
-    /// Memory for the sort, such as 512M or 2G [default: as for a load]
+    /// Memory for the sort, such as 512M or 1T [default: as for a load]
     ///
     /// Rows beyond it go to a temporary file.
     #[arg(long, value_name = "BYTES", value_parser = parse_memory)]
@@ -209,7 +208,7 @@ pub struct IndexFlags {
     pub busy_timeout: Duration,
 
     /// Number of threads [default: one per core]
-    #[arg(long, short = 'j', value_name = "N", value_parser = parse_threads)]
+    #[arg(long, short = 'j', value_name = "N", value_parser = parse_number::<usize>)]
     pub threads: Option<usize>,
 
     /// Print nothing but errors

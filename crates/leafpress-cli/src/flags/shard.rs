@@ -10,9 +10,7 @@ use leafpress_shards::RouteBy;
 
 use super::load::{BadRowFlags, ColumnFlags, InputFlags, LayoutFlag, OnConflictFlag};
 use super::queue::parse_duration;
-use super::values::{
-    Names, parse_memory, parse_names, parse_page_size, parse_threads, shards_path,
-};
+use super::values::{Names, parse_memory, parse_names, parse_number, parse_page_size, shards_path};
 
 /// Split files into many SQLite files with a manifest
 ///
@@ -117,10 +115,10 @@ pub struct ShardTableFlags {
 #[command(next_help_heading = "The run")]
 pub struct ShardRunFlags {
     /// Number of threads [default: one per core]
-    #[arg(long, short = 'j', value_name = "N", value_parser = parse_threads)]
+    #[arg(long, short = 'j', value_name = "N", value_parser = parse_number::<usize>)]
     pub threads: Option<usize>,
 
-    /// Memory for sorting, over all parts, such as 512M or 2G [default: a quarter of the
+    /// Memory for sorting, over all parts, such as 512M or 1T [default: a quarter of the
     /// memory that this process may use, at most 1G]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<usize>,

@@ -2,6 +2,7 @@
 //!
 //! Must never: look at anything but the words.
 
+use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -196,19 +197,16 @@ pub fn parse_page_size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A number of threads.
-pub fn parse_threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("name a number from 1 up, or leave the flag out".to_owned()),
-        Ok(threads) => Ok(threads),
-    }
-}
-
-/// A number of writers.
-pub fn parse_writers(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("name a number from 1 up".to_owned()),
-        Ok(writers) => Ok(writers),
+/// A number from 1 up.
+pub fn parse_number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let too_large = || {
+        let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
+        format!("name a number from 1 to {most}")
+    };
+    match text.parse::<u64>() {
+        Ok(number @ 1..) => T::try_from(number).map_err(|_| too_large()),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(too_large()),
+        _ => Err("name a number from 1 up".to_owned()),
     }
 }
 
@@ -220,19 +218,21 @@ pub fn parse_milliseconds(text: &str) -> Result<Duration, String> {
         .map_err(|_| "name a number of milliseconds, such as 5000".to_owned())
 }
 
-/// A size in bytes, with an optional `K`, `M` or `G` for powers of 1024.
+/// A size in bytes, with an optional `K`, `M`, `G` or `T` for powers of 1024.
 pub fn parse_memory(text: &str) -> Result<usize, String> {
-    let wrong = || "name a size such as 512M or 2G".to_owned();
+    let wrong = || "name a size such as 512M, 2G or 1T".to_owned();
     let number_end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(number_end);
-    let factor = match unit.to_ascii_uppercase().as_str() {
+    let factor: u64 = match unit.to_ascii_uppercase().as_str() {
         "" => 1,
         "K" | "KB" | "KIB" => 1 << 10,
         "M" | "MB" | "MIB" => 1 << 20,
         "G" | "GB" | "GIB" => 1 << 30,
+        "T" | "TB" | "TIB" => 1 << 40,
         _ => return Err(wrong()),
     };
-    number.parse::<usize>().ok().and_then(|it| it.checked_mul(factor)).ok_or_else(wrong)
+    let bytes = number.parse::<u64>().ok().and_then(|it| it.checked_mul(factor));
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(wrong)
 }
 
 /// The length of a row in bytes, with a unit as [`parse_memory`] takes it.
@@ -267,22 +267,6 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let wrong = || "name seconds, such as 10 or 0.5, up to 3600".to_owned();
     let seconds = text.parse().ok().filter(|it| (0.001..=3600.0).contains(it));
     seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
-}
-
-/// Parses the number of times that a script is run.
-pub fn parse_rounds(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("name a number from 1 up".to_owned()),
-        Ok(rounds) => Ok(rounds),
-    }
-}
-
-/// Parses the number of times that a rung runs.
-pub fn parse_repeats(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("name a number from 1 up".to_owned()),
-        Ok(repeats) => Ok(repeats),
-    }
 }
 
 /// The byte between fields.
@@ -389,7 +373,11 @@ mod tests {
             ["7", "2K", "512MiB", "1g"].map(parse_memory),
             [7, 2 << 10, 512 << 20, 1 << 30].map(Ok)
         );
-        for bad in ["", "M", "1.5G", "-1", "1T", "99999999999999999999"] {
+        assert_eq!(
+            parse_memory("1T").ok().map(|bytes| bytes as u64),
+            usize::try_from(1_u64 << 40).ok().map(|bytes| bytes as u64)
+        );
+        for bad in ["", "M", "1.5G", "-1", "1P", "99999999999999999999"] {
             assert!(parse_memory(bad).is_err(), "{bad}");
         }
         assert_eq!(["1", "64M", "2G"].map(parse_row_bytes), [1, 64 << 20, 2 << 30].map(Ok));
@@ -398,6 +386,19 @@ mod tests {
         }
         assert_eq!(parse_milliseconds("250"), Ok(Duration::from_millis(250)));
         assert!(parse_milliseconds("5s").is_err_and(|it| it.contains("milliseconds")));
+    }
+
+    #[test]
+    fn numbers_are_from_1_up_to_the_largest_of_their_type() {
+        assert_eq!(parse_number("4294967295"), Ok(u32::MAX));
+        assert_eq!(parse_number::<u64>("18446744073709551615"), Ok(u64::MAX));
+        for bad in ["4294967296", "18446744073709551616"] {
+            let why = parse_number::<u32>(bad).unwrap_err();
+            assert_eq!(why, "name a number from 1 to 4294967295");
+        }
+        for bad in ["0", "-1", "", "x", "1.5"] {
+            assert_eq!(parse_number::<u32>(bad).unwrap_err(), "name a number from 1 up");
+        }
     }
 
     #[test]

@@ -18,11 +18,11 @@ use leafpress::path_text;
 ///
 /// # Errors
 /// If no file fits, or a folder cannot be looked into.
-pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+pub fn files_of(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for input in inputs {
         if is_pattern(input) {
-            files.extend(files_of(input)?);
+            files.extend(files_fitting(input)?);
         } else {
             files.push(input.clone());
         }
@@ -54,7 +54,7 @@ fn text_of(name: &OsStr) -> String {
     text
 }
 
-fn files_of(pattern: &Path) -> Result<Vec<PathBuf>, String> {
+fn files_fitting(pattern: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = vec![PathBuf::new()];
     for component in pattern.components() {
         let Component::Normal(part) = component else {
@@ -147,14 +147,14 @@ mod tests {
             std::fs::write(at(name), "").unwrap();
         }
         std::fs::create_dir(at("c.csv")).unwrap();
-        assert_eq!(expand(&[at("?.csv")]), Ok(vec![at("a.csv"), at("b.csv")]));
-        assert_eq!(expand(&[at("x[1].csv")]), Ok(vec![at("x[1].csv")]), "a name first of all");
-        assert_eq!(expand(&[at("a.txt"), at("b*")]), Ok(vec![at("a.txt"), at("b.csv")]));
+        assert_eq!(files_of(&[at("?.csv")]), Ok(vec![at("a.csv"), at("b.csv")]));
+        assert_eq!(files_of(&[at("x[1].csv")]), Ok(vec![at("x[1].csv")]), "a name first of all");
+        assert_eq!(files_of(&[at("a.txt"), at("b*")]), Ok(vec![at("a.txt"), at("b.csv")]));
         let missing = [at("none.csv"), PathBuf::from("-"), at("no.db::[t]")];
-        assert_eq!(expand(&missing), Ok(missing.to_vec()), "the library's to miss");
-        assert!(expand(&[at("z*")]).is_err_and(|it| it.starts_with("no file fits ")));
-        assert!(expand(&[at("c.c*")]).is_err(), "a folder");
-        assert!(expand(&[at("[a.csv")]).is_err_and(|it| it.contains("as a pattern it is wrong")));
+        assert_eq!(files_of(&missing), Ok(missing.to_vec()), "the library's to miss");
+        assert!(files_of(&[at("z*")]).is_err_and(|it| it.starts_with("no file fits ")));
+        assert!(files_of(&[at("c.c*")]).is_err(), "a folder");
+        assert!(files_of(&[at("[a.csv")]).is_err_and(|it| it.contains("as a pattern it is wrong")));
     }
 
     #[test]
@@ -167,14 +167,18 @@ mod tests {
         for name in ["x.csv", "2024/x.csv", "2024/a/x.csv", "2025/a/y.csv", "d[1]/z.csv"] {
             std::fs::write(at(name), "").unwrap();
         }
-        assert_eq!(expand(&[at("20*/x.csv")]), Ok(vec![at("2024/x.csv")]));
-        assert_eq!(expand(&[at("20*/*/*.csv")]), {
+        assert_eq!(files_of(&[at("20*/x.csv")]), Ok(vec![at("2024/x.csv")]));
+        assert_eq!(files_of(&[at("20*/*/*.csv")]), {
             Ok(vec![at("2024/a/x.csv"), at("2025/a/y.csv")])
         });
-        assert_eq!(expand(&[at("**/x.csv")]), {
+        assert_eq!(files_of(&[at("**/x.csv")]), {
             Ok(vec![at("x.csv"), at("2024/x.csv"), at("2024/a/x.csv")])
         });
-        assert_eq!(expand(&[at("d[1]/*.csv")]), Ok(vec![at("d[1]/z.csv")]), "a name first of all");
+        assert_eq!(
+            files_of(&[at("d[1]/*.csv")]),
+            Ok(vec![at("d[1]/z.csv")]),
+            "a name first of all"
+        );
     }
 
     #[test]
@@ -185,11 +189,11 @@ mod tests {
         for name in ["a.csv", ".b.csv", ".git/a/c.csv"] {
             std::fs::write(at(name), "").unwrap();
         }
-        assert_eq!(expand(&[at("*.csv")]), Ok(vec![at("a.csv")]));
-        assert_eq!(expand(&[at("**/*.csv")]), Ok(vec![at("a.csv")]));
-        assert!(expand(&[at("[.]b.csv")]).is_err());
-        assert_eq!(expand(&[at(".*.csv")]), Ok(vec![at(".b.csv")]));
-        assert_eq!(expand(&[at(".g*/**/*.csv")]), Ok(vec![at(".git/a/c.csv")]));
+        assert_eq!(files_of(&[at("*.csv")]), Ok(vec![at("a.csv")]));
+        assert_eq!(files_of(&[at("**/*.csv")]), Ok(vec![at("a.csv")]));
+        assert!(files_of(&[at("[.]b.csv")]).is_err());
+        assert_eq!(files_of(&[at(".*.csv")]), Ok(vec![at(".b.csv")]));
+        assert_eq!(files_of(&[at(".g*/**/*.csv")]), Ok(vec![at(".git/a/c.csv")]));
     }
 
     #[cfg(unix)]
@@ -202,8 +206,8 @@ mod tests {
         for name in [&b"caf\xe9.csv"[..], b"caf\xe8.csv", b"cafe.csv", "café.csv".as_bytes()] {
             std::fs::write(at(name), "").unwrap();
         }
-        assert_eq!(expand(&[at(b"caf*.csv")]).map(|files| files.len()), Ok(4));
-        assert_eq!(expand(&[at(b"caf?.csv")]).map(|files| files.len()), Ok(4));
-        assert_eq!(expand(&[at(b"ca*\xe9.csv")]), Ok(vec![at(b"caf\xe9.csv")]));
+        assert_eq!(files_of(&[at(b"caf*.csv")]).map(|files| files.len()), Ok(4));
+        assert_eq!(files_of(&[at(b"caf?.csv")]).map(|files| files.len()), Ok(4));
+        assert_eq!(files_of(&[at(b"ca*\xe9.csv")]), Ok(vec![at(b"caf\xe9.csv")]));
     }
 }

@@ -62,6 +62,31 @@ pub fn ending_signals() -> Vec<&'static str> {
     if is_ignored { vec!["TERM"] } else { vec!["INT", "TERM"] }
 }
 
+/// Waits until a process has set its handler of a signal; where no `/proc` tells, for half a second.
+#[cfg(unix)]
+pub fn wait_for_handler(signal: &str, id: u32) {
+    use std::time::Duration;
+
+    if !Path::new("/proc/self/status").exists() {
+        std::thread::sleep(Duration::from_millis(500));
+        return;
+    }
+    let number = match signal {
+        "INT" => signal_hook::consts::SIGINT,
+        _ => signal_hook::consts::SIGTERM,
+    };
+    for _ in 0..10_000 {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
+        let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal digits");
+        if caught >> (number - 1) & 1 == 1 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("the command has no handler of {signal}");
+}
+
 /// Sends a signal to a process that is there.
 #[cfg(unix)]
 pub fn send(signal: &str, id: u32) {

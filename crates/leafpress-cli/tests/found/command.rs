@@ -39,6 +39,25 @@ const NAMES: &[Found] = &[
 
 const JSON: &[Found] = &[
     Found {
+        finding: "bench --from of a report that is not there",
+        run: "leafpress bench --from nope.json --json -",
+        status: 3,
+        says: &[
+            r#"{"error":{"file":"nope.json","is_retryable":false,"kind":"not_found","message":"cannot "#,
+            r#""on_disk":"no report was written, and no temporary file is left","to_do":"#,
+            "\nto do: check the name\n",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a size may be one of terabytes, as in Python",
+        run: "leafpress load a.db a.csv --memory 1T -q; leafpress index a.db a n --memory 1tib -q",
+        files: &[("a.csv", b"n\n1\n")],
+        never_says: &["error", "invalid"],
+        holds: &[("a.db", "SELECT count(*) FROM sqlite_schema", "2")],
+        ..Found::NONE
+    },
+    Found {
         finding: "an error of the command line has all that others have",
         run: "leafpress load a.db t.csv --json --quit; leafpress load a.db; \
               leafpress load a.db --json",

@@ -117,6 +117,49 @@ const WORK: &[Found] = &[
 /// The looks and the tools of an operator.
 const OPERATED: &[Found] = &[
     Found {
+        finding: "a look changes no journal mode, as it takes no profile",
+        run: "leafpress queue push j.db m a >ids; \
+              for look in 'list j.db m' 'show j.db 1' 'stats j.db' 'schedule list j.db'; do \
+              leafpress queue $look >shown || echo failed; \
+              leafpress queue $look --profile rollback 2>>refused; echo =$?; done",
+        says: &["=2\n=2\n=2\n=2\n"],
+        never_says: &["failed", "=0"],
+        holds: &[("j.db", "PRAGMA journal_mode", "'wal'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "settings that are only shown make no database, and no queue",
+        run: "leafpress queue settings typo.db m; echo =$?; ls; \
+              leafpress queue push j.db m a >ids; leafpress queue settings j.db n; echo =$?; \
+              leafpress queue settings j.db n --lease 1m | head -c 1; leafpress queue settings j.db m",
+        says: &["typo.db", "=3\n", "there is no queue 'n'", "--attempts"],
+        leaves_no: &["typo.db"],
+        holds: &[("j.db", "SELECT name FROM leafpress_queue", "'m';'n'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "settings as JSON have the names that Python's configure takes",
+        run: "leafpress queue settings j.db m --rate 5/m --json; \
+              leafpress queue push j.db m a --unique k >ids; leafpress queue show j.db 1 --json",
+        says: &[
+            r#"{"queue":"m","lease":30.0,"attempts_max":5,"backoff_first":1.0,"backoff_factor":2.0"#,
+            r#""rate":[5,60.0],"group_rate":null}"#,
+            r#""unique":"k","unique_for":"running""#,
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "claim and work name their worker by the same flag",
+        run: "leafpress queue settings j.db m --keep-done 1h >s; leafpress queue push j.db m a b >ids; \
+              leafpress queue work j.db m --until-empty --max-jobs 1 -q --worker ann --exec true; \
+              leafpress queue work j.db m --until-empty --max-jobs 1 -q --name bob --exec true; \
+              leafpress queue work --help | grep -c -e --name",
+        status: 1,
+        says: &["0\n"],
+        holds: &[("j.db", "SELECT worker FROM leafpress_job ORDER BY id", "'ann';'bob'")],
+        ..Found::NONE
+    },
+    Found {
         finding: "a dead job that is retried while another one holds its key",
         run: "exec 2>&1; leafpress queue push j.db m a b --attempts 1 >ids; \
               leafpress queue push j.db m c --unique k >ids; \
@@ -353,10 +396,7 @@ const CASES: &[Found] = &[
         finding: "B44",
         run: "leafpress queue settings j.db q --rate 100/1m --group-rate 5/s >settings && \
               leafpress queue stats j.db --json && leafpress queue settings j.db q --json",
-        says: &[
-            r#""rate":{"jobs":100,"per_ms":60000}"#,
-            r#""group_rate":{"jobs":5,"per_ms":1000}"#,
-        ],
+        says: &[r#""rate":[100,60.0]"#, r#""group_rate":[5,1.0]"#],
         never_says: &["nanos", "secs"],
         ..Found::NONE
     },

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, Row, params};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::times::in_milliseconds as to_ms;
@@ -26,14 +26,16 @@ pub(super) const READ_QUEUE: &str = "SELECT lease_ms, attempts_max, backoff_firs
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Backoff {
     /// Delay after the first attempt.
-    #[serde(rename = "first_ms", serialize_with = "crate::times::milliseconds")]
+    #[serde(rename = "backoff_first", serialize_with = "crate::times::seconds")]
     pub first: Duration,
     /// Factor by which each further delay is longer; at least 1.
+    #[serde(rename = "backoff_factor")]
     pub factor: f64,
     /// Longest delay, before the jitter.
-    #[serde(rename = "max_ms", serialize_with = "crate::times::milliseconds")]
+    #[serde(rename = "backoff_max", serialize_with = "crate::times::seconds")]
     pub max: Duration,
     /// Share of it that may come on top or be left out, from 0 to 1.
+    #[serde(rename = "backoff_jitter")]
     pub jitter: f64,
 }
 
@@ -61,32 +63,38 @@ impl Backoff {
     }
 }
 
-/// A number of jobs in a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// A number of jobs in a time. As JSON: `[jobs, seconds]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// Jobs; after a pause this many may be claimed at once.
     pub jobs: u32,
     /// Time for these jobs.
-    #[serde(rename = "per_ms", serialize_with = "crate::times::milliseconds")]
     pub per: Duration,
 }
 
-/// Settings of a queue.
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        (self.jobs, self.per.as_secs_f64()).serialize(to)
+    }
+}
+
+/// Settings of a queue. As JSON: a flat object, whose times are seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Settings {
     /// Length of a lease, if the claim does not say so itself. 30 s.
-    #[serde(rename = "lease_ms", serialize_with = "crate::times::milliseconds")]
+    #[serde(serialize_with = "crate::times::seconds")]
     pub lease: Duration,
     /// Attempts before a job is a dead letter, if it does not say so itself. 5.
     pub attempts_max: u32,
     /// Delay before the next attempt.
+    #[serde(flatten)]
     pub backoff: Backoff,
     /// Time for which jobs are kept after their ack, with their results. Not at all.
-    #[serde(rename = "keep_done_ms", serialize_with = "crate::times::milliseconds")]
+    #[serde(serialize_with = "crate::times::seconds")]
     pub keep_done: Duration,
     /// Time for which dead letters are kept. `None`: until they are purged.
-    #[serde(rename = "keep_dead_ms", serialize_with = "crate::times::optional_milliseconds")]
+    #[serde(serialize_with = "crate::times::optional_seconds")]
     pub keep_dead: Option<Duration>,
     /// Jobs in flight at once. `None`: any number.
     pub concurrency: Option<u32>,

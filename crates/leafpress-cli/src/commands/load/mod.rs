@@ -33,7 +33,7 @@ use crate::cluster::{name_of, url_of};
 /// The flags contradict one another.
 pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     let as_usage_error = |message: String| usage_error("load", &message);
-    let inputs = paths::expand(&flags.inputs).map_err(as_usage_error)?;
+    let inputs = paths::files_of(&flags.inputs).map_err(as_usage_error)?;
     check(flags, &inputs).map_err(as_usage_error)?;
     leafpress::vfs::memory::keep_freed();
     let token = CancelToken::new();

@@ -1,19 +1,15 @@
 //! Jobs as JSON objects: one form for every action.
 //!
 //! Bytes that are text stand there as `text`, others as `hex`; JSON stands there
-//! as it is. The names are those that `push --ndjson` takes.
+//! as it is.
 //!
 //! Must never: change a number or the order of keys of a job's JSON.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use leafpress::queue::{
-    Backoff, Claim, JobInfo, JobState, Payload, Rate, Settings, Token, UnixTime,
-};
+use leafpress::queue::{Claim, JobInfo, JobState, Payload, Settings, Token, UnixTime};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 /// A payload or a result.
 #[derive(Serialize)]
@@ -168,30 +164,12 @@ impl<'a> From<&'a JobInfo> for JobObject<'a> {
     }
 }
 
-/// A queue's settings, in seconds.
-pub fn settings(queue: &str, settings: &Settings) -> Value {
-    let Settings { backoff, .. } = settings;
-    let Backoff { first, factor, max, jitter } = backoff;
-    let rate = |rate: Option<Rate>| {
-        rate.map(|rate| json!({"jobs": rate.jobs, "per_s": rate.per.as_secs_f64()}))
-    };
-    json!({
-        "queue": queue,
-        "lease_s": settings.lease.as_secs_f64(),
-        "attempts_max": settings.attempts_max,
-        "backoff": {
-            "first_s": first.as_secs_f64(),
-            "factor": factor,
-            "max_s": max.as_secs_f64(),
-            "jitter": jitter,
-        },
-        "keep_done_s": settings.keep_done.as_secs_f64(),
-        "keep_dead_s": settings.keep_dead.map(|time: Duration| time.as_secs_f64()),
-        "concurrency": settings.concurrency,
-        "group_concurrency": settings.group_concurrency,
-        "rate": rate(settings.rate),
-        "group_rate": rate(settings.group_rate),
-    })
+/// The settings of a queue.
+#[derive(Serialize)]
+pub struct SettingsObject<'a> {
+    pub queue: &'a str,
+    #[serde(flatten)]
+    pub settings: Settings,
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `leafpress queue list` and `show`.
 //!
-//! Must never: change anything.
+//! Must never: change anything, be it the journal mode.
 
 use leafpress::Result;
 use leafpress::queue::{Attempt, JobInfo, JobState, ListOptions};
@@ -42,7 +42,7 @@ fn jobs(flags: &QueueListFlags) -> Result<Vec<JobInfo>> {
     }
     let place = &flags.place;
     if url_of(&place.database).is_some() {
-        return JobQueue::existing(place, &flags.common)?.list(&options);
+        return JobQueue::existing(place, &(&flags.common).into())?.list(&options);
     }
     Looked::at(&place.database, &flags.common)?.list(&place.queue, &options)
 }
@@ -68,10 +68,11 @@ fn job(flags: &QueueShowFlags) -> Result<(JobInfo, Vec<Attempt>)> {
     if url_of(&flags.database).is_none() {
         return Looked::at(&flags.database, &flags.common)?.job(flags.id);
     }
-    let found = match Finder::existing(&flags.database, &flags.common)?.queue_of(flags.id)? {
-        Some(queue) => queue.job(flags.id)?.map(|job| (job, queue)),
-        None => None,
-    };
+    let found =
+        match Finder::existing(&flags.database, &(&flags.common).into())?.queue_of(flags.id)? {
+            Some(queue) => queue.job(flags.id)?.map(|job| (job, queue)),
+            None => None,
+        };
     match found {
         Some((job, queue)) => Ok((job, queue.history(flags.id)?)),
         None => Err(no_such_job(&flags.database, flags.id)),

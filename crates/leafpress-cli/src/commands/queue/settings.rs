@@ -1,12 +1,12 @@
 //! `leafpress queue settings`: shows and changes the settings of a queue.
 //!
-//! Must never: change a setting that the flags do not name.
+//! Must never: change a setting that the flags do not name, or make a database to look at.
 
 use leafpress::Result;
 use leafpress::queue::Settings;
 
 use super::database::with_made_queue;
-use super::json;
+use super::json::SettingsObject;
 use super::place::JobQueue;
 use crate::exit::Status;
 use crate::flags::{OrNone, QueueSettingsFlags};
@@ -17,12 +17,15 @@ pub fn run(flags: &QueueSettingsFlags) -> Status {
     let outcome = settings(flags);
     let name = &flags.place.queue;
     let text = outcome.as_ref().map(|it| summary::of_queue_settings(name, it)).unwrap_or_default();
-    let object = outcome.map(|settings| json::settings(name, &settings));
+    let object = outcome.map(|settings| SettingsObject { queue: name, settings });
     output::report(object, flags.common.json, |_| text, |_| Status::Done)
 }
 
 fn settings(flags: &QueueSettingsFlags) -> Result<Settings> {
     let (place, common) = (&flags.place, &flags.common);
+    if changes(flags).is_empty() {
+        return JobQueue::existing(place, common)?.settings();
+    }
     if let Some(queue) = JobQueue::made_on_cluster(place, common) {
         return queue?.configure(all_of(changes(flags)));
     }

@@ -1,9 +1,9 @@
 //! Queues that are only looked at, by `stats`, `list`, `show` and `schedule list`.
 //!
-//! If the database can be written it is opened as every other action does it, which
-//! also recovers what a program that was killed left; the queues are read beside the writer, and no
-//! look begins a write transaction. If it cannot (a folder or a disk that is read-only), they are
-//! read without making any file.
+//! If the database can be written it is opened as every other action does it, with the journal mode
+//! that it has, which also recovers what a program that was killed left; the queues are read beside
+//! the writer, and no look begins a write transaction. If it cannot (a folder or a disk that is
+//! read-only), they are read without making any file.
 //!
 //! Must never: change anything that an action on jobs would not.
 
@@ -14,7 +14,7 @@ use leafpress::queue::{Attempt, JobInfo, ListOptions, QueueStats, QueuesView, Sc
 use leafpress::{Error, ErrorKind, Result};
 
 use super::database::{Database, no_such_job, no_such_queue, refuse_missing};
-use crate::flags::QueueCommonFlags;
+use crate::flags::QueueLookFlags;
 
 /// The queues of one database.
 pub struct Looked {
@@ -29,7 +29,7 @@ impl Looked {
     ///
     /// # Errors
     /// If there is none, or it can be read in neither way: then why it cannot be written.
-    pub fn at(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
+    pub fn at(path: &Path, common: &QueueLookFlags) -> Result<Self> {
         refuse_missing(path)?;
         let (view, written) = match Self::written(path, common) {
             Ok((view, database)) => (view, Some(database)),
@@ -47,8 +47,8 @@ impl Looked {
     }
 
     /// Opens it as one that can be written.
-    fn written(path: &Path, common: &QueueCommonFlags) -> Result<(QueuesView, Database)> {
-        let database = Database::existing(path, common)?;
+    fn written(path: &Path, common: &QueueLookFlags) -> Result<(QueuesView, Database)> {
+        let database = Database::existing(path, &common.into())?;
         Ok((QueuesView::beside(&database.writer)?, database))
     }
 

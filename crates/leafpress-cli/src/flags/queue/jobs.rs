@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, ValueEnum, ValueHint};
 use leafpress::queue::{JobState, Token, UniqueFor};
 
-use super::super::values::database_path;
+use super::super::values::{database_path, parse_number};
 use super::values::{
-    parse_duration, parse_job_id, parse_lease, parse_number, parse_priority, parse_time,
-    parse_token, parse_unique_for, parse_when,
+    parse_duration, parse_job_id, parse_lease, parse_priority, parse_time, parse_token,
+    parse_unique_for, parse_when,
 };
-use super::{DEFAULT_QUEUE, QueueCommonFlags, QueuePlaceFlags, When};
+use super::{DEFAULT_QUEUE, QueueCommonFlags, QueueLookFlags, QueuePlaceFlags, When};
 
 /// Add jobs, and print their numbers
 ///
@@ -59,7 +59,7 @@ pub struct QueuePushFlags {
     ///
     /// Without it up to 1 GiB is read before anything is pushed, so that all of it is pushed or
     /// nothing.
-    #[arg(long, value_name = "N", value_parser = parse_number)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     pub batch: Option<u32>,
 
     /// Time from now on until the first run
@@ -117,7 +117,7 @@ pub struct QueueNewJobFlags {
     pub group: Option<String>,
 
     /// Number of attempts before the job is dead [default: the queue's]
-    #[arg(long, value_name = "N", value_parser = parse_number)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     pub attempts: Option<u32>,
 
     /// A name that the job shares with others, to find them together
@@ -148,7 +148,7 @@ pub struct QueueClaimFlags {
     pub place: QueuePlaceFlags,
 
     /// Claim at most N jobs
-    #[arg(long, short = 'n', value_name = "N", default_value = "1", value_parser = parse_number)]
+    #[arg(long, short = 'n', value_name = "N", default_value = "1", value_parser = parse_number::<u32>)]
     pub count: u32,
 
     /// Time until the jobs may go to another consumer [default: the queue's lease]
@@ -358,16 +358,16 @@ pub struct QueueListFlags {
     pub after: Option<i64>,
 
     /// List at most N jobs
-    #[arg(long, value_name = "N", default_value = "50", value_parser = parse_number)]
+    #[arg(long, value_name = "N", default_value = "50", value_parser = parse_number::<u32>)]
     pub limit: u32,
 
     /// The newest first, not the oldest
     #[arg(long)]
     pub newest: bool,
 
-    /// Flags of every action.
+    /// Flags of every action that only looks.
     #[command(flatten)]
-    pub common: QueueCommonFlags,
+    pub common: QueueLookFlags,
 }
 
 /// Show all there is about a job, with its attempts
@@ -388,9 +388,9 @@ pub struct QueueShowFlags {
     #[arg(value_name = "ID", value_parser = parse_job_id)]
     pub id: i64,
 
-    /// Flags of every action.
+    /// Flags of every action that only looks.
     #[command(flatten)]
-    pub common: QueueCommonFlags,
+    pub common: QueueLookFlags,
 }
 
 /// Try dead jobs again, with all their attempts

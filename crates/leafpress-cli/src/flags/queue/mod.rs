@@ -117,10 +117,9 @@ pub struct QueuePlaceFlags {
 /// Flags of every action.
 #[derive(Debug, Args)]
 pub struct QueueCommonFlags {
-    /// Changes that a crash may cost [default: what fits the database; durable for a new one]
+    /// Durability profile of the database, which keeps the journal mode that it sets
     ///
-    /// A database in WAL mode is opened as durable, another as rollback. Its journal mode becomes
-    /// that of the profile, and stays.
+    /// Without it a new database and one in WAL mode is opened as durable, another as rollback.
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<QueueProfileFlag>,
 
@@ -131,6 +130,24 @@ pub struct QueueCommonFlags {
     /// Print the result, or the error, as one JSON object on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of every action that only looks. A profile would change the journal mode.
+#[derive(Debug, Args)]
+pub struct QueueLookFlags {
+    /// Milliseconds to wait for other programs that write
+    #[arg(long, value_name = "MS", default_value = "5000", value_parser = parse_milliseconds)]
+    pub busy_timeout: Duration,
+
+    /// Print the result, or the error, as one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl From<&QueueLookFlags> for QueueCommonFlags {
+    fn from(flags: &QueueLookFlags) -> Self {
+        Self { profile: None, busy_timeout: flags.busy_timeout, json: flags.json }
+    }
 }
 
 /// `--profile`.

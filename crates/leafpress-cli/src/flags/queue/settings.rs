@@ -7,16 +7,16 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use leafpress::queue::Rate;
 
 use super::super::parse_seconds;
-use super::super::values::database_path;
+use super::super::values::{database_path, parse_number};
 use super::values::{
     BackoffWords, OrNone, parse_backoff, parse_duration, parse_duration_or_none, parse_lease,
-    parse_number, parse_number_or_none, parse_rate,
+    parse_number_or_none, parse_rate,
 };
-use super::{QueueCommonFlags, QueueNewJobFlags, QueuePlaceFlags};
+use super::{QueueCommonFlags, QueueLookFlags, QueueNewJobFlags, QueuePlaceFlags};
 
 /// Show the settings of a queue, or change some
 ///
-/// The database and the queue are made if they are missing. Changes hold at once, in every
+/// A change makes the database and the queue if they are missing, and holds at once, in every
 /// process.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -38,7 +38,7 @@ pub struct QueueSettingsFlags {
     pub lease: Option<Duration>,
 
     /// Number of attempts before a job is dead
-    #[arg(long, value_name = "N", value_parser = parse_number)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     pub attempts: Option<u32>,
 
     /// Time before a retry: FIRST,FACTOR,MAX,JITTER, such as 1s,2,1h,0.2
@@ -62,7 +62,7 @@ pub struct QueueSettingsFlags {
     pub concurrency: Option<OrNone<u32>>,
 
     /// Number of jobs of a group that may be claimed at once
-    #[arg(long, value_name = "N", value_parser = parse_number)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     pub group_concurrency: Option<u32>,
 
     /// Number of jobs that are delivered in a time, such as 100/1m; none for any number
@@ -105,9 +105,9 @@ pub struct QueueStatsFlags {
           value_parser = parse_seconds)]
     pub watch: Option<Duration>,
 
-    /// Flags of every action.
+    /// Flags of every action that only looks.
     #[command(flatten)]
-    pub common: QueueCommonFlags,
+    pub common: QueueLookFlags,
 }
 
 /// Push jobs again and again, at times that a cron expression says
@@ -211,9 +211,9 @@ pub struct QueueScheduleListFlags {
     #[arg(value_name = "QUEUE")]
     pub queue: Option<String>,
 
-    /// Flags of every action.
+    /// Flags of every action that only looks.
     #[command(flatten)]
-    pub common: QueueCommonFlags,
+    pub common: QueueLookFlags,
 }
 
 /// Remove a schedule; jobs that it pushed stay

@@ -3,12 +3,13 @@
 //! Must never: look at anything but the words, or the clock: what is due in
 //! five minutes is measured when the job is pushed.
 
-use std::num::IntErrorKind;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use jiff::{SpanRelativeTo, Timestamp};
 use leafpress::queue::{Rate, Token, UniqueFor, Worker};
+
+use super::super::values::parse_number;
 
 /// A value, or none at all. (A bare `Option` means "not given" to clap.)
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,17 +102,6 @@ pub fn parse_number_or_none(text: &str) -> Result<OrNone<u32>, String> {
     }
     let number = parse_number(text).map_err(|wrong| format!("{wrong}, or none"))?;
     Ok(OrNone(Some(number)))
-}
-
-/// A number from 1 up.
-pub fn parse_number(text: &str) -> Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(number @ 1..) => Ok(number),
-        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
-            Err(format!("name a number from 1 to {}", u32::MAX))
-        }
-        _ => Err("name a number from 1 up".to_owned()),
-    }
 }
 
 /// A number of jobs that a worker runs at once.

@@ -88,8 +88,8 @@ pub struct QueueWorkFlags {
     pub keep_output: bool,
 
     /// Name of this worker in lists and histories
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
+    #[arg(long, value_name = "NAME", alias = "name")]
+    pub worker: Option<String>,
 
     /// Run the program in this folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -112,7 +112,7 @@ pub struct QueueWorkFlags {
 }
 
 /// Flags that many programs have too, so that behind --exec they are likely the program's.
-const OF_MANY_PROGRAMS: [&str; 5] = ["help", "version", "quiet", "json", "name"];
+const OF_MANY_PROGRAMS: [&str; 4] = ["help", "version", "quiet", "json"];
 
 impl QueueWorkFlags {
     /// The arguments of the program that are likely meant for the worker: its own flags.

@@ -164,8 +164,9 @@ pub struct JobInfo {
     /// Its ordering group.
     pub group: Option<String>,
     /// Its unique key, held or not.
+    #[serde(rename = "unique")]
     pub unique_key: Option<String>,
-    /// Scope of the key: `waiting`, `waiting_or_running` or `time`.
+    /// Scope of the key: `waiting`, `running` or `time`.
     pub unique_for: Option<&'static str>,
     /// End of that time, if the key is held for a time.
     #[serde(rename = "unique_until_ms")]
@@ -217,7 +218,7 @@ impl JobInfo {
             unique_key: row.get(12)?,
             unique_for: row.get::<_, Option<i64>>(13)?.map(|scope| match scope {
                 0 => "waiting",
-                1 => "waiting_or_running",
+                1 => "running",
                 _ => "time",
             }),
             unique_until: row.get(14)?,
@@ -231,7 +232,7 @@ impl JobInfo {
     }
 }
 
-/// Filter of a list of jobs. By default the first 100 of all states, in the order of pushes.
+/// Filter of a list of jobs. By default the first 50 of all states, in the order of pushes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct ListOptions {
@@ -246,12 +247,12 @@ pub struct ListOptions {
 impl Default for ListOptions {
     fn default() -> Self {
         let (states, group, after_id) = (JobState::ALL.to_vec(), None, None);
-        Self { states, group, after_id, newest_first: false, limit: 100, with_payload: false }
+        Self { states, group, after_id, newest_first: false, limit: 50, with_payload: false }
     }
 }
 
 impl ListOptions {
-    /// The first 100 jobs of all states.
+    /// The first 50 jobs of all states.
     pub fn new() -> Self {
         Self::default()
     }

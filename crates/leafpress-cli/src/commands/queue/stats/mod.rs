@@ -22,7 +22,7 @@ use crate::flags::QueueStatsFlags;
 use crate::{interrupt, output, summary};
 
 /// Escape sequence that clears the terminal from the cursor to its end.
-const UP_AND_CLEAR: &str = "\x1b[0J";
+const CLEAR_TO_END: &str = "\x1b[0J";
 
 /// Shows the statistics of queues.
 pub fn run(flags: &QueueStatsFlags) -> Status {
@@ -53,7 +53,7 @@ impl Place {
     fn of(flags: &QueueStatsFlags) -> Result<Self> {
         #[cfg(feature = "rqlite")]
         if let Some(url) = crate::cluster::url_of(&flags.database) {
-            return super::place::connect(url, &flags.common).map(Self::Cluster);
+            return super::place::connect(url, &(&flags.common).into()).map(Self::Cluster);
         }
         Looked::at(&flags.database, &flags.common).map(|looked| Self::File(Box::new(looked)))
     }
@@ -137,7 +137,7 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
             all.iter().map(|it| summary::of_queue_in_a_line(it, has_rates)).collect()
         };
         let up = if lines_drawn > 0 {
-            format!("\x1b[{lines_drawn}A\r{UP_AND_CLEAR}")
+            format!("\x1b[{lines_drawn}A\r{CLEAR_TO_END}")
         } else {
             String::new()
         };

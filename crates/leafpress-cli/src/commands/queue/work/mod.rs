@@ -130,7 +130,7 @@ fn work(flags: &QueueWorkFlags) -> Result<(Worked, Option<Error>)> {
     let (stop, control) = (Stop::new(), Control::default());
     obey_signals(flags, &stop, &control);
     let mut worker =
-        queue.worker().concurrency(flags.concurrency).name(worker_name(flags.name.as_deref()));
+        queue.worker().concurrency(flags.concurrency).name(worker_name(flags.worker.as_deref()));
     if let Some(lease) = flags.lease {
         worker = worker.lease(lease);
     }
