@@ -275,7 +275,7 @@ IN_OLDEST := cd $(OLDEST) && CARGO_TARGET_DIR="$(abspath $(TARGET_DIR))/oldest" 
 OLDEST_CRATES := --locked -p leafpress -p leafpress-vfs -p leafpress-format --features leafpress/parquet
 oldest-source:
 	rm -rf $(OLDEST) && mkdir -p $(OLDEST)
-	git ls-files -z --cached --others --exclude-standard --deduplicate \
+	git ls-files -z --cached --others --exclude-standard \
 		| xargs -0 sh -c 'for file; do test ! -e "$$file" || printf "%s\0" "$$file"; done' sh \
 		| tar --null -cf - -T - | tar -xf - -C $(OLDEST)
 	$(IN_OLDEST) update -p rusqlite --precise 0.39.0
