@@ -80,6 +80,15 @@ def test_files_of_several_formats_make_one_table(tmp_path, db, monkeypatch):
     ]
 
 
+def test_files_of_a_pattern_come_in_the_order_of_the_command(tmp_path, db, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number, folder in enumerate(("a", "a-b"), 1):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.csv").write_text(f"n\n{number}\n")
+    lp.load(db, "*/x.csv", table="t")
+    assert rows_of(db) == [(1,), (2,)]
+
+
 def test_paths_patterns_and_lists(tmp_path, db, monkeypatch):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "a.ndjson").write_text('{"n":1}\n')
@@ -161,7 +170,7 @@ SORTED = [(1, None, 1.0), (2, "b", None), (3, "c", 0.5)]
                    " UNION ALL SELECT 2, 'b', NULL"),
     ],
     ids=["polars", "lazy", "pyarrow", "batch", "reader", "pandas", "duckdb"],
-)  # fmt: skip
+)
 def test_frames(db, frame):
     # Sorted by the key: all of the rows are read, and those that can be read once are kept.
     report = lp.load(db, frame, table="t", pk="id", unique="name")
@@ -297,7 +306,7 @@ EXPECTED = [(1, "a"), (2, None)]
     ],
     ids=["dicts", "missing", "tuples", "namedtuples", "dataclasses", "models", "open", "single",
          "mappings", "numpy"],
-)  # fmt: skip
+)
 def test_rows(db, rows, columns):
     for table, source in (("t", rows), ("g", (row for row in rows)), ("i", iter(rows))):
         lp.load(db, source, table=table, columns=columns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import importlib
 import os
 import stat
@@ -81,7 +80,7 @@ def _pipe(path: Path) -> Input | None:
             return None
     except (OSError, ValueError):
         return None
-    file = open(name, "rb", buffering=0)  # noqa: SIM115
+    file = open(name, "rb", buffering=0)
     return Input("stream", name, file.read, opened=file)
 
 
@@ -120,19 +119,12 @@ def has_places(row: Any) -> bool:
 
 
 def _files(paths: Iterable[Path]) -> list[str]:
-    """Files, with each pattern that names no file replaced by those that fit it."""
+    """The texts of paths and of patterns."""
     files = []
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise misuse(f"{path!r} is no path", "a list holds paths, or it holds rows")
-        name = os.fsdecode(path)
-        if "::" in name or not glob.has_magic(name) or os.path.lexists(name):
-            files.append(name)
-            continue
-        found = sorted(it for it in glob.glob(name, recursive=True) if not os.path.isdir(it))
-        if not found:
-            raise misuse(f"no file fits {name}", "check the pattern and the folder")
-        files.extend(found)
+        files.append(os.fsdecode(path))
     return files
 
 
@@ -155,7 +147,7 @@ def frame_of(source: Any) -> Input | None:
 # They export Arrow too.
 _COLUMNS = (
     ("pandas", "Series"), ("polars", "Series"), ("pyarrow", "Array"), ("pyarrow", "ChunkedArray"),
-)  # fmt: skip
+)
 
 
 def is_frame(row: Any) -> bool:

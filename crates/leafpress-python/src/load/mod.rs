@@ -28,7 +28,7 @@ pub use self::options::layout_of;
 use self::rows::{PythonRows, Rows};
 use crate::arrow::{Exported, batches_of};
 use crate::ending;
-use crate::errors::{Raise, misuse, of_option};
+use crate::errors::{Raise, exception, misuse, of_option};
 use crate::json::as_json;
 
 /// The input of a load.
@@ -84,13 +84,21 @@ pub fn load(
 
 fn input_of(kind: &str, source: &Bound<'_, PyAny>, options: &Options) -> PyResult<Input> {
     Ok(match kind {
-        "files" => Input::Files(source.extract()?),
+        "files" => Input::Files(files_of(source)?),
         "bytes" => Input::Bytes(source.extract()?),
         "stream" => Input::Stream(source.clone().unbind()),
         "frame" => Input::Arrow(source.clone().unbind(), true),
         "batches" => Input::Arrow(source.clone().unbind(), false),
         "rows" => Input::Rows(Box::new(Rows::new(source, options.columns())?)),
         other => return Err(misuse(source.py(), format!("there is no kind of input '{other}'"))),
+    })
+}
+
+/// The files, with each pattern that names no file replaced by those that fit it, as the command does it.
+fn files_of(paths: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
+    leafpress_cli::files_of(&paths.extract::<Vec<PathBuf>>()?).map_err(|reason| {
+        let error = leafpress::Error::misuse(reason).to_do("check the pattern and the folder");
+        exception(paths.py(), &error)
     })
 }
 
