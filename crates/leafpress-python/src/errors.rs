@@ -55,6 +55,11 @@ pub fn misuse(py: Python<'_>, message: impl Into<String>) -> PyErr {
     exception(py, &ErrorKind::Misuse(message.into()).into())
 }
 
+/// The exception for a state that should be impossible.
+pub fn bug(py: Python<'_>, message: &str) -> PyErr {
+    exception(py, &ErrorKind::Bug(message.to_owned()).into())
+}
+
 /// The exception for an option of a wrong type: pyo3 names the field of a struct of ours, and has
 /// what is wrong as the cause.
 pub fn of_option(py: Python<'_>, error: PyErr) -> PyErr {

@@ -143,7 +143,7 @@ fn payload_object(py: Python<'_>, payload: Payload) -> Bound<'_, PyAny> {
     }
 }
 
-/// A claim as a tuple, in the order of the fields of `leafpress._queue.Claim`.
+/// A claim as a tuple, in the order of the fields of `leafpress._jobs.ClaimFields`.
 pub fn claim_object(py: Python<'_>, claim: Claim) -> PyResult<Py<PyAny>> {
     let fields = (
         claim.token.to_string(),

@@ -337,5 +337,6 @@ fn way(by: &str) -> Result<RouteBy> {
 }
 
 fn read<T: DeserializeOwned>(json: &str) -> Result<T> {
-    serde_json::from_str(json).map_err(|error| Error::misuse(format!("wrong JSON: {error}")))
+    serde_json::from_str(json)
+        .map_err(|error| ErrorKind::Bug(format!("wrong JSON: {error}")).into())
 }

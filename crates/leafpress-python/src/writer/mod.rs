@@ -49,7 +49,7 @@ pub struct NativeWriter {
 
 /// Work in threads of its own that is to end before its writer is closed.
 pub trait EndsBefore: Send + Sync {
-    /// Ends it, and waits for that so long at most.
+    /// Ends the work; waits at most `limit`.
     fn end(&self, limit: Option<Duration>);
 }
 

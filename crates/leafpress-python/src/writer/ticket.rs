@@ -10,7 +10,7 @@ use pyo3::sync::MutexExt;
 
 use super::wait::wait_answered;
 use super::{open_here, rows};
-use crate::errors::{Raise, misuse};
+use crate::errors::{Raise, bug};
 
 /// A ticket, and the answer once it was fetched.
 #[pyclass(frozen, module = "leafpress._leafpress")]
@@ -50,7 +50,7 @@ impl NativeTicket {
         match &*answer {
             Some(Ok(value)) => Ok(value.clone_ref(py)),
             Some(Err(error)) => Err(error.clone_ref(py)),
-            None => Err(misuse(py, "there is no answer yet")),
+            None => Err(bug(py, "there is no answer yet")),
         }
     }
 

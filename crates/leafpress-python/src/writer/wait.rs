@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 
 use super::reply::{self, Gone};
 use crate::ending;
-use crate::errors::{Raise, misuse};
+use crate::errors::{Raise, bug};
 
 /// Rows between two looks at signals: they take about a millisecond.
 const ROWS_AT_ONCE: usize = 4096;
@@ -118,7 +118,7 @@ pub fn answer<T: Send + 'static>(py: Python<'_>, ticket: &Ticket<T>) -> PyResult
     wait_answered(py, ticket, None)?;
     match ticket.fetch() {
         Some(answer) => answer.raise(py),
-        None => Err(misuse(py, "the answer was fetched before")),
+        None => Err(bug(py, "the answer was fetched before")),
     }
 }
 
@@ -132,7 +132,7 @@ where
     F::Output: Send,
 {
     let output = block_on_until(py, future, None)?;
-    output.ok_or_else(|| misuse(py, "a wait without a limit has ended"))
+    output.ok_or_else(|| bug(py, "a wait without a limit has ended"))
 }
 
 /// As `block_on`, but at most for `limit`: `None` if the future has no output then.
@@ -194,7 +194,7 @@ pub fn apart<T: Send + 'static>(
         Ok(Ok(value)) => Ok(value),
         Ok(Err(Gone)) => match thread.join() {
             Err(panic) => std::panic::resume_unwind(panic),
-            Ok(()) => Err(misuse(py, "the work gave no result")),
+            Ok(()) => Err(bug(py, "the work gave no result")),
         },
         Err(signal) => {
             if stop() {

@@ -27,7 +27,7 @@ use self::state::{Counts, Options, Outcome, Phase, Shared, State};
 use super::answer::{To, answer_of};
 use super::convert::{claim_object, duration, json_object, payload_of};
 use super::{NativeQueue, token_of};
-use crate::errors::Raise;
+use crate::errors::{Raise, bug};
 use crate::writer::{EndsBefore, NativeWriter};
 
 /// Jobs of a queue for consumers.
@@ -81,7 +81,7 @@ impl NativeFeed {
         let next = Next { shared: Arc::clone(&self.shared), taker: None };
         answer_of(py, next, to, |py, given| match given {
             None => Ok(py.None()),
-            Some(given) => claim_object(py, given.take()?),
+            Some(given) => claim_object(py, given.take(py)?),
         })
     }
 
@@ -238,9 +238,8 @@ struct Given {
 }
 
 impl Given {
-    fn take(mut self) -> PyResult<Claim> {
-        let claim = self.claim.take();
-        claim.ok_or_else(|| pyo3::exceptions::PyRuntimeError::new_err("a job was taken twice"))
+    fn take(mut self, py: Python<'_>) -> PyResult<Claim> {
+        self.claim.take().ok_or_else(|| bug(py, "a job was taken twice"))
     }
 }
 
