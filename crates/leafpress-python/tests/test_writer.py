@@ -303,7 +303,9 @@ def test_rows_with_columns(writer, path):
         ([(1, 2), (2, 2**64)], lp.DataError, 2),
         ([{"a": 1, "b": 1}, {"a": 2}], lp.DataError, 2),
         ([{"a": 1}, {"a": 2, "b": 1}], lp.DataError, 2),
-        ([(1,), (2,)], lp.ProgrammingError, None),
+        ([(1,), (2,)], lp.DataError, 1),
+        ([(1, 2), (1, 2, 3)], lp.DataError, 2),
+        ([(1, 2), ()], lp.DataError, 2),
         ([1, 2], lp.DataError, 1),
         (5, lp.ProgrammingError, None),
         ({"a": 1, "b": 2}, lp.ProgrammingError, None),
@@ -323,9 +325,22 @@ def test_of_wrong_rows_none_is_inserted(writer, path, rows, error, line):
         writer.insert_many("t", rows)
     if line:
         assert caught.value.line == line and "nothing of this call" in caught.value.on_disk
+        has_advice = "one for each column" not in str(caught.value) or "columns" in caught.value.to_do
+        assert has_advice
     assert rows_in(path) == []
-    with pytest.raises(lp.ProgrammingError, match="no table 'nowhere'"):
-        writer.insert_many("nowhere", [(1,)])
+
+
+def test_a_missing_table_is_told_in_one_way(writer, path):
+    def told(target, rows):
+        with pytest.raises(lp.ProgrammingError, match="no such table: nowhere") as caught:
+            target.insert_many("nowhere", rows)
+        error = caught.value
+        assert error.kind == "not_found" and error.to_do == "create the table first"
+        return str(error), error.on_disk
+
+    assert told(writer, [(1,)]) == told(writer, [{"a": 1}])
+    with writer.transaction() as tx:
+        assert told(tx, [(1,)]) == told(tx, [{"a": 1}])
 
 
 def test_a_transaction_reads_what_it_wrote(writer, path):
@@ -499,7 +514,7 @@ def test_options_are_in_force(path):
         "profile": "rollback", "foreign_keys": False, "page_size": 8192, "busy_timeout": 1.5,
         "queue_capacity": 10, "max_group": 5, "max_delay": 0.001, "call_limit": 60, "small": True,
         "locking": "exclusive", "atomic": "off", "shared": False, "readers": 2, "reader_wait": 0.1,
-    }  # fmt: skip
+    }
     with lp.Writer(path, **options) as writer:
         writer.execute_batch(TABLE)
         in_force = writer.in_force()
@@ -524,6 +539,10 @@ def test_options_are_in_force(path):
         ({"busy_timeout": -1}, "busy_timeout is -1"),
         ({"queue_capacity": -1}, "^queue_capacity: "),
         ({"readers": -1}, "^readers: "),
+        ({"readers": 0}, "^readers is 0, and must be a number from 1"),
+        ({"queue_capacity": 0}, "^queue_capacity is 0"),
+        ({"max_group": 0}, "^max_group is 0"),
+        ({"checkpoint": {"slice_frames": 0}}, "^slice_frames is 0"),
         ({"locking": "some"}, "shared or exclusive"),
         ({"checkpoint": {"wal": 1}}, "checkpoint has no option 'wal'"),
     ],
@@ -541,6 +560,12 @@ def test_wrong_options_are_refused(path, options, text):
 def test_a_wrong_type_names_the_option(path, options):
     with pytest.raises(lp.ProgrammingError, match=f"^{list(options)[-1]} is "):
         lp.Writer(path, **options)
+
+
+def test_a_limit_that_is_no_number_is_shown(writer):
+    for call in (writer.execute, writer.submit):
+        with pytest.raises(lp.ProgrammingError, match="^call_limit is a number, not 'x' of type str"):
+            call("SELECT 1", call_limit="x")
 
 
 def test_sql_with_a_nul_is_refused(writer, path):

@@ -184,8 +184,12 @@ def placed(error: BaseException, place: str, row: int | None) -> BaseException:
     row from 1 if it is in one."""
     if not isinstance(error, DataError):
         return error
-    named = DataError(f"{place}: {error}\non disk: nothing of this call")
+    text = f"{place}: {error}\non disk: nothing of this call"
+    if error.to_do is not None:
+        text += f"\nto do: {error.to_do}"
+    named = DataError(text)
     named.kind, named.line, named.on_disk = "bad_row", row, "nothing of this call"
+    named.to_do = error.to_do
     return named
 
 

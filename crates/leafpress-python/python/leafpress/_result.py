@@ -33,9 +33,10 @@ class Result:
     columns: list[str]
     """Names of the columns; empty for a statement that returns no rows."""
     rowcount: int
-    """Rows that the statement inserted, changed or deleted."""
+    """Rows that the statement inserted, changed or deleted; 0 for a query, where `sqlite3` has -1."""
     lastrowid: int
-    """Rowid of the last row that an INSERT has added, as in `Executed`."""
+    """Rowid of the last row that an INSERT has added, as in `Executed`; 0 from a read-only connection,
+    where `sqlite3` has None."""
 
     def __init__(self, columns: list[str], rows: list[Row], rowcount: int, lastrowid: int) -> None:
         self.columns = columns

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ._arguments import checked_methods, checked_options, path_text
-from ._errors import Error, TimedOut, misuse
+from ._errors import Error, TimedOut, make, misuse
 from ._greenlets import note_begun, note_ended, refuse_if_held
 from ._insert import (
     DECLARED,
@@ -125,6 +125,9 @@ class Writer:
     difference matters, look. While the writer waits for the lock of another program, Ctrl-C may
     raise only when that wait ends: with the lock, or after `busy_timeout`. A backup or maintenance is
     stopped too. A close goes on after Ctrl-C, so that all accepted calls are committed.
+
+    `execute`, `submit` and `transaction` take a `call_limit` of their own; for other calls that write, that of
+    the Writer holds.
 
     A transaction may be used by several threads, one after the other. While a greenlet has one open, calls of
     the writer by other greenlets of its thread are refused, as they would wait for it for ever.
@@ -477,13 +480,17 @@ COLUMNS = "SELECT name FROM pragma_table_info(?)"
 def columns_of(native: NativeWriter, table: str) -> list[str]:
     """The columns of a table that a row may have values for."""
     rows = query(native, COLUMNS, (table,), "insert_many").fetchall()
-    return checked_columns(table, [name for (name,) in rows])
+    on_disk = "nothing of this call; other callers' are not touched"
+    return checked_columns(table, [name for (name,) in rows], on_disk)
 
 
-def checked_columns(table: str, names: list[str]) -> list[str]:
-    """The columns; raises if there are none."""
+def checked_columns(table: str, names: list[str], on_disk: str | None = None) -> list[str]:
+    """The columns; raises what the library says of a missing table if there are none."""
     if not names:
-        raise misuse(f"there is no table '{table}'", "make it before")
+        to_do = "create the table first"
+        state = "" if on_disk is None else f"\non disk: {on_disk}"
+        text = f"no such table: {table}{state}\nto do: {to_do}"
+        raise make(text, "not_found", on_disk=on_disk, to_do=to_do)
     return names
 
 

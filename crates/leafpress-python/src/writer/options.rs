@@ -10,9 +10,11 @@ use leafpress::Profile;
 use leafpress::checkpoint::CheckpointLimits;
 use leafpress::profile::{AtomicWish, Locking};
 use leafpress::writer::WriterBuilder;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::ending;
 use crate::errors::{Raise, misuse, named};
 
 /// A builder with the options; None stands for the default of each.
@@ -55,13 +57,13 @@ fn with_option(
         "atomic" => builder.atomic(atomic(value)?),
         "locking" => builder.locking(locking(value)?),
         "busy_timeout" => builder.busy_limit(duration(name, value)?),
-        "queue_capacity" => builder.queue_capacity(value.extract()?),
-        "max_group" => builder.max_group(value.extract()?),
+        "queue_capacity" => builder.queue_capacity(from_1(name, value)?),
+        "max_group" => builder.max_group(from_1(name, value)?),
         "max_delay" => builder.max_delay(duration(name, value)?),
         "call_limit" => builder.call_limit(duration(name, value)?),
         "checkpoint" => builder.checkpoint_limits(checkpoint(value.cast()?)?),
         "readers" => {
-            readers.0 = value.extract()?;
+            readers.0 = from_1(name, value)?;
             builder
         }
         "reader_wait" => {
@@ -72,15 +74,44 @@ fn with_option(
     })
 }
 
+/// A number from 1 on.
+fn from_1<'py, N>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<N>
+where
+    N: for<'a> FromPyObject<'a, 'py, Error = PyErr> + From<u8> + PartialEq,
+{
+    let number: N = value.extract()?;
+    if number == N::from(0) {
+        return Err(misuse(value.py(), format!("{name} is 0, and must be a number from 1")));
+    }
+    Ok(number)
+}
+
 /// A duration of so many seconds.
 ///
 /// # Errors
-/// For a number that is negative, not finite or too large.
+/// For an object that is no number, or a number that is negative, not finite or too large.
 pub fn duration(name: &str, seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    let number: f64 = seconds.extract().map_err(|error| named(seconds.py(), name, &error))?;
+    let py = seconds.py();
+    let number: f64 = seconds.extract().map_err(|error: PyErr| {
+        if error.is_instance_of::<PyTypeError>(py) {
+            return not_a_number(name, seconds);
+        }
+        named(py, name, &error)
+    })?;
     Duration::try_from_secs_f64(number).map_err(|_| {
-        misuse(seconds.py(), format!("{name} is {number}, and must be a number of seconds from 0"))
+        misuse(py, format!("{name} is {number}, and must be a number of seconds from 0"))
     })
+}
+
+fn not_a_number(name: &str, object: &Bound<'_, PyAny>) -> PyErr {
+    let py = object.py();
+    let shown = ending::inside(py, || -> PyResult<String> {
+        py.import("leafpress._values")?.getattr("_shown")?.call1((object,))?.extract()
+    });
+    match shown {
+        Ok(shown) => misuse(py, format!("{name} is a number, not {shown}")),
+        Err(failure) => failure,
+    }
 }
 
 fn atomic(value: &Bound<'_, PyAny>) -> PyResult<AtomicWish> {
@@ -110,7 +141,7 @@ fn checkpoint(options: &Bound<'_, PyDict>) -> PyResult<CheckpointLimits> {
         let name: String = name.extract()?;
         let wait = || duration(&name, &value);
         match name.as_str() {
-            "slice_frames" => limits.slice_frames = value.extract()?,
+            "slice_frames" => limits.slice_frames = from_1(&name, &value)?,
             "wal_bytes_max" => limits.wal_bytes_max = value.extract()?,
             "catch_up_bytes" => limits.catch_up_bytes = value.extract()?,
             "pause_bytes" => limits.pause_bytes = value.extract()?,

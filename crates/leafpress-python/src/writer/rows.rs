@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use leafpress::counted;
 use leafpress::rusqlite::types::{Type, Value, ValueRef};
 use leafpress::rusqlite::{self, Row, Statement};
 use leafpress::writer::{Executed, Parameters};
@@ -34,7 +35,8 @@ pub fn rows_of(given: &Bound<'_, PyAny>, before: usize, columns: &[String]) -> P
         let mut note = |place| {
             large.entry(place).or_insert(number);
         };
-        let values = values_of_row(&row?, &mut note);
+        let values = values_of_row(&row?, &mut note)
+            .and_then(|values| of_this_length(py, values, columns.len()));
         rows.push(values.map_err(|(error, place)| {
             let row = before + number + 1;
             let name = match place.map(|place| (place + 1, columns.get(place))) {
@@ -72,6 +74,24 @@ fn values_of_row(
         _ => of_row(error),
     })?;
     values.enumerate().map(value).collect()
+}
+
+/// The values, if there is one for each column.
+fn of_this_length(
+    py: Python<'_>,
+    values: Vec<Value>,
+    columns: usize,
+) -> Result<Vec<Value>, (PyErr, Option<usize>)> {
+    if values.len() == columns {
+        return Ok(values);
+    }
+    let has = counted(values.len() as u64, "value", "values");
+    let wrong = format!("it has {has}, and there must be {columns}, one for each column");
+    let error = data_error(py, &wrong);
+    let advice = "give each row as many values, or name the columns that it has by `columns`";
+    // The error is as good without its advice.
+    let _ = error.value(py).setattr("to_do", advice);
+    Err((error, None))
 }
 
 /// The exception for an object that is no row.

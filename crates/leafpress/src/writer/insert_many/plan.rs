@@ -155,7 +155,7 @@ fn read_declaration(connection: &Connection, table: &str) -> Result<DeclaredTabl
     let kind: Option<String> =
         connection.query_row(sql, [table], |row| row.get(0)).optional().map_err(refused)?;
     match kind.as_deref() {
-        None => Err(Error::no_such_table(table)),
+        None => Err(Error::no_such_table(table).to_do("create the table first")),
         Some("view") => Err(Error::misuse(format!("{table} is a view, and rows go into tables"))
             .to_do("insert into the view by statements, one for each row")),
         Some(_) => DeclaredTable::read(connection, table).map_err(refused),
