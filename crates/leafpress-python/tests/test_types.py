@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import json
@@ -21,12 +22,16 @@ import leafpress as lp
 TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "python" / "leafpress"
 USER, WRONG = TESTS / "user_code.py", TESTS / "wrong_code.py"
+ENGINES = {"dask": "dask", "ray": "ray", "spark": "pyspark"}
 NEEDS_INSTALLED = {"ray.py": "ray", "dask.py": "dask", "spark.py": "pyspark", "_sqlite_utils.py": "sqlite_utils"}
 
 
 def of_classes() -> list[Any]:
     """The public functions of the package, and those of its classes."""
     public = [getattr(lp, name) for name in lp.__all__]
+    for module in (importlib.import_module(f"leafpress.{name}") for name in ENGINES if importlib.util.find_spec(ENGINES[name])):
+        # Not classes: those of Ray have annotations of Ray's own, which cannot be resolved.
+        public += [it for it in (getattr(module, name) for name in module.__all__) if inspect.isfunction(it)]
     functions = [it for it in public if inspect.isfunction(it)]
     for kind in (it for it in public if isinstance(it, type)):
         own = [it for name, it in vars(kind).items() if not name.startswith("_")]

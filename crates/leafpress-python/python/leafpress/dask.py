@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from dask.base import compute
 from dask.delayed import delayed
 
-from ._engines import Built, Plan, Scattered, ShardReport, sample_of
+from ._engines import Built, Plan, Scattered, ShardOptions, ShardReport, sample_of
 from ._engines import write as write_by
 from ._errors import DataError, misuse
 from ._parts import Parts
 from ._sources import Path
+from ._typing import Unpack
 from ._values import adapt
 
 if TYPE_CHECKING:
     import pyarrow
-    from typing_extensions import Unpack
-
-    from ._engines import ShardOptions
 
 __all__ = ["to_sqlite", "write"]
 
@@ -75,8 +73,8 @@ def write(
     `.cat.as_known()` finds them.
 
     Raises what the tasks raise; `OperationalError` if another run was published meanwhile: then
-    this one is complete, and `leafpress shards rollback --to RUN` makes it current. After all
-    others the run that was current stays it, and nothing of this one is left. If this process
+    this one is complete, and `leafpress shards rollback --to RUN` makes it current. After any
+    other exception the current run does not change, and nothing of the new run is left. If this process
     dies, or a task still runs that puts its part into a store, `leafpress shards gc` removes the
     rest.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import Any, Literal, Union
 
 import pyarrow
 import ray
@@ -12,14 +12,10 @@ from ray.data.block import Block, BlockAccessor
 from ray.data.datasource import WriteResult
 
 from ._parts import Parts
-from ._engines import Built, Plan, Scattered, ShardReport, sample_of
+from ._engines import Built, Plan, Scattered, ShardOptions, ShardReport, sample_of
 from ._engines import write as write_by
 from ._sources import Path
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ._engines import ShardOptions
+from ._typing import Unpack
 
 __all__ = ["LeafpressDatasink", "write"]
 
@@ -111,7 +107,8 @@ def write(
 
     Raises what the tasks raise, as Ray has it; `OperationalError` if another run was published
     meanwhile: then this one is complete, and `leafpress shards rollback --to RUN` makes it
-    current. After all others the run that was current stays it, and nothing of this one is left.
+    current. After any
+    other exception the current run does not change, and nothing of the new run is left.
     If the driver dies, or a task still runs that puts its part into a store, `leafpress shards gc`
     removes the rest.
     """

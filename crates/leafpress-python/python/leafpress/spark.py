@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow
 
-from ._engines import Built, Plan, Scattered, ShardReport, sample_of
+from ._engines import Built, Plan, Scattered, ShardOptions, ShardReport, sample_of
 from ._engines import write as write_by
 from ._sources import Path
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ._engines import ShardOptions
+from ._typing import Unpack
 
 __all__ = ["write"]
 
@@ -34,7 +30,8 @@ def write(
 
     Raises what the tasks raise, as Spark has it; `OperationalError` if another run was published
     meanwhile: then this one is complete, and `leafpress shards rollback --to RUN` makes it
-    current. After all others the run that was current stays it, and nothing of this one is left.
+    current. After any
+    other exception the current run does not change, and nothing of the new run is left.
     If the driver dies, or a task still runs that puts its part into a store, `leafpress shards gc`
     removes the rest.
     """
