@@ -212,6 +212,11 @@ def test_bench_gives_the_data_and_the_page(tmp_path: Path, monkeypatch: pytest.M
     shown = report._repr_html_()
     assert shown.startswith("<iframe") and "<script" not in shown and shown.count("<") == 2
     assert sorted(os.listdir(tmp_path)) == ["report.html", "report.json"]
+    with pytest.raises(lp.ProgrammingError, match="there is no such in the experiment writer"):
+        lp.bench("writer", only="such", dir=tmp_path)
+    with pytest.raises(lp.ProgrammingError) as wrong:
+        lp.bench(from_=tmp_path / "none.json")
+    assert wrong.value.kind == "not_found" and wrong.value.on_disk and wrong.value.to_do
     again = lp.bench(from_=data)
     assert again.ratios == report.ratios
     with pytest.raises(lp.ProgrammingError, match="there is no such folder"):

@@ -133,7 +133,7 @@ def test_a_with_block_around_a_loop_has_all_on_disk_at_its_end(path: Path) -> No
         assert work.report == lp.WorkReport(
             claimed=5, done=1, retried=1, dead=0, released=3, lease_lost=0,
             elapsed_s=work.report.elapsed_s,
-        )  # fmt: skip
+        )
 
 
 def test_a_lease_is_extended_while_a_body_runs(path: Path) -> None:
@@ -141,8 +141,8 @@ def test_a_lease_is_extended_while_a_body_runs(path: Path) -> None:
     with lp.Writer(path) as writer:
         queue = lp.Queue(writer, "mail")
         seen = []
-        for job in queue.work(lease=0.3, concurrency=3, until_empty=True):
-            time.sleep(0.5)
+        for job in queue.work(lease=2, concurrency=3, until_empty=True):
+            time.sleep(2.5)
             assert not job.lease_is_lost and queue.claim() == []
             seen.append(job.attempt)
         assert seen == [1, 1, 1]
@@ -423,7 +423,7 @@ with lp.Queue(sys.argv[1], "mail") as queue:
 print("done", report.done)
 """
     process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE,
-                               stdin=subprocess.PIPE, text=True)  # fmt: skip
+                               stdin=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGTERM)

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from leafpress._command import run_json
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
-from engines import ENGINES  # noqa: E402
-from stock import query  # noqa: E402
+from engines import ENGINES
+from stock import query
 
 ROWS = 3_000
 
@@ -354,6 +355,21 @@ def test_a_run_whose_files_gc_removes_says_so(tmp_path: Path, scratch: str | Non
 class Fails(InOneProcess):
     def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
         raise RuntimeError("the true cause")
+
+
+def test_gc_takes_times_as_other_calls_do(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _engines.write(InOneProcess(), out, "rows", 1, {})
+    [part] = out.glob("runs/*/parts/*.db")
+    part.with_name(f"00000-{'0' * 32}.db").write_text("an attempt that was not published")
+    with lp.Shards(out) as shards:
+        told = [shards.gc(older_than=time, dry_run=True) for time in (0, 0.0, timedelta(), "0s")]
+        assert all(each == told[0] for each in told)
+        kept = [shards.gc(older_than=time, dry_run=True) for time in (3600, timedelta(hours=1), "1h", None)]
+        assert all(each == kept[0] for each in kept) and kept[0] != told[0]
+        for wrong in (-1, float("nan"), timedelta(days=-1)):
+            with pytest.raises(lp.ProgrammingError, match="older_than"):
+                shards.gc(older_than=wrong)
 
 
 def test_an_exception_of_progress_ends_the_telling_only(

@@ -17,3 +17,9 @@ def wrong() -> None:
     lp.load("app.db", "a.csv", if_exists="update")  # a mistake
     lp.load("app.db", "a.csv", preset="fast")  # a mistake
     lp.load("app.db", "a.csv", format="xml")  # a mistake
+    lp.advise(power_cut="no")  # a mistake
+    lp.bench("writer", simulate="tape")  # a mistake
+    lp.Queue("app.db", lese=5)  # a mistake
+    queue = lp.SyncQueue("app.db", lease=5)
+    queue.list("redy")  # a mistake
+    queue.configure(attempts_max="many")  # a mistake

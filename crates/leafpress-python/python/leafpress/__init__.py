@@ -34,7 +34,7 @@ if _t.TYPE_CHECKING:
     from ._command import advise, doctor, index, storage, verify
     from ._engines import PartReport, ShardOptions, ShardProgress, ShardReport
     from ._jobs import AsyncJob, Job, JobOptions, NewJob, Pushed
-    from ._queue import AsyncQueue, Queue, SyncQueue
+    from ._queue import AsyncQueue, Queue, QueueSettings, SyncQueue
     from ._shards import Shards
     from ._work import AsyncWork, Stop, Work, WorkOptions, WorkReport
 else:
@@ -45,7 +45,7 @@ else:
         "_command": "advise doctor index storage verify",
         "_engines": "PartReport ShardOptions ShardProgress ShardReport",
         "_jobs": "AsyncJob Job JobOptions NewJob Pushed",
-        "_queue": "AsyncQueue Queue SyncQueue",
+        "_queue": "AsyncQueue Queue QueueSettings SyncQueue",
         "_shards": "Shards",
         "_work": "AsyncWork Stop Work WorkOptions WorkReport",
     }
@@ -98,6 +98,7 @@ __all__ = [
     "Pushed",
     "Queue",
     "QueueFull",
+    "QueueSettings",
     "Reader",
     "RejectReason",
     "Report",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from json import dumps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ._arguments import checked
 from ._command import flags, run_json
@@ -55,10 +55,10 @@ def bench(
     dir: PathLike = ".",
     quick: bool = False,
     large: bool = False,
-    only: Sequence[str] = (),
+    only: str | Sequence[str] = (),
     repeats: int | None = None,
     bytes: int | str | None = None,
-    rows: Sequence[int | str] = (),
+    rows: int | str | Sequence[int | str] = (),
     keys: int | str | None = None,
     commits: int | str | None = None,
     transactions: int | str | None = None,
@@ -66,7 +66,7 @@ def bench(
     full: bool = False,
     xfs_loop: bool = False,
     assume_atomic: bool = False,
-    simulate: str | None = None,
+    simulate: Literal["sdcard", "hdd", "emmc", "nvme", "phone2016"] | None = None,
     max_disk: int | str | None = None,
     keep_cache: bool = False,
     from_: PathLike | None = None,
@@ -91,10 +91,10 @@ def bench(
             dir=dir,
             quick=quick,
             large=large,
-            only=list(only),
+            only=_listed(only),
             repeats=repeats,
             bytes=bytes,
-            rows=list(rows),
+            rows=_listed(rows),
             keys=keys,
             commits=commits,
             transactions=transactions,
@@ -112,3 +112,8 @@ def bench(
     if written is not None:
         written.write_text(dumps(report.data, indent=2) + "\n", encoding="utf-8")
     return report
+
+
+def _listed(given: int | str | Sequence[int | str]) -> list[int | str]:
+    """The parts of a list; a number or a text is one part."""
+    return [given] if isinstance(given, (int, str)) else list(given)

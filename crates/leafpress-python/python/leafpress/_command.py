@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from ._arguments import checked, path_text
 from ._errors import make, misuse
@@ -173,7 +173,7 @@ def advise(
     *,
     rows: int | None = None,
     size: int | None = None,
-    power_cut: str | None = None,
+    power_cut: Literal["survives", "may-lose-last", "rebuildable"] | None = None,
     writers: int | None = None,
     attached: bool = False,
 ) -> dict[str, Any]:

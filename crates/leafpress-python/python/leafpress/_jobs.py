@@ -201,7 +201,7 @@ class BaseJob:
     __slots__ = (
         "_feed", "_lease_until_ms", "_metadata", "_payload", "_pushed_at_ms", "attempt",
         "attempts_max", "correlation_id", "group", "id", "is_settled", "priority", "token",
-    )  # fmt: skip
+    )
 
     token: str
     """Token of the claim, such as "17.1"; the command takes it too."""
@@ -224,7 +224,7 @@ class BaseJob:
             self.token, self.id, self._payload, self.attempt, self.attempts_max, self.priority,
             self.group, self.correlation_id, self._metadata, self._pushed_at_ms,
             self._lease_until_ms,
-        ) = fields  # fmt: skip
+        ) = fields
 
     @property
     def payload(self) -> Any:
@@ -253,7 +253,7 @@ class BaseJob:
 
     @property
     def lease_until(self) -> datetime:
-        """End of the lease that the claim was given, in UTC. `Queue.work` extends it."""
+        """End of the lease that the claim was given, in UTC. `SyncQueue.work` extends it."""
         return moment_of(self._lease_until_ms)
 
     @property
@@ -291,25 +291,25 @@ class Job(BaseJob):
         self._queue = queue
 
     def ack(self, result: Any = None) -> None:
-        """As `Queue.ack`."""
+        """As `SyncQueue.ack`."""
         self._queue.ack(self, result)
 
     def nack(
         self, error: str | BaseException | None = None, delay: float | timedelta | None = None
     ) -> datetime | None:
-        """As `Queue.nack`."""
+        """As `SyncQueue.nack`."""
         return self._queue.nack(self, error, delay)
 
     def fail(self, reason: str | BaseException) -> None:
-        """As `Queue.fail`."""
+        """As `SyncQueue.fail`."""
         self._queue.fail(self, reason)
 
     def release(self) -> None:
-        """As `Queue.release`."""
+        """As `SyncQueue.release`."""
         self._queue.release(self)
 
     def extend(self, lease: float | timedelta) -> datetime:
-        """As `Queue.extend`."""
+        """As `SyncQueue.extend`."""
         return self._queue.extend(self, lease)
 
     def __enter__(self) -> Self:
@@ -344,25 +344,25 @@ class AsyncJob(BaseJob):
         self._queue = queue
 
     async def ack(self, result: Any = None) -> None:
-        """As `Queue.ack`."""
+        """As `AsyncQueue.ack`."""
         await self._queue.ack(self, result)
 
     async def nack(
         self, error: str | BaseException | None = None, delay: float | timedelta | None = None
     ) -> datetime | None:
-        """As `Queue.nack`."""
+        """As `AsyncQueue.nack`."""
         return await self._queue.nack(self, error, delay)
 
     async def fail(self, reason: str | BaseException) -> None:
-        """As `Queue.fail`."""
+        """As `AsyncQueue.fail`."""
         await self._queue.fail(self, reason)
 
     async def release(self) -> None:
-        """As `Queue.release`."""
+        """As `AsyncQueue.release`."""
         await self._queue.release(self)
 
     async def extend(self, lease: float | timedelta) -> datetime:
-        """As `Queue.extend`."""
+        """As `AsyncQueue.extend`."""
         return await self._queue.extend(self, lease)
 
     async def __aenter__(self) -> Self:

@@ -192,16 +192,17 @@ def load(
     types: types of columns in place of detection: "integer", "real", "text", "blob", "boolean",
         "exact", or a form of dates: "unixepoch", "unixepoch-ms", "date", "datetime". Also int,
         float, str, bytes, bool.
-    select, drop, rename, not_null: columns that are wanted, are not, have another name, or
-        refuse NULL.
+    select: the columns to load, in this order. drop: columns to leave out. rename: {old: new}.
+        not_null: columns that refuse NULL.
     create: the CREATE TABLE and what else belongs to the table, in SQL.
     strict: a STRICT table.
     uuid7: a column of made keys, as 16 bytes; as text with {"id": "text"}.
     on_conflict: rows that share a key: "abort" (default), "ignore" or "replace". With
-        if_exists="append" and a table that is there, the last two are "ignore" and "upsert". The
-        table must have a key.
+        if_exists="append" and an existing table, "ignore" acts as if_exists="ignore" and "replace" as
+        if_exists="upsert". The table must have a key.
     analyze: statistics for SQLite's planner.
-    all_text, exact: columns of TEXT; REAL only where the texts can be had back.
+    all_text: every column is TEXT. exact: a column of CSV is REAL only if its texts can be restored
+        from the numbers.
     page_size: bytes in a page of a new database.
     layout: "remote" puts the pages of a new database in the order for readers of ranges over a network.
     preset: settings of a new database for its place: "turso", "rqlite", "litefs", "httpvfs", "mobile".
@@ -209,8 +210,8 @@ def load(
     delimiter, quote, escape, header, ragged, trim, null, empty_null, encoding, skip_lines,
         comment, max_row_bytes: rules of CSV. quote=None: no quoting. ragged: "reject", "pad" or
         "truncate". null: texts that mean NULL. encoding: as "windows-1252", or "auto".
-    on_error, rejects, max_rejects: "stop" at the first bad row, or "skip" bad rows, write them to
-        a file with a log beside it, and fail after so many.
+    on_error: "stop" at the first bad row, or "skip" bad rows. rejects: a file for the skipped rows, with
+        a log beside it. max_rejects: fail, with nothing written, once more rows than this are skipped.
     dry_run: write nothing; return the table, the types and what would be rejected.
     progress: called with a `Progress` on this thread; True shows a bar of tqdm, or a line. What
         it raises ends the load.
@@ -364,7 +365,7 @@ _OF_CSV: dict[str, Any] = {
     "delimiter": None, "quote": ord('"'), "escape": None, "header": True, "ragged": "reject",
     "trim": False, "null": [], "empty_null": False, "encoding": None, "skip_lines": 0,
     "comment": None, "max_row_bytes": None, "format": None, "exact": False,
-}  # fmt: skip
+}
 # Options that the SQL of `create` has in their place.
 _OF_TABLE = ("strict", "pk", "without_rowid", "not_null", "all_text", "exact")
 

@@ -8,9 +8,9 @@ import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, overload
 
-from ._arguments import checked_methods, refuse_not_utf8
+from ._arguments import checked_methods, checked_options, refuse_not_utf8
 from ._async import AsyncTransaction, AsyncWriter, Call, OpenedByACall, in_thread
 from ._errors import Error, misuse
 from ._greenlets import refuse_if_held
@@ -19,7 +19,6 @@ from ._jobs import (
     BaseJob,
     Job,
     JobOptions,
-    NewJob,
     Pushed,
     arrived,
     described,
@@ -35,7 +34,6 @@ from ._sources import Path
 from ._typing import Self, Unpack
 from ._work import (
     AsyncWork,
-    Stop,
     Work,
     WorkOptions,
     WorkReport,
@@ -49,6 +47,7 @@ from ._writer import Transaction, Writer, no_pickle
 # A method is called `list`, so annotations cannot say it.
 _Record = dict[str, Any]
 _Records = list[_Record]
+_State = Literal["ready", "leased", "delayed", "blocked", "done", "dead"]
 _Answers = list["Error | None"]
 _Pushes = list[Pushed]
 _Jobs = list[Job]
@@ -57,16 +56,47 @@ _AsyncJobs = list[AsyncJob]
 _TIMES = frozenset({"lease", "backoff_first", "backoff_max", "keep_done", "keep_dead"})
 _RATES = frozenset({"rate", "group_rate"})
 
+
+class QueueSettings(TypedDict, total=False):
+    """Settings of a queue, kept in the database. Times are seconds or a timedelta."""
+
+    lease: float | timedelta
+    """Length of a lease, if the claim does not say so (30)."""
+    attempts_max: int
+    """Attempts before a job is dead, if the job does not say so (5)."""
+    backoff_first: float | timedelta
+    """Time before the second attempt (1)."""
+    backoff_factor: float
+    """Factor by which it grows before each further attempt; 1 at least (2)."""
+    backoff_max: float | timedelta
+    """Longest time before an attempt (3,600)."""
+    backoff_jitter: float
+    """Share by which it is shortened or lengthened at random, from 0 to 1 (0.2)."""
+    keep_done: float | timedelta
+    """Time for which done jobs are kept with their results (0)."""
+    keep_dead: float | timedelta | None
+    """Time for which dead jobs are kept; None: until they are purged (None)."""
+    concurrency: int | None
+    """Jobs that may be claimed at once, by all consumers together; None: any number (None)."""
+    group_concurrency: int
+    """Jobs of a group that may be claimed at once (1)."""
+    rate: Sequence[int | float | timedelta] | None
+    """Largest number of jobs that are claimed in a time, as (100, 60); None: any number (None)."""
+    group_rate: Sequence[int | float | timedelta] | None
+    """The same for each group (None)."""
+
+
 class Queue:
     """A queue of a database. `Queue(writer, name)` is a `SyncQueue` for a `Writer`, and an
-    `AsyncQueue`, whose methods are awaited, for an `AsyncWriter`.
+    `AsyncQueue`, whose methods are awaited, for an `AsyncWriter`. For annotations take `SyncQueue` or
+    `AsyncQueue`, which have the methods.
 
     Arguments:
         writer: A `Writer` or an `AsyncWriter`; or the path of a database, for a Writer of its own
             that `close` closes.
         name: The queue, which is made if it is missing.
         must_exist: Fail if it is missing.
-        settings: Changes of its settings, as for `configure`.
+        settings: Changes of its settings, as for `configure`: those of `QueueSettings`.
 
     A job is delivered until it is acked, at least once. A claim is a lease: if its consumer
     vanishes, the job comes again when the lease ends. Any number of threads, tasks and processes
@@ -77,7 +107,12 @@ class Queue:
 
     @overload
     def __new__(
-        cls, writer: AsyncWriter, name: str = ..., *, must_exist: bool = ..., **settings: Any
+        cls,
+        writer: AsyncWriter,
+        name: str = ...,
+        *,
+        must_exist: bool = ...,
+        **settings: Unpack[QueueSettings],
     ) -> AsyncQueue: ...
     @overload
     def __new__(
@@ -86,10 +121,15 @@ class Queue:
         name: str = ...,
         *,
         must_exist: bool = ...,
-        **settings: Any,
+        **settings: Unpack[QueueSettings],
     ) -> SyncQueue: ...
     def __new__(
-        cls, writer: Any, name: str = "default", *, must_exist: bool = False, **settings: Any
+        cls,
+        writer: Any,
+        name: str = "default",
+        *,
+        must_exist: bool = False,
+        **settings: Unpack[QueueSettings],
     ) -> Queue:
         kind = AsyncQueue if isinstance(writer, AsyncWriter) else SyncQueue
         return object.__new__(kind if cls is Queue else cls)
@@ -114,7 +154,7 @@ class SyncQueue(Queue):
         name: str = "default",
         *,
         must_exist: bool = False,
-        **settings: Any,
+        **settings: Unpack[QueueSettings],
     ) -> None:
         self.name = name
         is_given = isinstance(writer, Writer)
@@ -180,7 +220,8 @@ class SyncQueue(Queue):
 
     def ack(self, job: Job | str, result: Any = None) -> None:
         """The job (or the one of this token) is done, and never delivered again. A result is kept
-        as long as the setting `keep_done` says. It is bytes, or becomes JSON, whatever that says.
+        as long as the setting `keep_done` says. A result that is not bytes is stored as JSON; this is
+        checked also if `keep_done` is 0.
 
         Raises LeaseLost if the claim does not hold any more.
         """
@@ -260,7 +301,7 @@ class SyncQueue(Queue):
 
     def purge(
         self,
-        *states: str,
+        *states: _State,
         older_than: float | timedelta | None = None,
         limit: int | None = None,
     ) -> int:
@@ -276,16 +317,13 @@ class SyncQueue(Queue):
         return int(self._waited.drop_queue(None))
 
     def settings(self) -> _Record:
-        """Its settings, as `leafpress queue settings --json` names them."""
+        """Its settings, as `configure` takes them, with times in seconds. `leafpress queue settings --json`
+        has the same names and values."""
         return _record(self._waited.settings(None))
 
-    def configure(self, **settings: Any) -> _Record:
-        """Changes settings, for all processes; returns all of them.
-
-        `lease`, `keep_done`, `keep_dead`, `backoff_first` and `backoff_max` are times,
-        `attempts_max`, `concurrency` and `group_concurrency` numbers, `backoff_factor` and
-        `backoff_jitter` factors, `rate` and `group_rate` pairs of a number of jobs and a time.
-        """
+    def configure(self, **settings: Unpack[QueueSettings]) -> _Record:
+        """Changes settings, for all processes; returns all of them, as `settings`. The settings are
+        those of `QueueSettings`."""
         return _record(self._waited.configure(None, _native_settings(settings)))
 
     def schedule(
@@ -327,11 +365,11 @@ class SyncQueue(Queue):
 
     def list(
         self,
-        *states: str,
+        *states: _State,
         group: str | None = None,
         after: int | None = None,
         newest: bool = False,
-        limit: int = 100,
+        limit: int = 50,
         payloads: bool = False,
     ) -> _Records:
         """A page of jobs, in the order of their pushes; those after the job `after`."""
@@ -414,7 +452,7 @@ class AsyncQueue(Queue):
         name: str = "default",
         *,
         must_exist: bool = False,
-        **settings: Any,
+        **settings: Unpack[QueueSettings],
     ) -> None:
         self.name = name
         self._writer = writer
@@ -553,7 +591,7 @@ class AsyncQueue(Queue):
 
     async def purge(
         self,
-        *states: str,
+        *states: _State,
         older_than: float | timedelta | None = None,
         limit: int | None = None,
     ) -> int:
@@ -572,7 +610,7 @@ class AsyncQueue(Queue):
         """As `SyncQueue.settings`."""
         return _record(await self._call("settings"))
 
-    async def configure(self, **settings: Any) -> _Record:
+    async def configure(self, **settings: Unpack[QueueSettings]) -> _Record:
         """As `SyncQueue.configure`."""
         return _record(await self._call("configure", _native_settings(settings)))
 
@@ -611,11 +649,11 @@ class AsyncQueue(Queue):
 
     async def list(
         self,
-        *states: str,
+        *states: _State,
         group: str | None = None,
         after: int | None = None,
         newest: bool = False,
-        limit: int = 100,
+        limit: int = 50,
         payloads: bool = False,
     ) -> _Records:
         """As `SyncQueue.list`."""
@@ -704,6 +742,7 @@ def _check_count(name: str, count: int | None) -> None:
 
 
 def _native_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    checked_options("a queue", QueueSettings, settings)
     native = {}
     for name, value in settings.items():
         if value is not None and name in _TIMES:
@@ -743,5 +782,3 @@ def _extended(job: BaseJob | str, until_ms: int) -> datetime:
         job._lease_until_ms = until_ms
     return moment_of(until_ms)
 
-
-__all__ = ["AsyncQueue", "NewJob", "Queue", "Stop", "SyncQueue"]

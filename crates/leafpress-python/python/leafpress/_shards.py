@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Set
+from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
@@ -14,7 +15,10 @@ from ._errors import misuse
 from ._load import _size
 from ._result import Result
 from ._sources import Path
-from ._writer import no_pickle
+from ._writer import Parameters, no_pickle
+
+# More than 300 years.
+_AGE_MAX_SECONDS = 1e10
 
 
 @checked_methods()
@@ -82,11 +86,11 @@ class Shards:
         """The rows of a key, with all columns of the table."""
         return self._native.get(_values(key))
 
-    def query(self, sql: str, parameters: Any = None, *, key: Any) -> Result:
+    def query(self, sql: str, parameters: Parameters = None, *, key: Any) -> Result:
         """The rows of a query on the one part that has a key."""
         return self._native.query(sql, parameters, _values(key))
 
-    def scan(self, sql: str, parameters: Any = None) -> Result:
+    def scan(self, sql: str, parameters: Parameters = None) -> Result:
         """The rows of a query on each part, in the order of the parts; several are read at once.
 
         A sum or a count comes once for each part, and DISTINCT, ORDER BY and LIMIT hold within a part.
@@ -107,11 +111,13 @@ class Shards:
         """Makes another run current: `run`, or the one before. This reader stays at its own."""
         return run_json(["shards", "rollback", *flags(to=run, json=True), "--", self._folder])
 
-    def gc(self, *, older_than: str | None = None, dry_run: bool = False) -> dict[str, Any]:
-        """Removes files that no manifest names. Those that changed within `older_than`, "1d" if
-        None, stay, since their run may go on: with a short time a run that goes on may lose its files,
+    def gc(
+        self, *, older_than: float | timedelta | str | None = None, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Removes files that no manifest names. Those that changed within `older_than` (seconds, a
+        timedelta or as "7d"), "1d" if None, stay, since their run may go on: with a short time a run that goes on may lose its files,
         and fails. `too_young` is the number of files that stay so."""
-        words = flags(older_than=older_than, dry_run=dry_run, json=True)
+        words = flags(older_than=_age(older_than), dry_run=dry_run, json=True)
         return run_json(["shards", "gc", *words, "--", self._folder])
 
     def close(self) -> None:
@@ -128,6 +134,16 @@ class Shards:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _age(time: float | timedelta | str | None) -> str | None:
+    """A time as the command takes it."""
+    if time is None or isinstance(time, str):
+        return time
+    seconds = time.total_seconds() if isinstance(time, timedelta) else float(time)
+    if not 0 <= seconds < _AGE_MAX_SECONDS:
+        raise misuse(f"older_than={time!r} is no time", 'give seconds, a timedelta, or as "7d"')
+    return f"{round(seconds * 1000)}ms"
 
 
 def _values(key: Any) -> list[Any]:

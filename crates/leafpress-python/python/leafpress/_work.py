@@ -44,7 +44,7 @@ _TURN_SECONDS = 0.005
 
 
 class WorkOptions(TypedDict, total=False):
-    """Options of `Queue.work`."""
+    """Options of `SyncQueue.work` and `AsyncQueue.work`."""
 
     concurrency: int
     """Handlers that run at once; for a loop, the jobs that are claimed at once. 1."""
@@ -99,7 +99,7 @@ class Stop:
         return self._is_asked
 
     def now(self) -> None:
-        """Asks for it: jobs that run end as they like, and jobs that wait are given back."""
+        """Stops the work: no further job is claimed, running jobs finish, and waiting jobs are given back."""
         self._is_asked = True
         for reference in list(self._feeds):
             feed = reference()
@@ -179,7 +179,7 @@ class _Loop:
 
 
 class Work(_Loop):
-    """Jobs of a queue, one after the other: `for job in q.work()`. See `Queue.work`.
+    """Jobs of a queue, one after the other: `for job in q.work()`. See `SyncQueue.work`.
 
     `with q.work() as jobs:` ends it at the end of the block, and waits until all of it is on disk;
     else it ends with the loop.
@@ -230,7 +230,7 @@ class Work(_Loop):
 
 
 class AsyncWork(_Loop):
-    """Jobs of a queue, one after the other: `async for job in q.work()`. See `Queue.work`.
+    """Jobs of a queue, one after the other: `async for job in q.work()`. See `AsyncQueue.work`.
 
     `async with q.work() as jobs:` ends it at the end of the block, and waits until all of it is
     on disk; else it ends with the loop.
@@ -332,7 +332,7 @@ def _settle(feed: NativeFeed, job: BaseJob, result: Any) -> None:
 
 def _failed(feed: NativeFeed, job: BaseJob, error: Exception) -> None:
     _LOG.warning("job %s failed, attempt %s of %s", job.id, job.attempt, job.attempts_max,
-                 exc_info=error)  # fmt: skip
+                 exc_info=error)
     if not job.is_settled:
         feed.retry(job.token, described(error))
 
