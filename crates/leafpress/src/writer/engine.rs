@@ -176,6 +176,15 @@ impl Engine {
         limit: Option<Duration>,
     ) -> Result<Answer> {
         self.catch_up()?;
+        self.commit_before_others(call, limit)
+    }
+
+    /// As [`commit_alone`](Self::commit_alone), and before the calls that wait now.
+    pub(super) fn commit_before_others(
+        &mut self,
+        call: Call<'_>,
+        limit: Option<Duration>,
+    ) -> Result<Answer> {
         let (process, submitted) = (self.process, Instant::now());
         let (queue, number) = (Arc::clone(&self.queue), self.queue.new_number());
         let target = self.open_target()?;

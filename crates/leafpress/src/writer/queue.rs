@@ -222,6 +222,13 @@ impl CallQueue {
         }
     }
 
+    /// Returns true if no call waits, and the queue is open.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = lock(&self.state);
+        // The overflow is empty if no entries are there.
+        state.entries.is_empty() && state.closed.is_none()
+    }
+
     /// Calls in the overflow.
     #[cfg(test)]
     pub(super) fn overflow_len(&self) -> usize {
