@@ -78,8 +78,8 @@ impl Writer {
     /// # Errors
     /// [`Busy`](crate::ErrorKind::Busy) if another connection is in the way for longer than the
     /// [busy limit](super::WriterBuilder::busy_limit), as a reader may be for a checkpoint; if
-    /// SQLite refuses; in a closure; if the groups are committed elsewhere. The database holds
-    /// what it held.
+    /// SQLite refuses; in a closure; if the groups are committed elsewhere. The content of the
+    /// database is unchanged.
     pub fn maintain(&self, work: Maintenance) -> Result<()> {
         self.maintain_if(work, || true)
     }

@@ -132,7 +132,7 @@ impl<T> PendingCall<T> {
         }
     }
 
-    /// As [`submit`](Self::submit), and waits so long at most.
+    /// As [`submit`](Self::submit), and waits at most for `limit`.
     ///
     /// # Errors
     /// The call again, if there is no room yet. It keeps its place among those that wait.
