@@ -117,7 +117,7 @@ def run_peer(rung: Rung, options: argparse.Namespace, folder: Path) -> dict:
     arguments = [rung.way, str(database), "--rows", str(rows), "--seconds", str(options.seconds)]
     source = ["--source", str(folder / "rows.arrow")]
     result = run_script("python_peers.py", [*arguments, *source, *rung.arguments])
-    if rung.way.startswith("tasks-"):
+    if rung.way.startswith(("tasks-", "caller-", "relaxed-caller-", "steps-")):
         check_events(rung, database, result["rows"])
     return result
 
@@ -261,6 +261,7 @@ def groups(options: argparse.Namespace) -> list[Group]:
             },
         ),
         tasks_group(),
+        *caller_groups(),
         server_group(),
         jobs_group(options),
     ]
@@ -280,6 +281,20 @@ def tasks_group() -> Group:
         },
         [Rung("AsyncWriter, 512 tasks", "tasks-leafpress", "durable", arguments=("--tasks", "512"))],
     )
+
+
+def caller_groups() -> list[Group]:
+    """Rows of one caller, which is the main thread."""
+
+    def group(ratio: str, way: str, what: str, safety: str) -> Group:
+        ours = Rung(f"Writer, {what}", f"{way}-leafpress", safety, needs=(LEAFPRESS,))
+        return Group(ours, {ratio: Rung(f"sqlite3, {what}", f"{way}-sqlite3", safety)})
+
+    return [
+        group("caller", "caller", "one caller, a transaction a row", "durable"),
+        group("relaxed_caller", "relaxed-caller", "one caller, a transaction a row, relaxed", "relaxed"),
+        group("steps", "steps", "1,000 statements a transaction", "durable"),
+    ]
 
 
 def server_group() -> Group:
@@ -318,7 +333,7 @@ def jobs_group(options: argparse.Namespace) -> Group:
 
 RATIOS = [
     *("pandas", "pandas_multi", "polars", "adbc", "sqlite_utils", "executemany", "duckdb"),
-    *("aiosqlite", "aiosqlite_mixed", "fastapi", "fastapi_blocking"),
+    *("aiosqlite", "aiosqlite_mixed", "caller", "relaxed_caller", "steps", "fastapi", "fastapi_blocking"),
     *("huey", "litequeue", "persist_queue"),
 ]
 

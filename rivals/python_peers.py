@@ -19,6 +19,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 TABLE = "data"
@@ -297,6 +298,82 @@ async def aiosqlite_run(options: argparse.Namespace, write: Callable) -> dict:
         return await rows_of_tasks(options, lambda what: write(connection, what), Measured())
 
 
+# --- one caller, the main thread ------------------------------------------------------------
+
+STEPS = 1_000
+
+
+def rows_of_caller(options: argparse.Namespace, write: Callable[[int], int]) -> dict:
+    """Writes until the time is up; `write` returns the number of rows."""
+    end, rows = time.monotonic() + options.seconds, 0
+    with Measured() as measured:
+        while time.monotonic() < end:
+            rows += write(rows)
+    return measured.result(rows)
+
+
+def caller_leafpress(options: argparse.Namespace, profile: str = "durable") -> dict:
+    """`Writer`: each row is a transaction of its own."""
+    import leafpress
+
+    with leafpress.Writer(options.database, profile=profile) as writer:
+        writer.execute(EVENTS)
+
+        def write(row: int) -> int:
+            return writer.execute(EVENT, (str(row),)).rowcount
+
+        return rows_of_caller(options, write)
+
+
+def caller_sqlite3(options: argparse.Namespace, synchronous: str = "FULL") -> dict:
+    """sqlite3: each row is a transaction of its own."""
+    with closing(connected(options, synchronous)) as connection:
+
+        def write(row: int) -> int:
+            return connection.execute(EVENT, (str(row),)).rowcount
+
+        return rows_of_caller(options, write)
+
+
+def steps_leafpress(options: argparse.Namespace) -> dict:
+    """`Writer.transaction`: a statement a row, 1,000 rows a transaction."""
+    import leafpress
+
+    with leafpress.Writer(options.database) as writer:
+        writer.execute(EVENTS)
+
+        def write(row: int) -> int:
+            with writer.transaction() as transaction:
+                for step in range(STEPS):
+                    transaction.execute(EVENT, (str(row + step),))
+            return STEPS
+
+        return rows_of_caller(options, write)
+
+
+def steps_sqlite3(options: argparse.Namespace) -> dict:
+    """sqlite3: a statement a row, 1,000 rows a transaction."""
+    with closing(connected(options, "FULL")) as connection:
+
+        def write(row: int) -> int:
+            connection.execute("BEGIN IMMEDIATE")
+            for step in range(STEPS):
+                connection.execute(EVENT, (str(row + step),))
+            connection.execute("COMMIT")
+            return STEPS
+
+        return rows_of_caller(options, write)
+
+
+def connected(options: argparse.Namespace, synchronous: str) -> sqlite3.Connection:
+    """A connection in WAL mode, with the table of events."""
+    connection = sqlite3.connect(options.database, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute(EVENTS)
+    return connection
+
+
 # --- jobs of a queue ------------------------------------------------------------------------
 
 
@@ -344,6 +421,12 @@ WAYS: dict[str, Callable[[argparse.Namespace], dict]] = {
     "tasks-leafpress": tasks_leafpress,
     "tasks-aiosqlite": tasks_aiosqlite,
     "tasks-aiosqlite-mixed": tasks_aiosqlite_mixed,
+    "caller-leafpress": caller_leafpress,
+    "caller-sqlite3": caller_sqlite3,
+    "relaxed-caller-leafpress": lambda options: caller_leafpress(options, "relaxed"),
+    "relaxed-caller-sqlite3": lambda options: caller_sqlite3(options, "NORMAL"),
+    "steps-leafpress": steps_leafpress,
+    "steps-sqlite3": steps_sqlite3,
     "jobs-leafpress": jobs_leafpress,
 }
 

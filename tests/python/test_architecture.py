@@ -25,7 +25,6 @@ CIRCLE_FILES_MAX = {"leafpress": 3, "leafpress-vfs": 2, "leafpress-neighbour": 3
 # Folders that lead back to themselves by way of what is beside them.
 FOLDER_CIRCLES = {
     "leafpress": {"input": [["block", "csv"]], "queue": [["due", "push", "schedule"], ["session", "stats"]]},
-    "leafpress-shards": {"store": [["home", "local", "objects"]]},
 }
 # Each family of rungs knows the trait of all, and `rung/kind.rs` lists the families.
 NOT_LAYERED = {"leafpress-bench"}

@@ -374,8 +374,8 @@ impl Projection {
 
     /// Writes the contents behind the header, and returns where they end.
     ///
-    /// Contents that are neighbours in the record are copied together: the key
-    /// of a WITHOUT ROWID table is often what its rows begin with.
+    /// Contents that are neighbours in the record are copied together: often the rows of a WITHOUT
+    /// ROWID table begin with its key.
     #[inline]
     fn put_contents(
         &self,

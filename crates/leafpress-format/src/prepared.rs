@@ -14,7 +14,7 @@ const OTHER: u8 = 0xff;
 const NO_BYTE: u64 = 0x8080_8080_8080_8080;
 /// Longest text whose serial type fits a byte of a header.
 const TEXT_BYTES_MAX: usize = (0x7f - serial_type::TEXT as usize) / 2;
-/// Number of values that should be prepared together: they, and what they are made of, stay in the
+/// Number of values that should be prepared together: the values and their source stay in the
 /// processor's nearest cache.
 const STRIPE_VALUES: usize = 512;
 /// Serial types that are looked at together.

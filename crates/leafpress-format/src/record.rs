@@ -17,8 +17,8 @@
 //! Source: file format, section 2.1.
 //!
 //! A record is written **from its last column to its first**, downwards from
-//! the end of a buffer. What stands in front of a thing is a length, and this
-//! way every length is known when its turn comes: one pass, no copy, straight
+//! the end of a buffer. In the format a length stands in front of its content; from
+//! the end, each length is known when it is written: one pass, no copy, straight
 //! into the page. Integers and short texts are stored as whole words whose
 //! unused front is overwritten by what comes next, hence [`WRITE_SLACK_BYTES`].
 

@@ -51,7 +51,7 @@ impl RunPages {
         &mut self.bytes.bytes_mut()[page_at..][..self.layout.page_bytes()]
     }
 
-    /// All pages, and what is behind them of an earlier run.
+    /// All pages, and the bytes behind them that an earlier run left.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.bytes()

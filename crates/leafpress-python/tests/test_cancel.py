@@ -179,6 +179,28 @@ wait = lambda: writer.{call}
         'insert_many("t", [("never",)], ["x"])',
     )
 }
+# The main thread carries these out itself.
+LOCK = """
+other = sqlite3.connect(path, isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+"""
+CARRIED_OUT = {
+    "a statement": f"""
+writer = lp.Writer(path)
+wait = lambda: writer.execute({ENDLESS_INSERT!r})
+""",
+    "a lock": f"""
+writer = lp.Writer(path, busy_timeout=600)
+{LOCK}
+wait = lambda: writer.execute("{ROW}")
+""",
+    "a push at a lock": f"""
+writer = lp.Writer(path, busy_timeout=600)
+queue = lp.Queue(writer, "mail")
+{LOCK}
+wait = lambda: queue.push(1)
+""",
+}
 PROGRAM = """
 import os, signal, sqlite3, sys, threading
 import leafpress as lp
@@ -200,13 +222,39 @@ if "other" in globals():
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("what", WAITS)
+@pytest.mark.parametrize("what", [*WAITS, *CARRIED_OUT])
 def test_ctrl_c_ends_a_wait(what: str, path: Path) -> None:
-    program = PROGRAM.format(setup=WAITS[what])
+    program = PROGRAM.format(setup=(WAITS | CARRIED_OUT)[what])
     done = subprocess.run([sys.executable, "-c", program, str(path)], timeout=60,
                           capture_output=True, text=True)
     assert (done.stdout, done.stderr, done.returncode) == ("stopped\n", "", 0)
-    assert values_in(path) == ([] if what == "opening" else [1])
+    assert values_in(path) == ([] if what == "opening" or what in CARRIED_OUT else [1])
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_handler_runs_while_the_main_thread_carries_out_a_call(path: Path) -> None:
+    """A handler that returns lets the call go on, and its own call of the writer is refused."""
+    program = """
+import os, signal, sqlite3, sys, threading
+import leafpress as lp
+writer = lp.Writer(sys.argv[1], busy_timeout=600)
+other = sqlite3.connect(sys.argv[1], isolation_level=None, check_same_thread=False)
+other.execute("BEGIN IMMEDIATE")
+def handler(*_):
+    try:
+        writer.execute("INSERT INTO t VALUES ('by the handler')")
+    except lp.ProgrammingError as error:
+        print(error.kind)
+    other.execute("COMMIT")
+signal.signal(signal.SIGUSR1, handler)
+threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGUSR1]).start()
+print(writer.execute("INSERT INTO t VALUES (1)").rowcount)
+writer.execute("INSERT INTO t VALUES (2)")
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(path)], timeout=50,
+                          capture_output=True, text=True)  # fmt: skip
+    assert (done.stdout, done.stderr, done.returncode) == ("misuse\n1\n", "", 0)
+    assert values_in(path) == [1, 2]
 
 
 @pytest.mark.timeout(120)

@@ -1,4 +1,4 @@
-//! Means by which a group is applied once: a row that each of its requests inserts, and a floor below which rows may be gone.
+//! The means to apply a group once: a row that each of its requests inserts, and a floor below which rows may be gone.
 //!
 //! A group is sent again until its fate is known. The row of the request that was applied refuses the others, and
 //! holds the answer. Rows are deleted after a while, and a machine that slept may send a group even later. So the

@@ -126,7 +126,7 @@ fn carried(value: &Value) -> Result<Json> {
     }
 }
 
-/// Refuses what cannot be promised.
+/// Refuses statements for which the promises of the writer cannot be kept on a cluster.
 fn check(tokens: &[Token], parameters: &Parameters) -> Result<()> {
     let refused = |reason: String| Err(Error::refused(reason));
     let first = tokens.iter().find_map(Token::word).unwrap_or_default();
@@ -173,7 +173,7 @@ fn check(tokens: &[Token], parameters: &Parameters) -> Result<()> {
     }
 }
 
-/// Returns true if a statement makes something temporary, or names the schema of what is.
+/// Returns true if a statement makes a temporary object, or names the schema `temp`.
 fn is_temporary(tokens: &[Token]) -> bool {
     let mut words = tokens.iter().filter_map(Token::word);
     let makes =
@@ -260,7 +260,7 @@ fn reads_clock(name: &str, arguments: &[&[Token]]) -> bool {
 
 /// Returns true if the texts of an expression have the letters of `now`, or if it makes letters of numbers. A name in
 /// double quotes is a text for SQLite if no column has it, so it is taken for one, but for `t."c"`.
-/// Columns and parameters, and what is computed of them alone, are taken for times.
+/// Columns, parameters and expressions of these alone are taken for times.
 fn may_spell_now(expression: &[Token]) -> bool {
     let makes_letters = expression.windows(2).any(|two| match two {
         [Token::Word(word), Token::Quoted('\'', _)] => word == "X",
@@ -285,7 +285,7 @@ fn may_spell_now(expression: &[Token]) -> bool {
 enum Token {
     /// A word without quotes, in capitals.
     Word(String),
-    /// A text or a name in quotes: the first of them, and what is between them.
+    /// A text or a name in quotes: the first quote, and the characters between the quotes.
     Quoted(char, String),
     Sign(char),
 }

@@ -256,7 +256,7 @@ impl RqliteTarget {
         self
     }
 
-    /// Leaves the rows out by which a group is applied once: for the test that shows their use.
+    /// Leaves out the rows that keep a group from being applied twice: for the test that shows their use.
     #[doc(hidden)]
     #[must_use]
     pub fn without_dedupe(mut self) -> Self {
@@ -593,7 +593,7 @@ impl RqliteTarget {
         Ok(Some(of_applied(slot, attempt as usize, &counts)))
     }
 
-    /// Learns about the tables of the calls that were applied, and forgets what they changed.
+    /// Learns about the tables of the calls that were applied, and forgets those that they changed.
     fn learn(&mut self, members: &[Member]) {
         let statements = || members.iter().flat_map(|it| &it.statements);
         if statements().any(|it| it.is_schema) {

@@ -3,7 +3,8 @@
 //! A copy has the SHA-256 of its content as name, so that runs, readers and processes share it. It gets
 //! that name once it is complete, synced and checked; a name therefore always has the right content.
 //! The copies that were not used for the longest time go first: the file's time of change is that of the last
-//! opening or closing. A process removes none that it has open; what another one removes it goes on with.
+//! opening or closing. A cache removes no copy that it, or a clone of it, has open. A copy that another cache
+//! removes stays readable until it is closed; Windows does not remove it.
 //!
 //! Must never: open a copy that was not checked.
 
@@ -190,6 +191,7 @@ impl Cache {
                 continue;
             }
             match fs::remove_file(&path) {
+                Err(error) if is_open_elsewhere(&error) => {}
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(Error::io("remove", &path, error));
                 }
@@ -219,6 +221,12 @@ fn note_use(path: &Path) -> io::Result<u64> {
     let file = FileHandle::open_as(path, Open::ReadWrite)?;
     file.set_modified(SystemTime::now())?;
     Ok(file.metadata()?.len())
+}
+
+/// Returns true if the system has not removed a file because another cache has it open, as Windows does.
+fn is_open_elsewhere(error: &io::Error) -> bool {
+    const SHARING_VIOLATION: i32 = 32;
+    cfg!(windows) && error.raw_os_error() == Some(SHARING_VIOLATION)
 }
 
 /// Name of the copy of a part.

@@ -5,7 +5,7 @@
 //! | `part` | `part` (primary key), `path`, `bytes`, `sha256`, `rows`, `smallest` and `largest` as JSON, `page_size`, `pages`, `interior_pages` as JSON, `attempt` |
 //! | `manifest` | `name` (primary key), `value`: the other members of the manifest, as JSON |
 //!
-//! Must never: say anything else than the JSON, which is what readers check.
+//! Must never: differ from the JSON. Readers check the JSON alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -8,14 +8,18 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::manifest::Schema;
 
+/// Flags of a connection that reads, of one thread at a time.
+const READ_ONLY: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
 /// Opens a database that no process writes.
 ///
 /// # Errors
 /// [`ErrorKind::Sqlite`](leafpress::ErrorKind::Sqlite) if it cannot be opened.
 #[expect(clippy::disallowed_methods, reason = "the one place that opens connections")]
 pub fn read_only(path: &Path) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(path, flags).map_err(|source| Error::sqlite("open a part", source))
+    Connection::open_with_flags(path, READ_ONLY)
+        .map_err(|source| Error::sqlite("open a part", source))
 }
 
 /// Number of rows of a table.
@@ -35,8 +39,7 @@ pub fn rows_of(connection: &Connection, table: &str) -> Result<u64> {
 #[cfg(feature = "object-store")]
 #[expect(clippy::disallowed_methods, reason = "the one place that opens connections")]
 pub fn read_only_through(path: &Path, vfs: &std::ffi::CStr) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags_and_vfs(path, flags, vfs)
+    Connection::open_with_flags_and_vfs(path, READ_ONLY, vfs)
         .map_err(|source| Error::sqlite("open a part", source))
 }
 

@@ -5,8 +5,8 @@
 //! not UTF-8, `{"real": "inf"}`.
 
 use std::cmp::Ordering;
-use std::fmt::Write as _;
 
+use leafpress::hex_digits;
 use leafpress_format::Value;
 use leafpress_format::key::{Collation, compare_values};
 use rusqlite::types::ValueRef;
@@ -125,10 +125,7 @@ pub fn value_of(value: ValueRef<'_>) -> Value<'_> {
 
 /// Bytes as hexadecimal digits, two for each.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex_digits(bytes).collect()
 }
 
 fn from_hex(digits: &str) -> Option<Vec<u8>> {

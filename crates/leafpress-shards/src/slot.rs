@@ -23,20 +23,20 @@ pub type Look = Box<dyn FnMut() -> bool + Send>;
 /// The connection of a part.
 #[derive(Default)]
 pub struct Slot {
-    place: Mutex<Place>,
+    place: Mutex<SlotState>,
     is_back: Condvar,
     /// The number of its last use, among those of all parts.
     pub used: AtomicU64,
 }
 
-enum Place {
+enum SlotState {
     /// No thread uses the part; there is none if it was not opened, or was closed.
     Here(Option<Box<Part>>),
     /// A thread uses it.
     Taken,
 }
 
-impl Default for Place {
+impl Default for SlotState {
     fn default() -> Self {
         Self::Here(None)
     }
@@ -60,7 +60,7 @@ impl Slot {
         let mut stop = stop();
         loop {
             let place = lock(&self.place);
-            if matches!(*place, Place::Taken) {
+            if matches!(*place, SlotState::Taken) {
                 // Without a mutex that is held, since a look may wait for other threads.
                 drop(
                     self.is_back
@@ -81,16 +81,16 @@ impl Slot {
 
     /// Takes the part, unless another thread has it.
     pub fn try_take(&self) -> Option<InUse<'_>> {
-        match std::mem::replace(&mut *lock(&self.place), Place::Taken) {
-            Place::Here(part) => Some(InUse { slot: self, part }),
-            Place::Taken => None,
+        match std::mem::replace(&mut *lock(&self.place), SlotState::Taken) {
+            SlotState::Here(part) => Some(InUse { slot: self, part }),
+            SlotState::Taken => None,
         }
     }
 }
 
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
-        *lock(&self.slot.place) = Place::Here(self.part.take());
+        *lock(&self.slot.place) = SlotState::Here(self.part.take());
         self.slot.is_back.notify_one();
     }
 }

@@ -21,7 +21,7 @@ pub struct Device {
     /// The name of its maker, or the name that a device mapper gave it.
     pub model: Option<String>,
     /// It is made by software (a virtual machine's host, a loop, a device
-    /// mapper), so that what it says of itself may not hold for the disk below.
+    /// mapper), so that its facts may not hold for the disk below.
     pub is_virtual: bool,
     /// The device reports a turning platter.
     pub rotational: Option<bool>,

@@ -66,8 +66,8 @@ impl FileIdentity {
         rustix::fs::stat(name).map(|found| Self::from(&found))
     }
 
-    /// The file of a descriptor. On Linux its server is not asked, which may be gone: what is known
-    /// of the file here does.
+    /// The file of a descriptor. On Linux the file's server is not asked, as it may be gone: the facts
+    /// that this machine has suffice.
     ///
     /// # Errors
     /// The system's.

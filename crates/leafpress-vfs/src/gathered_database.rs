@@ -17,7 +17,7 @@
 //!    from a log they read until the checkpoint is done.
 //! 2. A checkpoint gathers only if it will copy the whole log. SQLite ends a shorter one without a
 //!    sync, or any other call that could fail, and other connections read its pages from then on.
-//! 3. What this connection reads is what it wrote, gathered or not.
+//! 3. This connection reads the bytes that it wrote, even if they are still gathered.
 //! 4. Bytes that cannot be written are forgotten, and a call fails: SQLite rolls back from the journal,
 //!    or checkpoints once more.
 //!
@@ -26,7 +26,7 @@
 //! and for that of each reader whose state is older. The numbers of the locks are those of SQLite's document
 //! "WAL-mode File Format", section 2.3.
 //!
-//! A killed process loses what is gathered. SQLite takes it from the log, or rolls it back.
+//! A killed process loses the gathered bytes. SQLite takes it from the log, or rolls it back.
 //!
 //! Must never: be under a connection with `synchronous = OFF`, which makes no syncs.
 

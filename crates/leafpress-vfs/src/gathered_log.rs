@@ -14,7 +14,7 @@
 //!
 //! 1. When a write returns that completes a frame which ends a transaction, all frames are in the
 //!    file. Until then only this connection reads them: the index of the log does not know them yet.
-//! 2. What this connection reads is what it wrote, gathered or not.
+//! 2. This connection reads the bytes that it wrote, even if they are still gathered.
 //! 3. Gathered bytes are of a transaction that has not ended: they are forgotten when the connection
 //!    gives the lock for writing the log back. After a rollback SQLite calls no method of the log, and
 //!    another connection may write its frames to the same place. Where the lock cannot be seen
@@ -22,7 +22,7 @@
 //! 4. Bytes that cannot be written are forgotten: SQLite rolls the transaction back then.
 //! 5. A sync returns when all that was written before is in the file, and synced.
 //!
-//! A killed process loses what is gathered, as it loses its transaction.
+//! A killed process loses the gathered bytes, as it loses its transaction.
 //!
 //! Must never: gather what SQLite does not follow with the last frame of a transaction or a sync.
 
@@ -158,7 +158,8 @@ impl LogFile {
         self.gathered.flush(&mut *self.below)
     }
 
-    /// Returns true if what is gathered may wait for the next write; `is_header` tells the last one.
+    /// Returns true if the gathered bytes may wait for the next write. `is_header` is true if the
+    /// newest of them are the header of a frame.
     fn may_wait(&self, is_header: bool) -> bool {
         // No bytes wait that are written without the lock; a header waits for its page.
         let is_held = self.gathered_in.is_some();

@@ -67,7 +67,7 @@ impl<L: VfsLayer> Vfs for L {
 /// A [`VfsFile`] that hands on to another whatever it does not override.
 ///
 /// Every method but the first two is the [`VfsFile`]'s of the same name: the file
-/// below answers, with its errors. Calls on what is below go through
+/// below answers, with its errors. Calls on the file below go through
 /// [`below_mut`](Self::below_mut), or through your own field, which is the same.
 ///
 /// The exception is mapped memory, as it is read past every layer. A layer that does
@@ -183,8 +183,8 @@ pub trait FileLayer: Send {
         self.below().device_characteristics()
     }
 
-    /// No, unless this layer lets what is mapped be read past its
-    /// [`read`](Self::read); then `self.below().maps_memory()`.
+    /// False by default: mapped bytes are read without this layer's [`read`](Self::read). A layer that
+    /// allows that returns `self.below().maps_memory()`.
     fn maps_memory(&self) -> bool {
         false
     }

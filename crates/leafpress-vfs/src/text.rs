@@ -2,7 +2,7 @@
 //! told apart.
 //!
 //! Stands below all that writes messages. A name of a file, a table or a queue may hold any
-//! character; a message that shows it as it is could be made to say what it does not mean.
+//! character: shown as it is, it could change the meaning of the message.
 //!
 //! Must never: be used for what programs read (JSON escapes by its own rules).
 

@@ -139,9 +139,7 @@ impl Candidate {
             Access::WithLog => "mode=ro&readonly_shm=1",
             Access::Immutable => "mode=ro&immutable=1",
         };
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-            | OpenFlags::SQLITE_OPEN_URI
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags = connect::READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         let connection = connect::open(uri(&self.path, parameters), flags)?;
         connection.busy_timeout(self.busy_timeout)?;
         // The file may come from an untrusted source: no function of its schema may have side

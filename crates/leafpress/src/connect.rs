@@ -16,6 +16,13 @@ use crate::vfs::gathered_database::gathered_database_vfs;
 use crate::vfs::gathered_log::gathered_log_vfs;
 use crate::vfs::locks;
 
+/// Flags of a connection that reads, of one thread at a time.
+pub(crate) const READ_ONLY: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+/// Flags of a connection that reads and writes, of one thread at a time.
+pub(crate) const READ_WRITE: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
 /// Opens a database through the default VFS. A connection that may write to a write-ahead log
 /// gathers its writes, where that VFS is the platform's.
 ///

@@ -88,6 +88,7 @@ mod file_kind;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod hex;
 #[doc(hidden)]
 pub mod hidden;
 mod histogram;
@@ -133,6 +134,8 @@ pub use advice::{Spelling, option_names, spell_options};
 #[doc(hidden)]
 pub use candidate::Candidate;
 pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
+#[doc(hidden)]
+pub use hex::hex_digits;
 #[cfg(feature = "load")]
 pub use load::Loader;
 pub use neighbours::neighbours;

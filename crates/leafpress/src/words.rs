@@ -1,7 +1,7 @@
 //! Text for people. Names have no characters that steer a terminal, counts have their nouns.
 //!
 //! Stands below all that writes messages. A name of a file, a table or a queue may hold any
-//! character; a message that shows it as it is could be made to say what it does not mean.
+//! character: shown as it is, it could change the meaning of the message.
 //!
 //! Must never: be used for what programs read (JSON escapes by its own rules).
 

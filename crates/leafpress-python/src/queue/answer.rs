@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::bridge::{self, Loop};
 use crate::errors::Raise;
-use crate::writer::{StoppedWhenDropped, wait};
+use crate::writer::wait;
 
 /// An event loop and the future that gets the answer; `None` if the calling thread waits.
 pub type To = Option<(Py<Loop>, Py<PyAny>)>;
@@ -24,14 +24,7 @@ where
     C: FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 {
     match to {
-        None => {
-            let value = if wait::is_main(py)? {
-                wait::block_on(py, StoppedWhenDropped(call))?
-            } else {
-                py.detach(|| call.wait())
-            };
-            convert(py, value.raise(py)?)
-        }
+        None => convert(py, wait::carried_out(py, call)?),
         Some(to) => start(py, &to, call, convert),
     }
 }

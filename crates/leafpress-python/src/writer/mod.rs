@@ -174,13 +174,7 @@ impl NativeWriter {
     ) -> PyResult<Py<PyAny>> {
         let writer = self.limited(py, call_limit)?;
         let parameters = parameters_of(&sql, parameters)?;
-        let done = if wait::is_main(py)? {
-            let ticket = wait::submitted(py, writer.execute_async(sql, parameters))?;
-            wait::answer(py, &ticket)?
-        } else {
-            py.detach(|| writer.execute(sql, parameters)).raise(py)?
-        };
-        executed(py, done)
+        executed(py, wait::carried_out(py, writer.execute_async(sql, parameters))?)
     }
 
     /// Carries out one statement for each row, as one transaction, and waits until it is committed.
@@ -191,8 +185,7 @@ impl NativeWriter {
         given: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
         let call = many(self.get(py)?, sql, given)?;
-        let done = wait::answer(py, &wait::submitted(py, call)?)?;
-        executed(py, done)
+        executed(py, wait::carried_out(py, call)?)
     }
 
     /// Submits one statement; waits for room only.
@@ -222,8 +215,7 @@ impl NativeWriter {
         #[pyo3(from_py_with = sql_of)] sql: String,
     ) -> PyResult<()> {
         let writer = self.get(py)?;
-        let ticket = wait::submitted(py, writer.execute_batch_async(sql))?;
-        wait::answer(py, &ticket)
+        wait::carried_out(py, writer.execute_batch_async(sql))
     }
 
     /// Inserts rows as one transaction, and waits until it is committed.
@@ -239,7 +231,7 @@ impl NativeWriter {
         let rows = given.take();
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let call = py.detach(|| writer.insert_many_async(table, &columns, rows));
-        wait::answer(py, &wait::submitted(py, call)?)
+        wait::carried_out(py, call)
     }
 
     /// As `execute`, for a future of asyncio.

@@ -19,6 +19,7 @@ use leafpress::{Error, ErrorKind, Result};
 
 use super::reply::Sender;
 use super::rows;
+use super::wait::look_awake;
 
 /// A step of the transaction.
 pub enum Step {
@@ -97,6 +98,9 @@ impl Steps {
 
     /// The next request; an error if there will be none.
     fn next(&self, began: Instant) -> Result<Request> {
+        if let Some(request) = look_awake(|| self.requests.try_recv().ok()) {
+            return Ok(request);
+        }
         let Some(limit) = self.limit else {
             return self.requests.recv().map_err(|_| rolled_back());
         };

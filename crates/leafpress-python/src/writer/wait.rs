@@ -5,8 +5,9 @@
 //!
 //! Must never: hold the interpreter while it waits.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::hint;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -24,6 +25,29 @@ use crate::errors::{Raise, bug};
 const ROWS_AT_ONCE: usize = 4096;
 /// Time between two looks for signals: no user notices it.
 pub const SLICE: Duration = Duration::from_millis(50);
+
+/// Time for which a thread looks for an answer before it sleeps. A step of a transaction takes a few
+/// microseconds; to wake a thread on another core takes about 40, on a virtual machine.
+const AWAKE: Duration = Duration::from_micros(20);
+/// Looks between two offers of the processor to other threads: about a microsecond.
+const LOOKS_AT_ONCE: usize = 32;
+
+/// Calls `look` until it gives a value; `None` if it gave none for 20 µs.
+pub fn look_awake<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let began = Instant::now();
+    loop {
+        for _ in 0..LOOKS_AT_ONCE {
+            if let Some(value) = look() {
+                return Some(value);
+            }
+            hint::spin_loop();
+        }
+        if began.elapsed() >= AWAKE {
+            return None;
+        }
+        thread::yield_now();
+    }
+}
 
 /// Returns true if this thread is the one that runs Python's signal handlers.
 pub fn is_main(py: Python<'_>) -> PyResult<bool> {
@@ -110,6 +134,40 @@ pub fn wait_answered<T: 'static>(
     }
 }
 
+thread_local! {
+    /// What a signal handler raised while this thread carried out a call.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Runs the signal handlers; true if one has raised, so that the call is to end.
+fn signals_raise() -> bool {
+    let raised = Python::attach(|py| py.check_signals().err());
+    let is_raised = raised.is_some();
+    if is_raised {
+        RAISED.set(raised);
+    }
+    is_raised
+}
+
+/// The answer of a call, which this thread carries out itself if no other one does.
+///
+/// # Errors
+/// The exception of a signal handler, as `KeyboardInterrupt`: then the call is interrupted, and this
+/// waits for its end first. Else those of the call.
+pub fn carried_out<T: Send + 'static>(py: Python<'_>, call: PendingCall<T>) -> PyResult<T> {
+    if !is_main(py)? {
+        return py.detach(|| call.wait()).raise(py);
+    }
+    let done = py.detach(|| call.carry_out_if_idle(signals_raise));
+    if let Some(signal) = RAISED.take() {
+        return Err(signal);
+    }
+    match done {
+        Ok(done) => done.raise(py),
+        Err(call) => answer(py, &submitted(py, call)?),
+    }
+}
+
 /// The answer of a ticket, for which this thread waits.
 ///
 /// # Errors
@@ -150,6 +208,13 @@ where
     let end = limit.and_then(|limit| Instant::now().checked_add(limit));
     let slice = is_main(py)?.then_some(SLICE);
     let mut future = pin!(future);
+    let look = || match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    };
+    if let Some(output) = py.detach(|| look_awake(look)) {
+        return Ok(Some(output));
+    }
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use leafpress::{Error, ErrorKind, Result, quote_identifier};
 use serde_json::Value;
 
-use self::pressed::{Source, open};
+use self::pressed::{PressedTable, open};
 use crate::address::Address;
 use crate::answer::not_taken;
 use crate::boot::TABLES;
@@ -203,7 +203,8 @@ impl Destination {
         let mut target = RqliteTarget::new(self.address.clone());
         let stage = format!("{STAGE}{}", target.session()?);
         let connection = open(pressed)?;
-        let source = Source::prepare(&connection, table, &stage, columns, self.declared.is_some())?;
+        let source =
+            PressedTable::prepare(&connection, table, &stage, columns, self.declared.is_some())?;
         match self.declared.as_ref().zip(self.mode) {
             Some((declared, mode)) => declared.check_columns(mode, &source.columns)?,
             None => refuse_existing(&mut target, &self.address, table)?,
@@ -299,7 +300,7 @@ fn own(sql: &str) -> Prepared {
 struct Load<'a> {
     target: RqliteTarget,
     stage: String,
-    source: &'a Source,
+    source: &'a PressedTable,
     table: &'a str,
     /// The table that is there, if the rows go into one.
     into: Option<(&'a Declared, Mode)>,
@@ -411,7 +412,7 @@ impl Load<'_> {
     }
 
     /// Statements that bring the planner's statistics of the pressed table along.
-    fn statistics(&self, source: &Source) -> Vec<String> {
+    fn statistics(&self, source: &PressedTable) -> Vec<String> {
         if source.statistics.is_empty() {
             return Vec::new();
         }

@@ -1,4 +1,4 @@
-//! The pressed file of a load, and what is made of its table on the cluster.
+//! The pressed file of a load, and the statements that make its table on the cluster.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ pub fn open(pressed: &Path) -> Result<Connection> {
     Ok(Connection::open_with_flags(pressed, flags)?)
 }
 
-/// The pressed table, and what is made of it on the cluster.
-pub struct Source {
+/// The pressed table: the statements that make it on the cluster.
+pub struct PressedTable {
     pub create: String,
     /// Statements that make its indexes, on the staging table.
     pub indexes: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Source {
     pub rows: u64,
 }
 
-impl Source {
+impl PressedTable {
     /// Gives the pressed table the name of the staging table, which SQLite brings into all its statements.
     pub fn prepare(
         connection: &Connection,

@@ -12,7 +12,7 @@ use std::{mem, thread};
 
 use leafpress::rusqlite::types::ValueRef;
 use leafpress::rusqlite::{Connection, Row};
-use leafpress::{Error, Result, quote_identifier};
+use leafpress::{Error, Result, hex_digits, quote_identifier};
 use serde_json::json;
 
 use super::pressed::open;
@@ -191,12 +191,8 @@ fn push_value(value: ValueRef<'_>, sql: &mut String, parameters: &mut String) ->
 }
 
 fn push_hex(bytes: &[u8], sql: &mut String) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     sql.push_str("x'");
-    for byte in bytes {
-        sql.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        sql.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
+    sql.extend(hex_digits(bytes));
     sql.push('\'');
 }
 

@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::Sender;
 
-use leafpress::queue::elsewhere::{self, When, check_each};
+use leafpress::queue::elsewhere::{self, When, check_each, dropped};
 use leafpress::queue::{Claim, JobState, LeaseLost, Payload, Pushed, Token, UnixTime};
-use leafpress::{Error, Result};
+use leafpress::{Error, Result, hex_digits};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -146,8 +146,24 @@ impl From<&ClaimCall> for Lane {
 #[derive(Debug)]
 struct Member {
     submitted: Submitted,
-    /// Steps of its jobs or tokens; the others of its key have been sent for some.
-    steps: Vec<(usize, bool)>,
+    /// One for each of its jobs, tokens or changes.
+    steps: Vec<MemberStep>,
+}
+
+/// The part of the group's statements that is for one job, token or change.
+#[derive(Debug, Clone, Copy)]
+struct MemberStep {
+    /// Its number among the jobs, tokens or changes of the group.
+    at: usize,
+    /// False for a job that is not sent, as an earlier job of the group has the same key: `at` is that one's.
+    is_first_of_key: bool,
+}
+
+impl MemberStep {
+    /// The step of what is sent itself.
+    fn own(at: usize) -> Self {
+        Self { at, is_first_of_key: true }
+    }
 }
 
 impl Group {
@@ -180,7 +196,7 @@ impl Group {
                 }
                 for settle in settles {
                     self.settled_jobs.insert(settle.token.job);
-                    steps.push((self.settles.len(), true));
+                    steps.push(MemberStep::own(self.settles.len()));
                     self.settles.push(settle.json.clone());
                 }
             }
@@ -189,7 +205,7 @@ impl Group {
                 *lanes.entry(claim.into()).or_default() += claim.jobs_max;
             }
             Call::Change(change) => {
-                steps.push((self.changes.len(), true));
+                steps.push(MemberStep::own(self.changes.len()));
                 self.changes.push(change.clone());
             }
             Call::Read(_) | Call::Repeatable(_) => {}
@@ -199,17 +215,17 @@ impl Group {
         Ok(())
     }
 
-    /// The place of a job among those that are sent, and whether it is the first of its key.
-    fn push(&mut self, push: &Push) -> (usize, bool) {
+    /// Takes a job in; if one of the same key is there already, that one stands for it.
+    fn push(&mut self, push: &Push) -> MemberStep {
         let at = self.pushes.len();
         if let Some(key) = &push.key {
             let first = *self.keys.entry((push.queue, key.clone())).or_insert(at);
             if first != at {
-                return (first, false);
+                return MemberStep { at: first, is_first_of_key: false };
             }
         }
         self.pushes.push(push.json.clone());
-        (at, true)
+        MemberStep::own(at)
     }
 
     /// The statements that change the tables, without those of the session.
@@ -364,16 +380,16 @@ impl<'a> Answers<'a> {
     fn of(&mut self, member: &Member) -> Result<Answer> {
         match &member.submitted.call {
             Call::Push(_) => {
-                let pushed = |(at, is_first): &(usize, bool)| {
-                    let step = self.pushes.get(at).ok_or_else(dropped)?;
+                let pushed = |sent: &MemberStep| {
+                    let step = self.pushes.get(&sent.at).ok_or_else(dropped)?;
                     let id = step.job.ok_or_else(dropped)?;
-                    Ok(elsewhere::pushed(id, *is_first && step.verdict.is_none()))
+                    Ok(elsewhere::pushed(id, sent.is_first_of_key && step.verdict.is_none()))
                 };
                 member.steps.iter().map(pushed).collect::<Result<_>>().map(Answer::Pushed)
             }
             Call::Settle(settles) => {
                 let pairs = settles.iter().zip(&member.steps);
-                let settled = pairs.map(|(settle, (at, _))| self.settled(settle.token, *at));
+                let settled = pairs.map(|(settle, sent)| self.settled(settle.token, sent.at));
                 Ok(Answer::Settled(settled.collect()))
             }
             Call::Claim(call) => {
@@ -384,7 +400,7 @@ impl<'a> Answers<'a> {
                 Ok(Answer::Claimed(claims))
             }
             Call::Change(_) => {
-                let mut steps = member.steps.iter().filter_map(|(at, _)| self.changes.get(at));
+                let mut steps = member.steps.iter().filter_map(|sent| self.changes.get(&sent.at));
                 Ok(Answer::Changed(steps.any(|step| step.verdict.is_none())))
             }
             Call::Read(_) | Call::Repeatable(_) => Ok(Answer::Rows(Vec::new())),
@@ -408,10 +424,6 @@ impl<'a> Answers<'a> {
     }
 }
 
-fn dropped() -> Error {
-    Error::changed("the queue was dropped meanwhile").to_do("open it again, which makes it anew")
-}
-
 /// A row of [`sql::READ_CLAIMED`] as a claim.
 fn claim(row: &Value) -> Option<Claim> {
     let number = |at: usize| row.get(at)?.as_i64();
@@ -432,16 +444,12 @@ fn claim(row: &Value) -> Option<Claim> {
 
 /// A payload as the statements take it: `x` and the digits of its bytes, or `t` and JSON.
 pub fn payload_text(payload: &Payload) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     match payload {
         Payload::Json(text) => format!("t{text}"),
         Payload::Bytes(bytes) => {
             let mut text = String::with_capacity(1 + 2 * bytes.len());
             text.push('x');
-            for byte in bytes {
-                text.push(DIGITS[usize::from(byte >> 4)].into());
-                text.push(DIGITS[usize::from(byte & 15)].into());
-            }
+            text.extend(hex_digits(bytes));
             text
         }
     }

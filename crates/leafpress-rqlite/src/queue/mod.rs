@@ -102,7 +102,7 @@ impl RqliteQueuesBuilder {
     /// Begins the session. Nothing is sent yet.
     ///
     /// # Errors
-    /// If there is no thread to be had.
+    /// If the system gives no thread.
     pub fn connect(self) -> Result<RqliteQueues> {
         // From now on forks are counted.
         locks::ensure();

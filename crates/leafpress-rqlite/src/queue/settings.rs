@@ -157,9 +157,7 @@ fn no_such_queue(name: &str) -> Error {
 }
 
 fn dropped() -> Error {
-    Error::changed("the queue was dropped meanwhile")
-        .on_disk("nothing was changed")
-        .to_do("open it again")
+    elsewhere::dropped().on_disk("nothing was changed")
 }
 
 impl RqliteQueue {

@@ -280,8 +280,8 @@ pub const EXPIRIES: &str = expiries!(concat!(
      ORDER BY job.expires_at_ms LIMIT ",
     due_max!()
 ));
-/// Before a push with a key: a time that began in what is now the future, as the clock was set back, begins anew. ?1 the
-/// keys, each `[queue, key]`, ?2 the time.
+/// Before a push with a key: the time of a key begins anew if its beginning lies in the future, because the clock was
+/// set back. ?1 the keys, each `[queue, key]`, ?2 the time.
 pub const KEYS_FROM_NOW: &str = "UPDATE leafpress_key SET until_ms = ?2 + held_ms
      WHERE until_ms > ?2 + held_ms
          AND (queue, key) IN (SELECT value->>0, value->>1 FROM json_each(?1))";

@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
+use leafpress::Result;
+use leafpress::queue::elsewhere::dropped;
 use leafpress::queue::{JobCounts, UnixTime};
-use leafpress::{Error, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -79,9 +80,7 @@ impl RqliteQueue {
     /// If the cluster cannot be read.
     pub fn stats(&self) -> Result<RqliteQueueStats> {
         let rows = self.queues.read(vec![json!([STATS, self.id]), json!([CLOCK])])?;
-        let row = rows.first().and_then(|rows| rows.first()).ok_or_else(|| {
-            Error::changed("the queue was dropped meanwhile").to_do("open it again")
-        })?;
+        let row = rows.first().and_then(|rows| rows.first()).ok_or_else(dropped)?;
         let now = rows.get(1).and_then(|rows| rows.first()?.get(0)?.as_i64());
         let now_ms = now.ok_or_else(confused)?;
         Ok(self.collected(row, now_ms))

@@ -206,7 +206,7 @@ impl Sharder {
         let staged = folder.join("stage.db");
         let loader = self.of_run(Loader::new(&staged)).threads(self.threads).memory(self.memory);
         let report = stage(loader)?;
-        let source = Source::new(&staged, &report, &self.by)?;
+        let source = StageRows::new(&staged, &report, &self.by)?;
         let routing = self.routing(&source)?;
         let parts = routing.parts(self.parts);
         let buckets = self.scatter(&source, &routing, parts, folder)?;
@@ -223,7 +223,7 @@ impl Sharder {
         loader.bound_for(path_text(self.shards.root())).cancel(self.cancel.clone())
     }
 
-    fn routing(&self, source: &Source) -> Result<Routing> {
+    fn routing(&self, source: &StageRows) -> Result<Routing> {
         Ok(match &self.by {
             RouteBy::Hash(columns) => Routing::hash(columns.clone(), self.seed),
             RouteBy::Range(column) => {
@@ -244,7 +244,7 @@ impl Sharder {
     /// Puts each row into the bucket of its part.
     fn scatter(
         &self,
-        source: &Source,
+        source: &StageRows,
         routing: &Routing,
         parts: usize,
         folder: &Path,
@@ -330,7 +330,7 @@ fn share(position: u64, total: u64, parts: usize) -> usize {
 }
 
 /// The rows of the stage.
-struct Source {
+struct StageRows {
     connection: Connection,
     table: String,
     columns: Vec<Column>,
@@ -339,7 +339,7 @@ struct Source {
     rows: u64,
 }
 
-impl Source {
+impl StageRows {
     fn new(path: &Path, report: &Report, by: &RouteBy) -> Result<Self> {
         let found = report.columns.iter().map(|it| Column::declared(&it.name, &it.declared_type));
         let columns: Vec<Column> = found.collect();

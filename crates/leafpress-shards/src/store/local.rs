@@ -8,7 +8,7 @@ use leafpress::{Error, Result};
 use tempfile::TempDir;
 
 #[cfg(feature = "object-store")]
-use super::objects::Ahead;
+use super::ahead::Ahead;
 
 /// A local file or folder, with the temporary folder around it, if there is one.
 #[derive(Debug)]

@@ -4,17 +4,22 @@
 //! |---|---|
 //! | `home` | what all homes do, and the names in them |
 //! | `local`, `callbacks` | local files; the functions that a home calls |
+//! | `ahead`, `pieces` | pieces of a part that go up while it is pressed; their size and number |
 //! | `folder` | a folder |
 //! | `objects` | S3, Google Cloud Storage, Azure (feature `object-store`) |
 //!
 //! Paths are relative to the home, with `/`. Must never: know what a manifest is.
 
+#[cfg(feature = "object-store")]
+mod ahead;
 mod callbacks;
 mod folder;
 mod home;
 mod local;
 #[cfg(feature = "object-store")]
 pub mod objects;
+#[cfg(feature = "object-store")]
+mod pieces;
 
 use std::path::Path;
 use std::sync::Arc;

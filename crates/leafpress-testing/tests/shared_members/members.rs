@@ -36,7 +36,7 @@ impl Drop for Member {
     }
 }
 
-/// See the module.
+/// The processes that a test has started, and what they say.
 pub struct Members {
     path: PathBuf,
     pub running: BTreeMap<i64, Member>,

@@ -17,14 +17,14 @@
 //! | `pages.rs` | [`AtomicPages`], the VFS |
 //! | `database.rs` | what all openings of one database know together |
 //! | `file.rs` | the database file: when the bit is set, and how a page is written |
-//! | `journal.rs` | journal and WAL: that they are open, and what of them is synced |
+//! | `journal.rs` | journal and WAL: whether they are open, and which of their bytes are synced |
 //!
 //! The bit is exactly one, the one of the page's size, and is set only while *all*
 //! of this holds: the disk writes pages of this size whole; the file may be written;
 //! its header says that it is not in WAL mode; no journal file and no WAL of it is
 //! open in this process; no such write was refused so far. Exactly then a write goes
-//! to [`AtomicFile::write`]; what it refuses is an I/O error, and from the next
-//! transaction on there is a journal again.
+//! to [`AtomicFile::write`]; a write that it refuses is an I/O error, and from the
+//! next transaction on there is a journal again.
 //!
 //! # The safeguards
 //! SQLite's option trusts that a journal that was deleted stays away. Without these
@@ -176,7 +176,7 @@ impl fmt::Display for NoAtomicWrites {
     }
 }
 
-/// Something that changes with what it stands for. Only equality means anything.
+/// A number for a state: another state has another number. Only equality means anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp(pub u128);
 
@@ -290,8 +290,8 @@ impl fmt::Display for WhyJournal {
     }
 }
 
-/// One thing that [`AtomicPages`] does beyond setting a bit. All are done, always;
-/// crash tests take out one and must see what it prevents.
+/// One thing that [`AtomicPages`] does beyond setting a bit. All are always done. A crash test leaves
+/// one out, and must then see the damage that it prevents.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Safeguard {

@@ -1,6 +1,6 @@
 //! The lock of one byte behind the end of a file, as the lock of a whole file on Windows.
 //!
-//! There a lock forbids all other openings to read and write what it covers. A lock of the whole file,
+//! There a lock forbids all other openings to read and write the bytes that it covers. A lock of the whole file,
 //! which the standard library takes, would keep SQLite out of a file that a load has just written.
 
 use std::fs::{File, TryLockError};

@@ -189,7 +189,7 @@ unsafe impl Send for PlatformPointer {}
 // SAFETY: as above; there is nothing to do with a shared reference to it.
 unsafe impl Sync for PlatformPointer {}
 
-/// Facts by which the platform takes a reference back.
+/// The arguments with which a reference is given back to the platform.
 #[derive(Clone, Copy)]
 pub(super) struct Reference {
     pub(super) offset: i64,

@@ -83,8 +83,8 @@ unsafe extern "C" {
 
 /// Asks for `lock` on `bytes` of the open file behind `descriptor`.
 ///
-/// After [`How::Get`] the answer says what is in the way; otherwise it is the lock that
-/// was asked for, and it is held now.
+/// For [`How::Get`] the answer is the lock that is in the way. Otherwise it is the lock that was
+/// asked for, and that lock is held now.
 ///
 /// # Errors
 /// `EAGAIN` or `EACCES` if another owner's lock is in the way, `EBADF` if the descriptor

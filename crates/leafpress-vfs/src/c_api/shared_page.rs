@@ -33,8 +33,10 @@ impl SharedNumbers {
 
 const _: () = assert!(size_of::<SharedNumbers>() == PAGE_BYTES);
 
-/// See the module. A process that cuts the file ends each process that looks at the page with a
-/// signal, as it does by cutting a `-shm` file of SQLite.
+/// A page of memory that processes share: numbers, and words by which they wake one another.
+///
+/// A process that cuts the file ends each process that looks at the page with a signal, as it does by
+/// cutting a `-shm` file of SQLite.
 pub struct SharedPage(Memory);
 
 enum Memory {

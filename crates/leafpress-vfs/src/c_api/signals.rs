@@ -1,9 +1,10 @@
-//! The question if this process ignores a signal, which the safe crates for signals do not answer.
+//! Tells if this process ignores a signal: the safe crates for signals do not.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Returns true if this process ignores the signal: what started it wants it to go on, as `nohup` does.
+/// Returns true if this process ignores the signal: the program that started it wants it to go on, as `nohup`
+/// does.
 pub fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: without a new action the call changes nothing; with 0 it has filled the old one.

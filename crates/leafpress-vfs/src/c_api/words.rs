@@ -212,7 +212,7 @@ pub enum LockLevel {
     /// Means to write; one connection, beside readers.
     Reserved = ffi::SQLITE_LOCK_RESERVED,
     /// Waits for the readers to end; no new reader may come. SQLite never asks for
-    /// it: it is what is left when [`Exclusive`](Self::Exclusive) is not to be had yet.
+    /// it: a connection holds it while it cannot get [`Exclusive`](Self::Exclusive) yet.
     Pending = ffi::SQLITE_LOCK_PENDING,
     /// Writes, alone.
     Exclusive = ffi::SQLITE_LOCK_EXCLUSIVE,

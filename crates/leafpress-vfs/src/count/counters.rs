@@ -5,10 +5,10 @@
 //! file takes one that no other file uses, if there is one.
 //!
 //! Invariants:
-//! 1. What is in a row stays there: what was counted is the sum of all rows.
+//! 1. A count stays in its row: the total is the sum of all rows.
 //! 2. A row is used by as many open files as there are references to it beside the one
 //!    in `Rows`. Two openings at the same time may take the same row; then they count
-//!    together, more slowly and as exactly.
+//!    together: more slowly, but just as exactly.
 //!
 //! Must never: lock, or allocate on the way of a call but that which opens a file.
 
@@ -63,7 +63,7 @@ impl IoCounters {
 #[derive(Debug, Default)]
 pub(super) struct KindCounters([OperationCounters; Operation::ALL.len()]);
 
-/// `calls` is not here: it is what was timed and what was not.
+/// The number of calls is not kept: it is the sum of the timed and the untimed ones.
 #[derive(Debug, Default)]
 struct OperationCounters {
     latency: LatencyCounter,

@@ -8,17 +8,15 @@ use std::collections::HashSet;
 use std::os::fd::RawFd;
 use std::path::Path;
 
-use super::table;
 use crate::FileIdentity;
 use crate::c_api::system_calls::with_descriptor;
 
 /// Largest number of a descriptor that is looked at, where the system does not list them.
 const NUMBERS_MAX: RawFd = 4096;
 
-/// The number of a descriptor of the file that is not in the table.
-pub(super) fn descriptor_of(path: &Path) -> Option<RawFd> {
+/// The number of a descriptor of the file that is none of `own`.
+pub(super) fn descriptor_of(path: &Path, own: &[RawFd]) -> Option<RawFd> {
     let wanted = FileIdentity::from(&rustix::fs::stat(path).ok()?);
-    let own = table::all_numbers();
     let is_it = |number: &RawFd| !own.contains(number) && identity_of(*number) == Some(wanted);
     let numbers = listed_numbers().unwrap_or_else(|| (0..NUMBERS_MAX).collect());
     numbers.into_iter().find(is_it)

@@ -25,7 +25,7 @@ pub enum Open {
     /// For reading; the file must exist.
     Read,
     /// For reading; the file must exist. A pipe is opened without a wait for its writer, and read
-    /// without a wait for what it says.
+    /// without a wait for its bytes.
     ReadAtOnce,
     /// For reading and writing; the file must exist.
     ReadWrite,
@@ -51,7 +51,7 @@ pub enum Open {
 /// ```
 #[derive(Debug)]
 pub struct FileHandle {
-    /// Dropped before `release`, by which the descriptor may be closed.
+    /// Dropped before `release`, which may close the descriptor.
     file: Arc<File>,
     /// The process in which [`lock`](Self::lock) or [`try_lock`](Self::try_lock) has locked the file.
     locked_in: OnceLock<Process>,
@@ -208,8 +208,8 @@ impl FileHandle {
         Self::open_with(path, flags, 0)
     }
 
-    /// Starts to write what is changed of the file in the page cache, and does not wait for the disk.
-    /// It promises nothing: a sync is as needed as before. Systems other than Linux do nothing.
+    /// Starts to write the changed pages of the file from the page cache, and does not wait for the disk.
+    /// It promises nothing: a sync is still needed. Systems other than Linux do nothing.
     #[doc(hidden)]
     pub fn start_writing(&self) {
         #[cfg(target_os = "linux")]
@@ -224,16 +224,16 @@ impl FileHandle {
 
         use rustix::fs::OFlags;
 
-        use super::table::{self, Opened, User};
+        use super::table::{self, OpenedFile, User};
 
         let path = CString::new(path.as_os_str().as_bytes())?;
         let mode = rustix::fs::Mode::from_raw_mode(mode as _);
         Ok(match table::open(&path, flags | OFlags::CLOEXEC, mode, User::Leafpress)? {
-            Opened::Known(file) => {
+            OpenedFile::Known(file) => {
                 let number = Some(file.as_raw_fd());
                 Self::new(file, Release { number })
             }
-            Opened::Plain(file) => Self::new(Arc::new(file), Release { number: None }),
+            OpenedFile::Plain(file) => Self::new(Arc::new(file), Release { number: None }),
         })
     }
 }

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd as _;
 use super::FileHandle;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_held};
 
-/// See the module.
+/// Bytes of a file that processes lock to tell one another what they do.
 #[derive(Debug)]
 pub struct LockFile(FileHandle);
 

@@ -2,11 +2,11 @@
 //!
 //! A descriptor that SQLite or Leafpress is done with is *parked*: it stays open, and is
 //! handed out again when its file is opened again. Once all of a file are parked, an OFD
-//! lock on the whole file is tried, by one more opening of it. It can be had only while no
+//! lock on the whole file is tried, by one more opening of it. The system gives it only while no
 //! other owner holds any lock there, and keeps others out as long as it is held; so the
 //! descriptors are closed under it, and no lock is dropped. For that moment others find the
-//! file busy, as during a commit. If it cannot be had, closing is tried again when other
-//! files come and go.
+//! file busy, as during a commit. If the system refuses it, closing is tried again when
+//! other files are opened or released.
 //!
 //! ```text
 //!      all locks are            a lock on the whole file,
@@ -92,7 +92,7 @@ struct Table {
     parked: VecDeque<FileIdentity>,
     /// Number of parked files that the last look at their locks has left.
     left: usize,
-    /// Descriptor that is given up for a look when no other one is to be had.
+    /// Spare descriptor: closed when a look needs one and the process has no more.
     reserve: Option<OwnedFd>,
 }
 
@@ -132,8 +132,8 @@ fn is_writable(flags: OFlags) -> bool {
     flags.intersects(OFlags::RDWR | OFlags::WRONLY)
 }
 
-/// A file that was opened: known here and to be released, or of no concern.
-pub(super) enum Opened {
+/// A file that was opened: one that the table knows and that must be released, or any other.
+pub(super) enum OpenedFile {
     Known(Arc<File>),
     Plain(File),
 }
@@ -147,8 +147,8 @@ pub(super) fn open_for_sqlite(path: &CStr, flags: c_int, mode: c_int) -> io::Res
     let flags = OFlags::from_bits_retain(flags as _);
     let mode = Mode::from_raw_mode(mode as _);
     match open(path, flags, mode, User::Sqlite)? {
-        Opened::Known(file) => Ok(file.as_raw_fd()),
-        Opened::Plain(file) => Ok(file.into_raw_fd()),
+        OpenedFile::Known(file) => Ok(file.as_raw_fd()),
+        OpenedFile::Plain(file) => Ok(file.into_raw_fd()),
     }
 }
 
@@ -162,7 +162,7 @@ pub(super) fn open_for_sqlite(path: &CStr, flags: c_int, mode: c_int) -> io::Res
 ///
 /// # Errors
 /// As `open(2)`.
-pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode, user: User) -> io::Result<Opened> {
+pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode, user: User) -> io::Result<OpenedFile> {
     let began = Instant::now();
     let regular = loop {
         match open_regular(path, flags, mode, user) {
@@ -176,10 +176,10 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode, user: User) -> io::Re
         }
     };
     if let Some(file) = regular {
-        return Ok(Opened::Known(file));
+        return Ok(OpenedFile::Known(file));
     }
     // Such a file has no locks that matter, and opening a pipe may take for ever.
-    Ok(Opened::Plain(open_anew(path, flags, mode)?))
+    Ok(OpenedFile::Plain(open_anew(path, flags, mode)?))
 }
 
 /// Opens a regular file; `None` if it is another kind of file.
@@ -537,7 +537,7 @@ impl Known {
     }
 
     /// Keeps other connections from beginning with the file, if it is a database: each of them first
-    /// locks the pending byte. False if that cannot be had now.
+    /// locks the pending byte. False if it cannot be locked now.
     fn guard(&mut self) -> bool {
         let file = match self.writable() {
             Some(writable) => Arc::clone(&writable.file),

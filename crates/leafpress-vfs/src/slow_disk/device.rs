@@ -373,9 +373,9 @@ impl fmt::Debug for Device {
     }
 }
 
-/// A file on a simulated disk, as one who has it open sees it. Dropping it closes it.
+/// One opening of a file on a simulated disk. Dropping it closes it.
 ///
-/// It stands beside the real file: tell it of what was done there.
+/// It holds no bytes: tell it of each change of the real file.
 #[derive(Debug)]
 pub struct OpenFile {
     device: Arc<Device>,
@@ -394,8 +394,8 @@ impl OpenFile {
     }
 
     /// Syncs the file by `real`, and takes as long as the simulated disk does, or as `real`
-    /// if that is more. After an error nothing is known of what was unwritten, as with a
-    /// real one.
+    /// if that is more. After an error it is unknown which bytes are on the disk, as with a real
+    /// disk.
     pub fn sync<T, E>(&self, real: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.device.sync(Some(self.id), real)
     }

@@ -80,7 +80,7 @@ const MEMORY: DiskSource = says(
 );
 
 impl DiskModel {
-    /// An SD card that just keeps what its class A1 promises.
+    /// An SD card that is as fast as its class A1 promises, and no faster.
     pub const SDCARD: Self = Self {
         name: "sdcard",
         title: "an SD card of class A1, as in a Raspberry Pi",

@@ -30,7 +30,7 @@ pub(crate) struct LogState {
     pub(crate) rewinds: u32,
 }
 
-/// See the module.
+/// A log that the writers of several processes share, as their checkpointers see it.
 pub(crate) trait CommonLog: Debug + Send + Sync {
     /// Returns true if this checkpointer is the one that works. It is as soon as no other one is.
     fn is_ours(&self) -> bool;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// A number of frames that no WAL reaches: "do not wake me for growth".
 pub(crate) const NEVER: u32 = u32::MAX;
 
-/// See the module.
+/// Decides which of the writer's commit loop and the checkpointer may go on, and when.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,

@@ -34,7 +34,8 @@
 //! 2. (P2) The gate closes only if the WAL is near its bound, or the writer pauses.
 //! 3. (P3) It does not close for a catch-up while a snapshot is known to stand in the way.
 //! 4. (P4) After a step that failed or was obstructed there is a pause, which doubles:
-//!    never a spin. A writer that was held in vain then goes free for 20 times as long.
+//!    the checkpointer never retries in a loop. If the writer was held and nothing was gained, it
+//!    is then not held for 20 times as long.
 //! 5. (P5) While no reader stands in the way, the WAL does not outgrow
 //!    [`wal_bytes_max`](CheckpointLimits::wal_bytes_max) by more than one group.
 //! 6. (P6) Once there is no writer and no reader, the WAL file comes down to zero bytes.
@@ -58,7 +59,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 pub(crate) use self::common_log::{CommonLog, LogState};
 pub(crate) use self::gate::Gate;
@@ -75,7 +76,7 @@ use crate::{Error, ErrorKind, Result};
 /// The checkpointer's thread, seen from its owner.
 ///
 /// Dropped without [`stop`](Self::stop) the thread ends too, without a last checkpoint:
-/// what is in the WAL stays there, and counts.
+/// the commits in the WAL stay there, and are part of the database.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     gate: Arc<Gate>,
@@ -158,8 +159,8 @@ impl Checkpointer {
 
     /// Makes a last checkpoint, cuts the WAL to nothing and ends the thread.
     ///
-    /// The writer must have ended its last group. If readers are still open, what they
-    /// keep in the WAL stays there, and that is no error.
+    /// The writer must have ended its last group. If readers are still open, the frames that they
+    /// need stay in the WAL, and that is no error.
     ///
     /// # Errors
     /// The last checkpoint failed: each commit is still in the WAL and counts, and the next opening
@@ -194,8 +195,7 @@ const STILL_IN_THE_WAL: &str =
     "every commit is in the database or its -wal file, which belong together";
 
 fn open(path: &Path, vfs: Option<&str>) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = connect::open_through(path, flags, vfs)?;
+    let connection = connect::open_through(path, connect::READ_WRITE, vfs)?;
     // NORMAL and FULL sync alike in a checkpoint; OFF would break every promise.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;

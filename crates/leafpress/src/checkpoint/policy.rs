@@ -40,7 +40,7 @@ pub(super) struct Thresholds {
     pub(super) pause_frames: u32,
     pub(super) pause: Duration,
     pub(super) idle: Duration,
-    /// A snapshot that stops the copying for so long is not waited for.
+    /// Time after which a snapshot that stops the copying is not waited for any more.
     pub(super) stays_after: Duration,
     pub(super) stuck_after: Duration,
 }
@@ -48,7 +48,7 @@ pub(super) struct Thresholds {
 /// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing, until that moment (`None`: no moment) or until the WAL is so long.
+    /// Nothing, until that moment (`None`: without an end) or until the WAL has that length.
     Sleep {
         /// Time of the next decision.
         until: Option<Duration>,
@@ -95,7 +95,7 @@ struct Obstruction {
     stays: bool,
 }
 
-/// See the module.
+/// Decides what the checkpointer does next, from numbers alone.
 #[derive(Debug)]
 pub(super) struct Policy {
     thresholds: Thresholds,
@@ -212,10 +212,10 @@ impl Policy {
 
     /// The length at which a commit should close the gate behind itself while `step` runs.
     ///
-    /// The bound; near it, during a pass, already when the writer is [`AHEAD_SLICES`]
-    /// ahead of the pass: one that outruns the disk would else leave a long rest to the
-    /// moment in which it is held. [`NEVER`] while a catch-up would be in vain or a
-    /// pause is on (P4), and beyond the bound, where a pass may take seconds.
+    /// Mostly the bound. Near the bound, during a pass, already the length at which the writer is
+    /// [`AHEAD_SLICES`] ahead of the pass: else a writer that is faster than the disk is held while
+    /// a long rest is copied. [`NEVER`] while a catch-up could not succeed or a pause is on (P4),
+    /// and beyond the bound, where a pass may take seconds.
     pub(super) fn shut_at_frames(&self, step: Step, now: Duration) -> u32 {
         let Thresholds { slice_frames, bound_frames, .. } = self.thresholds;
         let beyond = self.frames >= bound_frames && self.frames > self.copied;

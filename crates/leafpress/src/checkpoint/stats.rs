@@ -36,7 +36,8 @@ pub struct CheckpointStats {
     pub pass_max: Duration,
     /// Times that the writer was held and the WAL could rewind after it.
     pub catch_ups: u64,
-    /// Times that the writer was held in vain, because of readers or other processes.
+    /// Number of times that the writer was held, but readers or other processes kept the log from
+    /// rewinding.
     pub catch_ups_given_up: u64,
     /// Times that the WAL file was cut to zero bytes.
     pub truncations: u64,

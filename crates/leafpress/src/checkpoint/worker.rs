@@ -33,9 +33,9 @@ pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) oldest_reader: Box<dyn Fn() -> Option<String> + Send>,
     pub(super) started: Instant,
-    /// The shared log has been of twice its bound since then.
+    /// Time since which the shared log has been twice as long as its bound, or longer.
     pub(super) too_long_since: Option<Duration>,
-    /// The next warning is due when the WAL was kept from shrinking for so long.
+    /// Time for which the WAL could not shrink, at which the next warning is due.
     pub(super) next_alarm: Duration,
 }
 

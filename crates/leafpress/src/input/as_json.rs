@@ -11,6 +11,8 @@ use std::io::Write;
 
 use leafpress_format::Value;
 
+use crate::hex::hex_digits;
+
 /// Number of characters after which a row in a message is cut.
 const EXCERPT_CHARACTERS_MAX: usize = 200;
 
@@ -43,12 +45,8 @@ pub fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
         Value::Real(real) => write_real(real, out),
         Value::Text(text) => write_text(text, out),
         Value::Blob(blob) => {
-            const DIGITS: &[u8; 16] = b"0123456789abcdef";
             out.push(b'"');
-            for byte in blob {
-                out.push(DIGITS[usize::from(byte >> 4)]);
-                out.push(DIGITS[usize::from(byte & 15)]);
-            }
+            out.extend(hex_digits(blob).map(|digit| digit as u8));
             out.push(b'"');
         }
     }

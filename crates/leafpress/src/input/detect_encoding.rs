@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicU64;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{
-    Encoding, ISO_8859_2, ISO_8859_4, UTF_8, WINDOWS_1250, WINDOWS_1252, WINDOWS_1254,
-    WINDOWS_1257, WINDOWS_1258,
+    Encoding, ISO_8859_2, ISO_8859_4, WINDOWS_1250, WINDOWS_1252, WINDOWS_1254, WINDOWS_1257,
+    WINDOWS_1258,
 };
 
 use super::encoding::{FIRST_BYTES, guess_utf16, is_utf8, refuse_utf32, utf32};
@@ -257,9 +257,8 @@ impl Evidence {
             // A few letters do not tell these apart, and this one is by far the most used.
             encoding = WINDOWS_1252;
         }
-        let is_utf8 = encoding == UTF_8;
         let makes_controls = encoding == WINDOWS_1252 && self.has_unused;
-        (!is_utf8).then_some(Guess { encoding, non_ascii: self.non_ascii, makes_controls })
+        Some(Guess { encoding, non_ascii: self.non_ascii, makes_controls })
     }
 }
 

@@ -12,7 +12,8 @@ use std::io::{self, Cursor, Read};
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 use super::foreign::refuse_unknown;
-use super::source::{Opened, Unreadable};
+use super::source::Opened;
+use super::unreadable::Unreadable;
 use crate::{Error, ErrorKind, Result};
 
 /// Number of first bytes from which the input's encoding is told.

@@ -1,4 +1,4 @@
-//! Size and time of a file, by which a change between two looks is found.
+//! Size and time of a file: if they differ at a second look, the file has changed.
 //!
 //! Must never: open a file.
 
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::Error;
 
-/// The properties by which a change of the file between two passes is found.
+/// The properties of a file that are compared, to find out that it changed between two passes.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub struct Fingerprint {
     pub(super) bytes: u64,

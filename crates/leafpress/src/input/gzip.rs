@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read};
 
 use flate2::bufread::GzDecoder;
 
-use super::source::Unreadable;
+use super::unreadable::Unreadable;
 
 /// The first bytes of a member.
 pub(super) const MAGIC: [u8; 2] = [0x1f, 0x8b];

@@ -119,7 +119,7 @@ pub trait RowSource {
     /// Gives up what reading holds, until it is opened again.
     fn release(&mut self) {}
 
-    /// Opens it at its start. `bytes_read` counts from 0 what is read of it.
+    /// Opens it at its start. `bytes_read` counts, from 0, the bytes that are read of it.
     ///
     /// # Errors
     /// Fails if the input cannot be opened (again) or has changed in between.
@@ -201,7 +201,7 @@ pub struct ColumnPlan {
     pub first_text: usize,
 }
 
-/// Rows whose values can be had by row and column.
+/// Rows whose values are found by row and column.
 pub trait RowBatch: Send + Sync + Default {
     /// Number of good rows.
     fn rows(&self) -> usize;

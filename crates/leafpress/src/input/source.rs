@@ -21,6 +21,7 @@ use super::pipe::Pipe;
 use super::small::SmallFile;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
+use super::unreadable::{Unreadable, read_once};
 use crate::cancel::CancelToken;
 use crate::rights;
 use crate::vfs::locks::FileHandle;
@@ -37,7 +38,7 @@ pub struct Source<'a> {
 }
 
 enum Origin<'a> {
-    /// A regular file, with what it was like when it was first opened, and its content if that is kept.
+    /// A regular file, its size and time when it was first opened, and its content if that is kept.
     File { path: PathBuf, seen: Option<Fingerprint>, kept: Option<SmallFile> },
     /// A reader whose bytes can be read only once; `None` after it was taken.
     Stream { reader: Option<Box<dyn Read + Send + 'a>>, spool: Option<Spool> },
@@ -137,7 +138,8 @@ impl<'a> Source<'a> {
         matches!(self.origin, Origin::Stream { .. })
     }
 
-    /// Size of a file that was opened before; `None` for what has no size, and may make its reader wait.
+    /// Size of a file that was opened before; `None` for an input that has no size, such as a pipe: its
+    /// reader may have to wait.
     pub fn known_bytes(&self) -> Option<u64> {
         match &self.origin {
             Origin::File { seen: Some(seen), .. } => Some(seen.bytes).filter(|&bytes| bytes > 0),
@@ -145,8 +147,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Opens the input from its start. `bytes_read` counts from 0 what is taken
-    /// from it, in its compressed form.
+    /// Opens the input from its start. `bytes_read` counts, from 0, the bytes that are read from it,
+    /// compressed ones as they are.
     ///
     /// # Errors
     /// Fails if the input cannot be opened (again), or has changed in between.
@@ -258,11 +260,6 @@ fn open_stream<'a>(
         }
         (None, _) => Err(read_once(name)),
     }
-}
-
-fn read_once(name: &str) -> Error {
-    let reason = "cannot be read a second time".to_owned();
-    ErrorKind::Input { file: name.to_owned(), reason }.into()
 }
 
 /// Reads the beginning of a stream, long enough to tell its format: if it is compressed, a
@@ -519,8 +516,3 @@ impl Read for Opened<'_> {
         self.reader.read(buffer)
     }
 }
-
-/// A filter's message about bytes that it cannot read, passed on through [`io::Error`].
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Unreadable(pub(super) String);

@@ -240,8 +240,8 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
     }
     let request = ProfileRequest { vfs: vfs.map(str::to_owned), ..ProfileRequest::default() };
     let opening = Opening { path, request: &request, vfs: request.vfs.clone() };
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = opening.connect_with(flags).map_err(|error| error.on_disk(AS_IT_WAS))?;
+    let connection =
+        opening.connect_with(connect::READ_ONLY).map_err(|error| error.on_disk(AS_IT_WAS))?;
     let prepare = || {
         opening.read_header(&connection)?;
         set(&connection, "query_only", true)?;
@@ -409,11 +409,7 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn connect(&self) -> Result<Connection> {
-        self.connect_with(
-            OpenFlags::SQLITE_OPEN_READ_WRITE
-                | OpenFlags::SQLITE_OPEN_CREATE
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        )
+        self.connect_with(connect::READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
     }
 
     fn connect_with(&self, flags: OpenFlags) -> Result<Connection> {

@@ -73,8 +73,8 @@ pub(super) struct Found {
     pub(super) claims: Vec<Claim>,
     /// Next time at which there may be a job, if there was none and the time is known.
     pub(super) next_due_ms: Option<i64>,
-    /// True if there was none so far, and the look ended at a limit of what it may hold up: only
-    /// another look tells whether there is one.
+    /// True if the look has found no job, and ended early at a limit, so that other calls do not wait:
+    /// only another look tells whether there is a job.
     pub(super) is_cut_short: bool,
 }
 

@@ -19,10 +19,10 @@ pub(super) const BACK_MS: i64 = 1_000;
 
 /// The queue's clock.
 #[derive(Debug, Clone, Default)]
-pub struct Clock(Source);
+pub struct Clock(TimeSource);
 
 #[derive(Debug, Clone, Default)]
-enum Source {
+enum TimeSource {
     #[default]
     System,
     Manual(Arc<AtomicI64>),
@@ -37,14 +37,14 @@ impl Clock {
     /// A clock that is set by hand, for tests: its time, and the handle that sets it.
     pub fn manual(start_ms: i64) -> (Self, ManualClock) {
         let time = Arc::new(AtomicI64::new(start_ms));
-        (Self(Source::Manual(Arc::clone(&time))), ManualClock(time))
+        (Self(TimeSource::Manual(Arc::clone(&time))), ManualClock(time))
     }
 
     /// Milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> i64 {
         match &self.0 {
-            Source::System => UnixTime::from(SystemTime::now()).as_ms(),
-            Source::Manual(time) => time.load(Ordering::SeqCst),
+            TimeSource::System => UnixTime::from(SystemTime::now()).as_ms(),
+            TimeSource::Manual(time) => time.load(Ordering::SeqCst),
         }
     }
 }
@@ -83,7 +83,7 @@ pub(super) struct ClockWatch {
 impl ClockWatch {
     /// Watches `clock` from now on.
     pub(super) fn new(clock: &Clock) -> Self {
-        let started = matches!(clock.0, Source::System).then(Instant::now);
+        let started = matches!(clock.0, TimeSource::System).then(Instant::now);
         Self { started, ahead_ms: Mutex::new(clock.now_ms()) }
     }
 

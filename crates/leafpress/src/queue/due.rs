@@ -21,7 +21,7 @@ use crate::error::Result;
 
 const EXPIRED_LEASES: &str =
     concat!("SELECT id ", jobs_in!(Leased), " AND due_at_ms <= ?2 ORDER BY due_at_ms LIMIT +?3");
-const DUE: &str =
+const DUE_JOBS: &str =
     concat!("SELECT id ", jobs_in!(Delayed), " AND due_at_ms <= ?2 ORDER BY due_at_ms LIMIT +?3");
 const MAKE_READY: &str = concat!(
     "UPDATE leafpress_job SET state = ",
@@ -78,7 +78,7 @@ pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<bool> {
             settle::lease_expired(work, queue, &job)?;
         }
     }
-    let delayed = due(work, DUE, queue)?;
+    let delayed = due(work, DUE_JOBS, queue)?;
     has_more |= is_full(&delayed);
     for id in delayed {
         work.execute(MAKE_READY, params![id, work.now_ms])?;
@@ -162,7 +162,7 @@ pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
 /// when a clock was set back.
 pub(super) const STATEMENTS: [(&str, &str); 5] = [
     ("leases that ended", EXPIRED_LEASES),
-    ("delays that are over", DUE),
+    ("delays that are over", DUE_JOBS),
     ("make a job ready", MAKE_READY),
     ("jobs that expired", EXPIRED),
     ("jobs that were kept long enough", KEPT_LONG_ENOUGH),

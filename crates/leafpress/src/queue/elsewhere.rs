@@ -11,6 +11,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
 pub use super::job::{When, check_each};
+pub use super::session::dropped;
 
 use super::admin::ORDER;
 use super::inspect::last_attempt;

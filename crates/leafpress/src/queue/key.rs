@@ -78,8 +78,8 @@ pub(super) struct Holder {
     pub(super) is_for_a_time: bool,
 }
 
-/// The job that holds this key now, if one does. A time that began in what is now the future, as the
-/// clock was set back, begins anew.
+/// The job that holds this key now, if one does. If the clock was set back, the beginning of a key's
+/// time may lie in the future; then the time begins anew.
 pub(super) fn holder(work: &Work<'_>, queue: i64, key: &str) -> Result<Option<Holder>> {
     let held = params![queue, key, work.now_ms];
     let found = work.first(HOLDER, held, |row| {

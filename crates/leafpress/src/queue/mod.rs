@@ -517,14 +517,15 @@ impl Queue {
 /// their query plans.
 #[doc(hidden)]
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let all: [&[(&str, &str)]; 10] = [
+    let all: [&[(&str, &str)]; 11] = [
         &[("find a queue", FIND_QUEUE)],
         &session::STATEMENTS,
         &push::STATEMENTS,
         &claim::STATEMENTS,
         &settle::STATEMENTS,
         &due::STATEMENTS,
-        &[group::STATEMENTS.as_slice(), key::STATEMENTS.as_slice()].concat(),
+        &group::STATEMENTS,
+        &key::STATEMENTS,
         &rate::STATEMENTS,
         &schedule::STATEMENTS,
         &latest::STATEMENTS,

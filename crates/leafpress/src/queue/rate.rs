@@ -5,8 +5,8 @@
 //! claim moves that time on by `per / jobs`, and is allowed if it is then no more
 //! than `per` away.
 //!
-//! Must never: wait for a time in the future that a clock left there before it was set back; no
-//! bucket is emptier than empty.
+//! Must never: wait for a time that a clock left in the future before it was set back. So a bucket
+//! that is full later than one period from now is treated as empty.
 
 use rusqlite::params;
 
@@ -29,7 +29,7 @@ macro_rules! period_ms {
              FROM leafpress_queue WHERE id = leafpress_rate.queue), 0)"
     };
 }
-/// No bucket is emptier than empty.
+/// Makes those buckets empty that would be full later than one period and [`BACK_MS`] from now.
 const FROM_NOW: &str = concat!(
     "UPDATE leafpress_rate SET full_at_us = 1000 * (?1 + ",
     period_ms!(),

@@ -349,7 +349,7 @@ impl<'c> Work<'c> {
 }
 
 /// The error of a queue that was there when it was opened.
-pub(super) fn dropped() -> Error {
+pub fn dropped() -> Error {
     Error::changed("the queue was dropped meanwhile").to_do("open it again, which makes it anew")
 }
 

@@ -41,10 +41,10 @@ use crate::writer::Writer;
 /// # Ok::<(), leafpress::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct QueuesView(Source);
+pub struct QueuesView(ViewSource);
 
 #[derive(Debug)]
-enum Source {
+enum ViewSource {
     Candidate { candidate: Candidate, connection: Connection },
     Writer(Writer),
 }
@@ -73,7 +73,7 @@ impl QueuesView {
         let connection = candidate.open().map_err(refused)?;
         connection.execute_batch("SELECT 1 FROM sqlite_schema").map_err(refused)?;
         schema::refuse_unless_known(&connection)?;
-        Ok(Self(Source::Candidate { candidate, connection }))
+        Ok(Self(ViewSource::Candidate { candidate, connection }))
     }
 
     /// The queues of a writer's database, read beside the writer.
@@ -83,7 +83,7 @@ impl QueuesView {
     #[doc(hidden)]
     pub fn beside(writer: &Writer) -> Result<Self> {
         inspect::read(writer, schema::refuse_unless_known)?;
-        Ok(Self(Source::Writer(writer.clone())))
+        Ok(Self(ViewSource::Writer(writer.clone())))
     }
 
     /// The names of the queues, in alphabetical order.
@@ -179,8 +179,8 @@ impl QueuesView {
         read: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (candidate, connection) = match &self.0 {
-            Source::Candidate { candidate, connection } => (candidate, connection),
-            Source::Writer(writer) => return inspect::read(writer, read),
+            ViewSource::Candidate { candidate, connection } => (candidate, connection),
+            ViewSource::Writer(writer) => return inspect::read(writer, read),
         };
         let refused = |error| candidate.refused("read the queues", error);
         let moment = connection.unchecked_transaction().map_err(refused)?;

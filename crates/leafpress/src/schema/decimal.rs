@@ -1,17 +1,17 @@
 //! Decimal numbers by their value: which texts a double keeps, however they are written.
 //!
 //! Purpose: a REAL column by the default rule takes `2.50`, `1e-05`, `.5` and
-//! `-0.0`, as their value survives; and all rules, JSON's too, ask here whether a double
-//! keeps the digits of a text: it does if its shortest form has the same digits, once
-//! zeros at either end, the point and the exponent are resolved.
+//! `-0.0`, as a double keeps their values. All rules, JSON's too, ask here whether a double
+//! keeps the digits of a text. It does if the double's shortest form has the same digits;
+//! zeros at either end, the point and the exponent are taken away before the comparison.
 //!
-//! Must never: take what may well be a code. A leading zero (`007`), a plus
+//! Must never: take a text that may be a code. A leading zero (`007`), a plus
 //! sign, an integer beyond 64 bits, `-0`, and exponents of four digits and more (every
 //! double is written with three) are no numbers here.
 
 use leafpress_format::Number;
 
-use super::exact::{DIGITS_SAFE, KeptReal, marks, stored_real};
+use super::real::{DIGITS_SAFE, KeptReal, marks, stored_real};
 
 /// Powers of ten that a double holds exactly: one rounding is the right one.
 const POWERS_OF_TEN: [f64; 23] = [
@@ -209,7 +209,7 @@ impl Significant<'_> {
     }
 }
 
-/// An exponent too long for 64 bits is as good as the end of their range.
+/// The integer; the smallest or the largest 64-bit one for an exponent that does not fit 64 bits.
 fn saturating_integer(digits: &[u8]) -> i64 {
     let end = if digits.starts_with(b"-") { i64::MIN } else { i64::MAX };
     parse_integer(digits).unwrap_or(end)

@@ -9,7 +9,7 @@
 //! checked only if the column has at most a thousand different numbers of either form.
 //!
 //! **Exact**: every value comes back as the text it was. One form must fit the whole
-//! column, so that the text can be had back from the number and the column's form alone:
+//! column, so that the number and the column's form alone give the text back:
 //!
 //! | form | `39` | `39.0` | `39.5` | `39.50` |
 //! |---|---|---|---|---|
@@ -21,33 +21,17 @@
 //! many threads look at the stretches.
 
 use super::decimal::{why_no_integer, why_no_real};
-use super::exact::{KeptReal, RealRule, exact_integer, kept_real, marks};
+use super::exact::{RealRule, exact_integer, kept_real};
+use super::real::{KeptReal, marks};
 use super::table::ColumnType;
 use super::whole::WholeNumbers;
+use super::witness::Witness;
 
 const SHORTEST_BARE: u8 = 1;
 const SHORTEST_POINT_ZERO: u8 = 2;
 const FIXED: u8 = 4;
 const ALL_FORMS: u8 = SHORTEST_BARE | SHORTEST_POINT_ZERO | FIXED;
 const FORMS: [u8; 3] = [SHORTEST_BARE, SHORTEST_POINT_ZERO, FIXED];
-
-/// A value and the place where it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Witness {
-    /// The number of the input that it is in, from 0.
-    pub input: usize,
-    /// Line of the value, from 1.
-    pub line: u64,
-    /// The value, cut where long.
-    pub value: String,
-}
-
-impl Witness {
-    /// The order of places.
-    pub fn place(&self) -> (usize, u64) {
-        (self.input, self.line)
-    }
-}
 
 /// A value that a type does not take, and why, in words that follow it.
 #[derive(Debug, Clone)]
@@ -339,7 +323,7 @@ impl ColumnEvidence {
     }
 }
 
-/// The words for an integer that REAL refuses, beside what is no integer.
+/// Reason why a column that began with integers is not REAL, in words that follow the value.
 fn no_real_after_integers(why: &'static str) -> &'static str {
     if why == WHY_NO_FORM { "has another form" } else { why }
 }

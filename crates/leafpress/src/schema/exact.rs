@@ -14,12 +14,10 @@ use leafpress_format::Number;
 
 use super::decimal::{kept_decimal, kept_double};
 use super::digits::{Digits, Words, last_digits, number_of};
+use super::real::{DIGITS_SAFE, KeptReal, SIX_BYTE_INTEGERS, marks, stored_real};
 
 /// Number of bytes of the source that must precede a field.
 pub const HEADROOM_BYTES: usize = 16;
-
-/// Decimal digits that always survive a double (`DBL_DIG`).
-pub(super) const DIGITS_SAFE: usize = 15;
 
 /// Powers of ten that a double holds exactly.
 const POWERS_OF_TEN: [f64; 9] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
@@ -31,9 +29,6 @@ const INTEGER_POWERS_OF_TEN: [u64; 9] =
 /// A double so large that a smaller one added to it loses its fraction.
 const NO_FRACTION: f64 = (1_u64 << 52) as f64;
 
-/// Integers that fit six bytes.
-const SIX_BYTE_INTEGERS: std::ops::Range<i64> = -(1 << 47)..1 << 47;
-
 /// The rule that says which texts are reals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RealRule {
@@ -43,59 +38,6 @@ pub enum RealRule {
     /// Digits with a sign and a point, if the text can be made again from the double and the
     /// number of decimals.
     Exact,
-}
-
-/// The bits of [`KeptReal::marks`].
-pub mod marks {
-    /// The number has a fraction. Each number has exactly one of this and the next two marks.
-    pub const FRACTION: u8 = 1;
-    /// A whole number, written as a plain integer.
-    pub const PLAIN: u8 = 2;
-    /// A whole number, written with a point or an exponent.
-    pub const OTHERWISE: u8 = 4;
-    /// Written otherwise than `shown_real` writes it: with a
-    /// needless zero or exponent, without a digit before or after the point, or as a
-    /// negative zero. The `.0` of a whole number may be there or not.
-    pub const CHANGED: u8 = 1 << CHANGED_BIT;
-    /// The place of [`CHANGED`].
-    pub const CHANGED_BIT: u8 = 3;
-}
-
-/// A real number and how its text was written.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KeptReal {
-    /// The double; its shortest decimal form has the text's value.
-    pub value: f64,
-    /// Digits after the point; 0 if there is none.
-    pub scale: u8,
-    /// True if the last digit after the point is a zero.
-    pub ends_in_zero: bool,
-    /// The kind of number, and whether its form changes: see [`marks`].
-    pub marks: u8,
-    /// The number as an integer, if it is a whole number that fits six bytes: SQLite stores
-    /// such a number as an integer, also in a REAL column.
-    pub integral: Option<i64>,
-}
-
-impl KeptReal {
-    /// The number as a REAL column stores it.
-    #[inline(always)]
-    pub fn stored(self) -> Number {
-        self.integral.map_or(Number::Real(self.value), Number::Integer)
-    }
-}
-
-/// Returns the number that a REAL column stores for `value`: SQLite stores whole numbers of up
-/// to six bytes as integers.
-#[inline(always)]
-pub fn stored_real(value: f64) -> Number {
-    let integer = value as i64;
-    #[expect(clippy::float_cmp, reason = "exactly integral is the question")]
-    if integer as f64 == value && SIX_BYTE_INTEGERS.contains(&integer) {
-        Number::Integer(integer)
-    } else {
-        Number::Real(value)
-    }
 }
 
 /// The integer at `start..end` of `source`, if its canonical text is just that.

@@ -13,16 +13,20 @@ mod detect;
 mod digits;
 mod exact;
 pub mod names;
+mod real;
 pub mod shape;
 pub mod sql_words;
 mod table;
 mod whole;
+mod witness;
 
 pub use decimal::{kept_double, shown_real};
-pub use detect::{ColumnEvidence, RealForms, Verdict, Witness};
+pub use detect::{ColumnEvidence, RealForms, Verdict};
 pub use digits::{Digits, DigitsWork, with_digits};
 pub use exact::{
     HEADROOM_BYTES, RealRule, exact_integer, exact_integer_by, hinted_real, kept_real,
-    kept_real_anywhere, marks, stored_real,
+    kept_real_anywhere,
 };
+pub use real::{marks, stored_real};
 pub use table::{Column, ColumnType, is_plain_type, quote_identifier, quoted_name};
+pub use witness::Witness;

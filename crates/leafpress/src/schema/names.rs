@@ -1,8 +1,8 @@
 //! Names of columns: as the input writes them, and as the table has them.
 //!
 //! SQLite tells columns apart without regard to the case of ASCII letters, and inputs do not have
-//! to. Of the columns `a` and `A` the table calls the second one `A_2`. Both keep their written
-//! names, by which they are found: in options, and in the inputs that follow.
+//! to. Of the columns `a` and `A` the table calls the second one `A_2`. Options and later inputs find
+//! both by the names that the input has.
 
 use crate::error::{Error, Result};
 

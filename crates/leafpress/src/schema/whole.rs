@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::detect::Witness;
+use super::witness::Witness;
 
 /// The number of different numbers of a kind that are kept.
 const DIFFERENT_MAX: usize = 1_000;

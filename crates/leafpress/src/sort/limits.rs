@@ -4,16 +4,19 @@
 //! |---|---|
 //! | 7/8 | buffers that threads fill, runs in memory, samples of all runs |
 //! | 1/8 | what a spill or a partition in memory needs: slots to merge, keys to divide by, write buffers |
-//! | 1/2 | partitions read from disk; runs in memory have gone there by then, but for the other half |
+//! | 1/2 | partitions read from disk |
+//!
+//! The first two rows hold until partitions are read from disk. The third holds from then on: before that, runs
+//! in memory are spilled until they take no more than the other half.
 
-use super::order::SLOT_BYTES;
+use super::slot::SLOT_BYTES;
 
 /// Buffers are not larger than this, but for [`BUFFERS_PER_MEMORY`]: items are sorted in the
-/// cache, and copied from there. Smaller ones make more runs, and of each a partition reads some
-/// items in vain.
+/// cache, and copied from there. Smaller ones make more runs, and of each run a partition
+/// reads some items that it does not need.
 const RUN_BYTES_MAX: usize = 8 << 20;
 
-/// A buffer may be this part of all memory, lest very many runs share a partition.
+/// A buffer may be this part of all memory: else very many runs would have items of one partition.
 const BUFFERS_PER_MEMORY: usize = 512;
 
 /// Number of buffers that a thread has memory for: one to fill, others to merge when sealed.

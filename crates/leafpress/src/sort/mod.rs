@@ -20,7 +20,8 @@
 //! |---|---|
 //! | `options.rs` | what a sorter may use |
 //! | `item.rs` | an item's bytes |
-//! | `order.rs` | slots, and the order they are sorted in |
+//! | `slot.rs` | what stands for an item while it is sorted |
+//! | `order.rs` | the order that slots are sorted in |
 //! | `radix.rs` | slots sorted by their prefixes |
 //! | `run.rs`, `arena.rs` | the buffer of a thread, and a run in memory |
 //! | `samples.rs` | where in a run the keys of a partition lie |
@@ -33,11 +34,11 @@
 //!
 //! 1. Entries come by key, and by sequence where keys are equal, whatever
 //!    thread pushed them and wherever they lay.
-//! 2. Equal keys are never in two partitions. So one key with many items must
-//!    fit the memory, the one thing that exceeds what was allowed.
+//! 2. Equal keys are never in two partitions. So the items of one key must fit the
+//!    memory of the machine, even if they are more than `memory_bytes`.
 //! 3. Buffers, runs, samples and partitions together take no more than
-//!    `memory_bytes` (but for 2, an item that is larger by itself, and what a
-//!    partition exceeds its planned size by).
+//!    `memory_bytes`. Exceptions: invariant 2, one item that is larger by itself, and
+//!    a partition that becomes larger than planned.
 
 mod arena;
 mod contents;
@@ -51,6 +52,7 @@ mod pool;
 mod radix;
 mod run;
 mod samples;
+mod slot;
 mod sorted;
 mod spill;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Items come in the order of their keys, those of one key in the order of
 //! their sequences. A [`Slot`] stands for an item: the prefix of the item's key decides most
-//! comparisons, and the item's bytes, which the slot has the place of, decide the rest.
+//! comparisons. The slot also has the place of the item's bytes, and these decide the rest.
 //!
 //! # Invariants
 //!
@@ -17,38 +17,12 @@ use leafpress_format::{EntryColumn, Projection, compare_records, key_prefix, key
 use super::item::{self, Item};
 use super::options::SortKey;
 use super::radix::sort_by_prefix;
+use super::slot::Slot;
 
 /// Bits of a rowid's prefix that hold the sequence.
 const SEQUENCE_BITS: u32 = 64;
 
-/// One item, as it is sorted.
-///
-/// The prefix in two halves: a `u128` would be aligned to 16 bytes, and a slot
-/// be a third larger.
-#[derive(Debug, Clone, Copy)]
-pub struct Slot {
-    pub high: u64,
-    pub low: u64,
-    /// The place of the item's bytes, in a numbering that the holder of the slot chooses.
-    pub place: u64,
-}
-
-/// Memory that one slot takes.
-pub const SLOT_BYTES: usize = size_of::<Slot>();
-
-impl Slot {
-    #[inline]
-    pub fn new(prefix: u128, place: u64) -> Self {
-        Self { high: (prefix >> 64) as u64, low: prefix as u64, place }
-    }
-
-    #[inline]
-    pub fn prefix(&self) -> u128 {
-        u128::from(self.high) << 64 | u128::from(self.low)
-    }
-}
-
-/// The order, made of what is to be sorted by.
+/// The order of items by a key.
 #[derive(Debug, Clone)]
 pub struct Order {
     key: SortKey,
@@ -90,8 +64,7 @@ impl Order {
         }
     }
 
-    /// Compares two items of the same prefix by what it leaves open: the rest
-    /// of the key, then the sequence.
+    /// Compares two items that have the same prefix: by the rest of the key, then by the sequence.
     pub fn compare_rest(&self, left: &Item<'_>, right: &Item<'_>) -> Ordering {
         self.compare_rest_of_key(left.record, right.record)
             .then_with(|| left.sequence.cmp(&right.sequence))

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use super::contents::Contents;
 use super::item::{self, Item};
-use super::order::{Between, Divider, FETCHED_ITEMS, Slot, sort_slots};
+use super::order::{Between, Divider, FETCHED_ITEMS, sort_slots};
 use super::run::{MemoryRun, fetch_item, item_at};
+use super::slot::Slot;
 use super::spill::{SpillFile, SpilledRun};
 use crate::error::Result;
 

@@ -1,9 +1,9 @@
 //! The memory of a sorter, and the spilling of runs when it is used up.
 //!
 //! Each thread fills a buffer, makes a run of its items, and fills it again. Runs stay in memory as
-//! long as there is memory; when a thread needs some and there is none, it takes some of the runs,
-//! its own or others', and merges them into one run on disk. The memory of the merged runs
-//! becomes that of others. The other threads go on with what is left.
+//! long as there is memory. When a thread needs memory and there is none, it takes some of the runs,
+//! its own or others', and merges them into one run on disk. The memory of the merged runs is then
+//! free for other runs. The other threads go on with the runs that were not taken.
 //!
 //! # Invariants
 //!

@@ -7,7 +7,7 @@
 //! Must never: take more than a few passes, whatever the keys are. A bucket that still has many
 //! slots after [`PASSES_MAX`] passes is sorted by comparing.
 
-use super::order::Slot;
+use super::slot::Slot;
 
 /// Fewer slots than this are sorted by comparing: it is as fast.
 const DISTRIBUTED_SLOTS_MIN: usize = 48;

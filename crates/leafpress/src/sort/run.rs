@@ -1,8 +1,8 @@
 //! A run: items in memory, in small groups.
 //!
 //! The keys of a group are smaller than those of the next group; in a group the items are in any
-//! order. A partition sorts its items of all runs, and only has to find those of each run: groups
-//! are as good as sorted items for that, and take half the time.
+//! order. A partition sorts its items of all runs itself; it only has to find its items in each run.
+//! Groups suffice for that, and take half the time of sorting.
 //!
 //! A thread fills a [`RunBuffer`] with items in any order. When it is full, its slots are grouped
 //! and the items are copied in that order to a [`MemoryRun`], which has memory for just them. The
@@ -12,9 +12,10 @@
 
 use super::arena::Arena;
 use super::item::{self, Item};
-use super::order::{Between, FETCHED_ITEMS, Order, SLOT_BYTES, Slot, sort_slots};
+use super::order::{Between, FETCHED_ITEMS, Order, sort_slots};
 use super::radix::group_by_prefix;
 use super::samples::{Sampler, Samples};
+use super::slot::{SLOT_BYTES, Slot};
 use crate::error::Result;
 use crate::vfs::fetch::fetch_ahead;
 
@@ -56,7 +57,7 @@ impl RunBuffer {
         Self { bytes, used: 0, slots, spare, starts, limit_bytes, ends_in_rowid }
     }
 
-    /// Smallest size of a buffer that an item with a record of so many bytes fits.
+    /// Smallest size of a buffer into which an item with a record of `record_bytes` fits.
     pub fn bytes_for(record_bytes: usize) -> usize {
         item::bytes_max(record_bytes) + SLOT_BYTES_SORTED
     }
@@ -270,8 +271,7 @@ pub fn fetch_item(bytes: &[u8], at: usize) {
     }
 }
 
-/// The item at `place`. An empty one stands for what cannot be: a place where
-/// none was written.
+/// The item at `place`; an empty one if none was written there, which cannot happen.
 #[inline]
 pub fn item_at(bytes: &[u8], place: u64) -> Item<'_> {
     let found = bytes.get(place as usize..).and_then(item::read);

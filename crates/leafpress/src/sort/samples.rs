@@ -5,11 +5,12 @@
 
 use std::ops::Range;
 
-use super::order::{Between, Divider, Slot};
+use super::order::{Between, Divider};
+use super::slot::Slot;
 use crate::error::Result;
 
-/// The prefix of an item's key, in a run in groups the smallest of a group, and the place of the item
-/// or the group.
+/// In a run on disk: the prefix of an item's key, and the place of the item. In a run in memory: the
+/// smallest prefix of a group, and the place of the group.
 pub type Sample = Slot;
 
 /// Samples of a run's items, by key.

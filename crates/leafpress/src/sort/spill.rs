@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::vfs::watch::UnnamedFile;
 use crate::vfs::watch::WriteObserver;
 
-/// Least distance from one sample to the next, and so the number of bytes that may be read
-/// needlessly at each end of a partition's stretch of a run.
+/// Least distance from one sample to the next. A partition may read this number of bytes without need at
+/// each end of its stretch of a run.
 const SAMPLE_STEP_BYTES_MIN: u64 = 4 << 10;
 
 /// Number of first bytes of an item that are read for its key.

@@ -6,7 +6,9 @@
 //!
 //! Must never: overtake a call that its thread has submitted before.
 
-use super::call::{AnyValue, Call, Closure};
+use std::sync::MutexGuard;
+
+use super::call::{Answer, AnyValue, Call, Closure};
 use super::caught::Caught;
 use super::engine::Engine;
 use super::maintenance::Maintenance;
@@ -76,8 +78,8 @@ impl Writer {
     /// # Errors
     /// [`Busy`](crate::ErrorKind::Busy) if another connection is in the way for longer than the
     /// [busy limit](super::WriterBuilder::busy_limit), as a reader may be for a checkpoint; if
-    /// SQLite refuses; in a closure; if the groups are committed elsewhere. The database holds
-    /// what it held.
+    /// SQLite refuses; in a closure; if the groups are committed elsewhere. The content of the
+    /// database is unchanged.
     pub fn maintain(&self, work: Maintenance) -> Result<()> {
         self.maintain_if(work, || true)
     }
@@ -95,6 +97,35 @@ impl Writer {
             })
         });
         done.map_err(|error| error.on_disk("the database holds what it held"))
+    }
+
+    /// The engine, if no thread drives it and no call waits for it.
+    fn idle_engine(&self) -> Option<MutexGuard<'_, Engine>> {
+        let shared = self.shared.here()?;
+        let may_drive = shared.local.is_some() && !driving::is_driving();
+        if !may_drive || shared.queue.has_turn_taken() {
+            return None;
+        }
+        let engine = shared.engine.try_lock().ok()?;
+        // A thread's own calls of before are in the queue, or in a group, which locks the engine.
+        shared.queue.is_idle().then_some(engine)
+    }
+
+    /// Carries out a call on this thread, in a group of its own, if the engine is idle; else gives it
+    /// back. This thread calls `is_to_end` meanwhile.
+    pub(super) fn carry_out_if_idle(
+        &self,
+        call: Call<'static>,
+        is_to_end: fn() -> bool,
+    ) -> std::result::Result<Result<Answer>, Call<'static>> {
+        let Some(mut engine) = self.idle_engine() else { return Err(call) };
+        let limit = self.call_limit;
+        let done = driving::looking(is_to_end, || engine.commit_before_others(call, limit));
+        drop(engine);
+        if let Some(shared) = self.shared.here() {
+            shared.queue.wake_thread();
+        }
+        Ok(done)
     }
 
     /// Waits until no other thread drives the engine, and drives it.

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags, ffi};
+use rusqlite::{Connection, ffi};
 
 use super::Writer;
 use crate::connect;
@@ -109,8 +109,7 @@ fn copy(
     progress: &mut dyn FnMut(BackupProgress) -> ControlFlow<()>,
 ) -> Result<()> {
     let failed = |source| Error::sqlite("copy the database", source).on_full_disk(to);
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut into = connect::open(to, flags).map_err(failed)?;
+    let mut into = connect::open(to, connect::READ_WRITE).map_err(failed)?;
     // A file that is removed unless it is complete needs no journal.
     into.pragma_update(None, "journal_mode", "OFF").map_err(failed)?;
     into.pragma_update(None, "synchronous", "OFF").map_err(failed)?;

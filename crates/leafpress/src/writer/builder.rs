@@ -9,13 +9,13 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::busy::BusyClock;
+use super::call_queue::{CallQueue, Grouping};
 use super::engine::{self, End, Engine};
 use super::interrupt::Interrupts;
 use super::local::LocalTarget;
 use super::log_room::LogRoom;
 use super::on_connect::OnConnect;
-use super::place::Place;
-use super::queue::{CallQueue, Grouping};
+use super::place::DatabasePlace;
 use super::readers::{ReaderLimits, ReaderPool};
 use super::shared::{LogOfMembers, NotJoined, Sharing};
 use super::stats::Recorder;
@@ -283,7 +283,7 @@ impl WriterBuilder {
         self.on_connect.prepare_writer(&connection, &mut in_force)?;
         let sharing =
             if self.is_shared { Some(self.share(&connection, &mut in_force)?) } else { None };
-        let place = Place::of(&connection, &self.path, &self.request)?;
+        let place = DatabasePlace::of(&connection, &self.path, &self.request)?;
         // The readers use the same VFS. Two VFSs in one process would not know of one another's
         // descriptors, and closing one descriptor releases all POSIX locks of the file.
         let ours = profile::ours(&connection).map(|(vfs, _)| vfs.name().to_owned());

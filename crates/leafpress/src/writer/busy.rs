@@ -88,7 +88,7 @@ impl BusyClock {
         }
     }
 
-    /// Says that the lock is free again, or was not to be had.
+    /// Says that the lock is free again, or that the writer did not get it.
     pub(super) fn ended(&self) {
         if let Some(sharing) = &self.sharing {
             sharing.leave_line();

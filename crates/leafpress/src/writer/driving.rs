@@ -5,9 +5,20 @@
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
+use std::time::{Duration, Instant};
 
 use super::caught::caught;
 use crate::fork::Process;
+
+/// Time between two looks of a thread that carries out a call: no user notices it.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// Code by which a thread finds out that the call which it carries out is to end.
+#[derive(Clone, Copy)]
+struct Look {
+    is_to_end: fn() -> bool,
+    due: Instant,
+}
 
 /// Code of one thread that waits for the end of a group.
 type Waiting = RefCell<Vec<Box<dyn FnOnce()>>>;
@@ -19,6 +30,32 @@ thread_local! {
     /// Code that runs once the group is answered. It has no destructor, so a thread that ends still
     /// has it: destructors of other thread-local variables may call a writer. [`end`] leaves it empty.
     static AFTER: ManuallyDrop<Waiting> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+    static LOOK: Cell<Option<Look>> = const { Cell::new(None) };
+}
+
+/// Does work on this thread, which calls `is_to_end` about each 50 ms meanwhile: while statements
+/// run, and while it waits for another process's lock.
+pub(super) fn looking<T>(is_to_end: fn() -> bool, work: impl FnOnce() -> T) -> T {
+    struct Looking;
+    impl Drop for Looking {
+        fn drop(&mut self) {
+            LOOK.set(None);
+        }
+    }
+    LOOK.set(Some(Look { is_to_end, due: Instant::now() + BETWEEN_LOOKS }));
+    let _looking = Looking;
+    work()
+}
+
+/// Looks, if that is due; true if the call is to end.
+pub(super) fn is_to_end() -> bool {
+    let Some(look) = LOOK.get() else { return false };
+    if Instant::now() < look.due {
+        return false;
+    }
+    let to_end = (look.is_to_end)();
+    LOOK.set(Some(Look { due: Instant::now() + BETWEEN_LOOKS, ..look }));
+    to_end
 }
 
 /// Runs `code` on this thread once all calls of a group are answered, if a waker calls this while

@@ -29,9 +29,9 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::call::{Answer, Call};
+use super::call_queue::{CallQueue, Grouping};
 use super::driving::{self, Phase};
 use super::local::LocalCounts;
-use super::queue::{CallQueue, Grouping};
 use super::stats::{Detours, GroupDone, Recorder};
 use super::target::{CommitTarget, Group};
 use super::ticket::Entry;
@@ -39,8 +39,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
 use crate::sync::lock;
 
-/// A group waits for those who were in the last one no longer than COMMIT took
-/// then, which is what a second commit would cost, and never longer than this.
+/// A group waits for the callers of the last group. It waits no longer than that group's COMMIT
+/// took, as a second commit would cost as much, and never longer than this.
 const GATHER_MAX: Duration = Duration::from_millis(2);
 
 /// The target of the groups, and the state that is kept from one group to the next.
@@ -176,6 +176,15 @@ impl Engine {
         limit: Option<Duration>,
     ) -> Result<Answer> {
         self.catch_up()?;
+        self.commit_before_others(call, limit)
+    }
+
+    /// As [`commit_alone`](Self::commit_alone), and before the calls that wait now.
+    pub(super) fn commit_before_others(
+        &mut self,
+        call: Call<'_>,
+        limit: Option<Duration>,
+    ) -> Result<Answer> {
         let (process, submitted) = (self.process, Instant::now());
         let (queue, number) = (Arc::clone(&self.queue), self.queue.new_number());
         let target = self.open_target()?;

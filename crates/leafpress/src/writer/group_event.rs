@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Entry, in the queue and then in a group ─┐
-//!                                          ├─ Place ─► GroupEvent: one lock, one list of states
+//!                                          ├─ CallPlace ─► GroupEvent: one lock, one list of states
 //! Ticket, with the caller ─────────────────┘
 //! ```
 //!
@@ -23,7 +23,7 @@ use super::interrupt::Interrupts;
 use crate::error::{Error, Result};
 use crate::sync::lock;
 
-/// See the module.
+/// The states of the calls that come while a group is made, and the event on which their callers wait.
 #[derive(Debug)]
 pub(super) struct GroupEvent {
     states: Mutex<States>,
@@ -170,12 +170,12 @@ pub(super) struct NotYet;
 
 /// The place of a call among those of its event.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct CallPlace {
     event: Arc<GroupEvent>,
     number: u64,
 }
 
-impl Place {
+impl CallPlace {
     /// The place of the call of this number.
     pub(super) fn new(event: Arc<GroupEvent>, number: u64) -> Self {
         Self { event, number }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Ticket::interrupt, Writer::interrupt ─► asked: numbers of calls ─┐
+//! look of the thread itself ─► asked ──────────────────────────────┤
 //! call_limit ─► the deadline of the call that runs ────────────────┼─► SQLite's progress handler
 //! close_timeout ─► all ────────────────────────────────────────────┘   and each step of a closure
 //! ```
@@ -15,8 +16,8 @@
 //!    once all calls that BEGIN is for are to end.
 //! 2. Once a call was stopped, it fails, whatever it makes of SQLite's error.
 //!
-//! Must never: run a caller's code, or cost more than a few loads for a call that is not
-//! interrupted.
+//! Must never: run a caller's code, except the look of a caller that carries out its call itself;
+//! or cost more than a few loads for a call that is not interrupted.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::driving;
 use crate::error::{Error, ErrorKind};
 use crate::sync::lock;
 
@@ -111,6 +113,7 @@ impl Interrupts {
 
     /// Returns true once all calls are to end, or all of those that wait for a transaction.
     pub(super) fn is_asked_of_waiting(&self) -> bool {
+        self.look();
         self.is_asked.load(Ordering::Acquire)
             && (self.all.load(Ordering::Acquire) || {
                 let (waiting, asked) = (lock(&self.waiting), lock(&self.asked));
@@ -235,10 +238,20 @@ impl Interrupts {
         }
     }
 
+    /// Asks for the end of the calls of this thread, if its own look says so: it carries out no others
+    /// then.
+    fn look(&self) {
+        if driving::is_to_end() {
+            self.ask_running();
+            lock(&self.waiting).iter().for_each(|&number| self.ask(number));
+        }
+    }
+
     fn must_end(&self) -> bool {
         if self.stopped.load(Ordering::Relaxed) != 0 {
             return true;
         }
+        self.look();
         if self.is_asked(self.number.load(Ordering::Relaxed)) {
             self.stop(Why::Asked);
             return true;

@@ -15,59 +15,69 @@ use crate::vfs::database_file::make_room_in_log;
 /// A shorter log gets no room: most writers commit a few times, and leave.
 const USED_BYTES_MIN: u64 = 32 << 10;
 
-/// A step has room for this many groups as the last one, and is of these sizes at least and at most.
+/// A step has room for this many groups as the last one.
 const GROUPS_OF_STEP: u64 = 8;
-const STEP_BYTES: (u64, u64) = (256 << 10, 4 << 20);
+/// Smallest step, unless the limit of the file leaves less.
+const STEP_BYTES_MIN: u64 = 256 << 10;
+/// Largest step.
+const STEP_BYTES_MAX: u64 = 4 << 20;
 
 /// The room in the log of one writer.
 #[derive(Debug)]
 pub(super) struct LogRoom {
     /// Bytes that the log had after the commit before.
-    used: u64,
+    used_bytes: u64,
     /// Bytes of the last commit that made it longer, since it was rewound.
-    grown: u64,
+    last_growth_bytes: u64,
     /// Size of its file, as far as it is known.
-    size: u64,
+    file_bytes: u64,
     /// Size to which its file is lengthened at most.
-    size_max: u64,
+    file_bytes_max: u64,
 }
 
 impl LogRoom {
     /// Room up to a size of the file; none where commits do not wait for a sync of the log.
-    pub(super) fn of(in_force: &InForce, size_max: u64) -> Option<Self> {
+    pub(super) fn of(in_force: &InForce, file_bytes_max: u64) -> Option<Self> {
         let syncs = in_force.shares_syncs || in_force.synchronous >= Synchronous::Full;
         let is_wal = in_force.journal_mode == JournalMode::Wal;
-        (syncs && is_wal).then_some(Self { used: 0, grown: 0, size: 0, size_max })
+        (syncs && is_wal).then_some(Self {
+            used_bytes: 0,
+            last_growth_bytes: 0,
+            file_bytes: 0,
+            file_bytes_max,
+        })
     }
 
-    /// Returns true if the log, of which the commits up to now use `used` bytes, has room for the
+    /// Returns true if the log, of which the commits up to now use `used_bytes`, has room for the
     /// next transaction, or needs none.
-    pub(super) fn suffices(&mut self, used: u64) -> bool {
-        if used < self.used {
+    pub(super) fn suffices(&mut self, used_bytes: u64) -> bool {
+        if used_bytes < self.used_bytes {
             // The log was rewound, and perhaps cut.
-            (self.size, self.grown) = (0, 0);
-        } else if used > self.used {
-            self.grown = used - self.used;
+            (self.file_bytes, self.last_growth_bytes) = (0, 0);
+        } else if used_bytes > self.used_bytes {
+            self.last_growth_bytes = used_bytes - self.used_bytes;
         }
-        self.used = used;
-        used < USED_BYTES_MIN || used + self.grown.saturating_mul(2) <= self.size
+        self.used_bytes = used_bytes;
+        used_bytes < USED_BYTES_MIN
+            || used_bytes + self.last_growth_bytes.saturating_mul(2) <= self.file_bytes
     }
 
-    /// Makes room if the log, of which the commits up to now use `used` bytes, may lack it in the
+    /// Makes room if the log, of which the commits up to now use `used_bytes`, may lack it in the
     /// transaction that was begun.
-    pub(super) fn prepare(&mut self, connection: &Connection, used: u64) {
-        if self.suffices(used) {
+    pub(super) fn prepare(&mut self, connection: &Connection, used_bytes: u64) {
+        if self.suffices(used_bytes) {
             return;
         }
-        let grown = self.grown;
-        let needed = grown.saturating_mul(2);
-        let step = grown.saturating_mul(GROUPS_OF_STEP).clamp(STEP_BYTES.0, STEP_BYTES.1);
-        let step = step.min(self.size_max.saturating_sub(used));
-        self.size = make_room_in_log(connection, used, needed, step).unwrap_or_else(|error| {
-            // Such as a full disk: the commit finds out whether there is room for itself.
-            tracing::debug!(%error, "no room was made in the log");
-            u64::MAX
-        });
+        let growth = self.last_growth_bytes;
+        let needed = growth.saturating_mul(2);
+        let step = growth.saturating_mul(GROUPS_OF_STEP).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
+        let step = step.min(self.file_bytes_max.saturating_sub(used_bytes));
+        self.file_bytes =
+            make_room_in_log(connection, used_bytes, needed, step).unwrap_or_else(|error| {
+                // Such as a full disk: the commit finds out whether there is room for itself.
+                tracing::debug!(%error, "no room was made in the log");
+                u64::MAX
+            });
     }
 }
 

@@ -56,6 +56,7 @@ mod batch;
 mod builder;
 mod busy;
 mod call;
+mod call_queue;
 mod caught;
 mod driving;
 mod engine;
@@ -72,7 +73,6 @@ mod open_journal;
 mod pending;
 mod place;
 mod prometheus;
-mod queue;
 mod readers;
 mod refused;
 mod request;
@@ -107,10 +107,10 @@ pub use self::ticket::Ticket;
 pub use self::transaction::{Returned, Transaction};
 pub(crate) use self::transaction_hooks::TransactionHooks;
 
+use self::call_queue::{CallQueue, CarriedOutBy, Grouping};
 use self::caught::Caught;
 use self::engine::{End, Engine};
 use self::local::LocalCounts;
-use self::queue::{CallQueue, CarriedOutBy, Grouping};
 use self::readers::ReaderPool;
 use self::shared::Sharing;
 use self::stats::Recorder;
@@ -129,8 +129,8 @@ use crate::sync::lock;
 ///
 /// A writer belongs to the process that opened it. In a child of `fork` each call is
 /// answered [`Forked`](crate::ErrorKind::Forked), at once and without any effect on
-/// the parent; what returns no `Result` says what it does there. Dropping it does
-/// nothing. Open a new writer in the child, after the fork.
+/// the parent. Methods that return no `Result` say in their own documentation what they do
+/// there. Dropping the writer does nothing. Open a new writer in the child, after the fork.
 #[derive(Debug, Clone)]
 pub struct Writer {
     shared: Arc<OfProcess<Shared>>,

@@ -12,9 +12,9 @@
 //! | one page | 4 | 1 |
 //! | several pages | 4 | 5, and the journal is open after it |
 //!
-//! So closing it gains three syncs if a transaction of one page follows, and
-//! loses one if not. What follows cannot be known; but what was gained can be
-//! counted, and no more than that is staked.
+//! So closing it saves three syncs if a transaction of one page follows, and
+//! costs one more if another follows. The next transaction is not known. So the
+//! syncs that were saved are counted, and no more than these are risked.
 //!
 //! Invariants:
 //! 1. A journal is closed only for credit that is there. Credit is what
@@ -45,7 +45,7 @@ const CREDIT_MAX: u32 = 8 * SYNC;
 /// Tries before anything is known.
 const CREDIT_AT_FIRST: u32 = 3 * SYNC;
 
-/// See the module.
+/// Decides when to close the journal that a larger transaction left open, under exclusive locking.
 #[derive(Debug)]
 pub(super) struct OpenJournal {
     vfs: &'static LeafpressVfs,

@@ -104,7 +104,35 @@ impl<T> PendingCall<T> {
         }
     }
 
-    /// As [`submit`](Self::submit), and waits so long at most.
+    /// The answer, for a thread that must look for signals: it carries out the call itself, in a group of
+    /// its own, if the writer has nothing else to do. It calls `is_to_end` about each 50 ms, while
+    /// statements run and while it waits for another process's lock; true interrupts the call, as
+    /// [`interrupt`](Self::interrupt) does. `is_to_end` must not wait for a call of this writer.
+    ///
+    /// # Errors
+    /// The call again, if the writer has other calls, or commits its groups elsewhere; inside, those of
+    /// the call.
+    pub fn carry_out_if_idle(
+        mut self,
+        is_to_end: fn() -> bool,
+    ) -> std::result::Result<Result<T>, Self> {
+        let call = match std::mem::replace(&mut self.state, State::Over) {
+            State::New(Ok(call)) => call,
+            before => {
+                self.state = before;
+                return Err(self);
+            }
+        };
+        match self.writer.carry_out_if_idle(call, is_to_end) {
+            Ok(answer) => Ok(answer.and_then(self.take)),
+            Err(call) => {
+                self.state = State::New(Ok(call));
+                Err(self)
+            }
+        }
+    }
+
+    /// As [`submit`](Self::submit), and waits at most for `limit`.
     ///
     /// # Errors
     /// The call again, if there is no room yet. It keeps its place among those that wait.

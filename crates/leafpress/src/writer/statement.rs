@@ -39,7 +39,7 @@ pub(super) struct LastStatement<'c> {
 }
 
 impl<'c> LastStatement<'c> {
-    /// Begins with what is known of the last one.
+    /// Begins with the facts that are kept of the statement before.
     pub(super) fn new(
         connection: &'c KeepingConnection,
         known: &'c RefCell<KnownStatement>,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::call::{Answer, Call};
 use super::driving;
-use super::group_event::{Answered, GroupEvent, NotYet, Place};
+use super::group_event::{Answered, CallPlace, GroupEvent, NotYet};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 use crate::sync::lock;
@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub(super) submitted: Instant,
     /// The longest time that it may run.
     pub(super) limit: Option<Duration>,
-    place: Place,
+    place: CallPlace,
     is_answered: bool,
 }
 
@@ -42,7 +42,7 @@ impl Entry {
         event: Arc<GroupEvent>,
         take: Take<T>,
     ) -> (Self, Ticket<T>) {
-        let place = Place::new(event, number);
+        let place = CallPlace::new(event, number);
         let ticket = Ticket {
             place: OfProcess::new("ticket", place.clone()),
             take,
@@ -132,7 +132,7 @@ pub(super) type Take<T> = fn(Answer) -> Result<T>;
 #[must_use = "an error of the call is only told here"]
 #[derive(Debug)]
 pub struct Ticket<T> {
-    place: OfProcess<Place>,
+    place: OfProcess<CallPlace>,
     take: Take<T>,
     is_fetched: AtomicBool,
     value: PhantomData<fn() -> T>,
@@ -152,7 +152,7 @@ impl<T> Ticket<T> {
         self.taken(place.wait_and_fetch(None).unwrap_or_default())
     }
 
-    /// Waits so long at most.
+    /// As [`wait`](Self::wait), and waits at most for `limit`.
     ///
     /// # Errors
     /// The ticket again, if there is no answer yet. The call goes on.
@@ -205,7 +205,7 @@ impl<T> Ticket<T> {
     /// Returns true if the answer is there. In a child of `fork` it is: the error that each wait
     /// gives there.
     pub fn is_answered(&self) -> bool {
-        self.place.here().is_none_or(Place::is_answered)
+        self.place.here().is_none_or(CallPlace::is_answered)
     }
 
     /// Takes the call back, if no thread has begun with it: then nothing of it is written, and the
@@ -218,7 +218,7 @@ impl<T> Ticket<T> {
 
     /// Number of the call; `None` in a child of `fork`.
     pub(super) fn number(&self) -> Option<u64> {
-        self.place.here().map(Place::number)
+        self.place.here().map(CallPlace::number)
     }
 
     /// Takes the call back if no thread has begun with it, and stops it if it runs: then nothing
@@ -247,7 +247,7 @@ impl<T> Drop for Ticket<T> {
 }
 
 /// Says why a closure cannot wait for this call, which is taken back if that can be.
-fn refuse_to_closure(place: &Place) -> Error {
+fn refuse_to_closure(place: &CallPlace) -> Error {
     if place.take_back(waits_in_closure) {
         return waits_in_closure();
     }

@@ -228,9 +228,8 @@ impl<'c> Transaction<'c> {
         self.parts.connection.last_insert_rowid()
     }
 
-    /// Does something of this crate's own in it, for the writer that `hooks`
-    /// goes with. Errors leave what was done before; it is undone with the closure if that gives
-    /// the error on.
+    /// Runs work of this crate inside the transaction, for the writer that has these `hooks`. An
+    /// error undoes nothing by itself: the closure is undone as a whole if it returns the error.
     pub(crate) fn internal<T>(
         &self,
         hooks: &Arc<impl TransactionHooks>,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use leafpress::writer::{CommitTarget, Group, Maintenance, Writer};
+use leafpress::writer::{CommitTarget, Group, Maintenance, PendingCall, Writer};
 use leafpress::{Error, ErrorKind, Profile};
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
@@ -91,6 +91,84 @@ fn a_scoped_closure_has_the_limit_of_its_writer_and_can_be_interrupted() {
         assert!(matches!(error.kind(), ErrorKind::Interrupted), "{error}");
     });
     assert_eq!(count(&writer), 0);
+}
+
+#[test]
+fn a_call_is_carried_out_by_its_thread_only_while_the_writer_has_no_other_call() {
+    let (writer, folder) = small(10);
+    let never = || false;
+    let done = writer.execute_async(INSERT, [0, 0]).carry_out_if_idle(never).expect("it is idle");
+    assert_eq!(done.expect("committed").rows_changed, 1);
+    let failed = writer.execute_async("INSERT INTO missing VALUES (1)", ());
+    failed.carry_out_if_idle(never).expect("it is idle").expect_err("no table");
+    let held = hold(&writer);
+    let early = writer.submit(INSERT, [1, 1]).expect("taken");
+    let given_back = writer.execute_async(INSERT, [2, 2]).carry_out_if_idle(never);
+    let late = given_back.expect_err("the engine is driven").submit().expect("taken");
+    drop(held);
+    early.wait().expect("committed");
+    late.wait().expect("committed");
+    let inside = writer.clone();
+    let nested = writer.transaction(move |_| {
+        Ok(inside.execute_async(INSERT, [9, 9]).carry_out_if_idle(never).is_err())
+    });
+    assert!(nested.expect("given back inside only"));
+    assert_eq!(rows(&folder), [(0, 0), (1, 1), (2, 2)]);
+    assert_eq!(writer.stats().calls_failed, 1);
+    let closed = writer.clone();
+    writer.close().expect("closed");
+    let given_back = closed.execute_async(INSERT, [9, 9]).carry_out_if_idle(never);
+    let error = given_back.expect_err("it is closed").wait().expect_err("it is closed");
+    assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
+}
+
+#[test]
+fn a_call_is_never_carried_out_before_one_that_its_thread_has_submitted() {
+    let (writer, folder) = small(4);
+    std::thread::scope(|scope| {
+        for caller in 0..3_i64 {
+            let writer = &writer;
+            scope.spawn(move || {
+                for at in 0..200_i64 {
+                    let call = writer.execute_async(INSERT, [caller, at]);
+                    if at % 3 == 0 {
+                        drop(call.submit().expect("taken"));
+                        continue;
+                    }
+                    let done = call.carry_out_if_idle(|| false);
+                    done.unwrap_or_else(PendingCall::wait).expect("committed");
+                }
+            });
+        }
+    });
+    writer.close().expect("closed");
+    for caller in 0..3 {
+        let of_caller = rows(&folder).into_iter().filter(|row| row.0 == caller).map(|row| row.1);
+        assert!(of_caller.eq(0..200), "caller {caller}");
+    }
+}
+
+#[test]
+fn a_look_ends_the_statement_or_the_wait_of_its_own_thread() {
+    let (writer, folder) = small(10);
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                   INSERT INTO t SELECT i, i FROM n";
+    let error = |sql| {
+        let done = writer.execute_async(sql, ()).carry_out_if_idle(|| true);
+        done.expect("it is idle").expect_err("it is to end")
+    };
+    let stopped = error(endless);
+    assert!(matches!(stopped.kind(), ErrorKind::Interrupted), "{stopped}");
+    let other = Connection::open(folder.path().join("a.db")).expect("another connection");
+    other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    let stopped = error("INSERT INTO t VALUES (1, 1)");
+    assert!(matches!(stopped.kind(), ErrorKind::Interrupted), "{stopped}");
+    other.execute_batch("COMMIT").expect("the lock is free");
+    // The looks of this thread do not end calls that other threads carry out.
+    let submitted = writer.submit(INSERT, [2, 2]).expect("taken");
+    submitted.wait().expect("committed");
+    writer.execute(INSERT, [3, 3]).expect("committed");
+    assert_eq!(rows(&folder), [(2, 2), (3, 3)]);
 }
 
 #[test]

@@ -6,9 +6,7 @@
 //! | module | is |
 //! |---|---|
 //! | `address` | from a URL to a client of its store |
-//! | `ahead` | pieces of a part that go up while it is pressed |
 //! | `client` | paths to keys, requests to answers |
-//! | `pieces` | the size and number of pieces |
 //! | `transfer` | parts, in pieces: up and down |
 //! | `unfinished` | unfinished uploads of S3 |
 //!
@@ -19,9 +17,7 @@
 //! Must never: replace an object other than `_CURRENT` and the sign of life of a run.
 
 mod address;
-mod ahead;
 mod client;
-mod pieces;
 mod transfer;
 mod unfinished;
 
@@ -34,9 +30,9 @@ use leafpress::load::disk::Listener;
 use leafpress::{Error, Result};
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions};
 
-pub use self::ahead::Ahead;
 pub use self::client::Objects;
 use self::client::says;
+use super::ahead::Ahead;
 use super::callbacks::{Change, Sha256Of, Stop};
 use super::home::{Entry, RUNS, Store, last_name};
 use super::local::Local;

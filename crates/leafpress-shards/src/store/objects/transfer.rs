@@ -18,12 +18,12 @@ use object_store::{
 use sha2::{Digest as _, Sha256};
 
 use super::client::Objects;
-use super::pieces::{PIECE_BYTES, PIECES_AT_ONCE, PIECES_MAX};
 use crate::key::hex;
 use crate::runtime::{Pending, begin, wait};
 use crate::store::callbacks::Stop;
 use crate::store::home::Store as _;
 use crate::store::local::Local;
+use crate::store::pieces::{PIECE_BYTES, PIECES_AT_ONCE, PIECES_MAX};
 
 /// Name of the metadata.
 const SHA256: &str = "sha256";

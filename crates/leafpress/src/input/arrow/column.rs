@@ -1,9 +1,9 @@
-//! One column of a batch in a form whose values can be had one by one, fast.
+//! One column of a batch, in a form whose values are read one by one, fast.
 //!
-//! Arrow has some fifty types; here they are a dozen. What has the bytes that
-//! SQLite wants is kept as it is, without a copy; narrow numbers are widened;
-//! what must be written out as text is written when the batch is taken apart,
-//! side by side with other batches. A dictionary is never unpacked: its values
+//! Arrow has some fifty types; here they are a dozen. Values whose bytes are those that
+//! SQLite wants are kept, without a copy; narrow numbers are widened; values that become
+//! text are written when the batch is taken apart, while other threads do the same with
+//! other batches. A dictionary is never unpacked: its values
 //! are a column themselves, and each row says which.
 //!
 //! Must never: panic once made, whatever row below its length is asked for.
@@ -44,8 +44,7 @@ pub struct Column {
     values: Values,
 }
 
-/// The values of a column; what they are where the column is NULL is of no
-/// meaning.
+/// The values of a column. Those of rows that are NULL mean nothing.
 #[derive(Debug)]
 enum Values {
     /// NULL throughout.
@@ -108,7 +107,7 @@ impl Written {
     }
 }
 
-/// A value, and what it is beyond its storage class.
+/// A value, and the facts about it that its storage class does not tell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Detailed<'a> {
     /// Nothing more.
@@ -487,7 +486,7 @@ fn dictionary(array: &ArrayRef) -> Result<Values, String> {
     chosen(choices, values, keys.nulls())
 }
 
-/// The choices are checked, as a damaged file may choose what is not there.
+/// The choices are checked: a damaged file may choose a value that is not there.
 fn chosen(
     choices: Vec<u32>,
     values: &ArrayRef,

@@ -53,7 +53,8 @@ use super::fingerprint::Fingerprint;
 use super::kind::Kind;
 use super::rows::{DecodeHalt, RowDecoder, RowReader, RowSource, SourceColumn};
 use super::source::Source;
-use crate::{Error, ErrorKind, Result};
+use super::unreadable::read_once;
+use crate::Result;
 
 /// A Parquet file, an Arrow file or stream, or any reader of record batches.
 pub struct ArrowSource<'a> {
@@ -278,11 +279,6 @@ fn batches_once<'a>(
     }
     let opened = copy.map_or(Ok(None), |copy| copy.open(name))?;
     opened.map(Batches::Stream).ok_or_else(|| read_once(name))
-}
-
-fn read_once(name: &str) -> Error {
-    let reason = "cannot be read a second time".to_owned();
-    ErrorKind::Input { file: name.to_owned(), reason }.into()
 }
 
 /// Claims pieces of an Arrow or Parquet input.

@@ -220,7 +220,7 @@ impl ParquetReader {
     /// The next rows; `None` at the end.
     ///
     /// # Errors
-    /// Fails if a row group claims what cannot be.
+    /// Fails if a row group names an impossible number of rows.
     pub fn claim(&mut self) -> Result<Option<ParquetPiece>> {
         while let Some(contents) = self.file.row_group(self.row_group) {
             let rows = usize::try_from(contents.num_rows()).ok();

@@ -11,7 +11,7 @@
 //! | binary of any kind | BLOB |
 //! | list, struct, map, union | TEXT, JSON; see `nested.rs` |
 //! | dictionary, run-end encoded | what their values are |
-//! | null | NULL (looked at, in vain) |
+//! | null | NULL (each row is looked at all the same) |
 //!
 //! Must never: promise a type that a value could break.
 

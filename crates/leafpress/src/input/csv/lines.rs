@@ -182,7 +182,7 @@ pub struct LineFilter<R> {
     /// Bytes that were read; those not yet looked at begin at `position`.
     input: Vec<u8>,
     position: usize,
-    /// True if what was read last was searched for lines that stay as they are.
+    /// True if the bytes that were read last were searched for lines that need no change.
     is_plain_checked: bool,
     is_ended: bool,
     /// Bytes that were made; those not yet given begin at `given`.
@@ -212,7 +212,7 @@ impl<R: Read> LineFilter<R> {
         }
     }
 
-    /// Reads on, behind what is not yet looked at.
+    /// Reads more bytes, behind those that were not looked at yet.
     fn read_input(&mut self) -> io::Result<()> {
         self.input.drain(..self.position);
         self.position = 0;
@@ -323,8 +323,8 @@ impl<R: Read> LineFilter<R> {
         }
     }
 
-    /// Takes what is known of a line by its start: that it is the last one, or a plain one that
-    /// is taken whole. Says no where the line must be walked.
+    /// Takes a line whose start tells enough: the last line, or a plain one, which is taken whole.
+    /// Returns false if the line must be read byte by byte.
     fn take_line_start(&mut self) -> bool {
         if self.returns_held > 0 {
             return false;

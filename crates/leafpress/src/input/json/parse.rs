@@ -140,11 +140,11 @@ impl Parsed {
 
 /// Reads objects.
 pub struct Parser<'p> {
-    /// To the end of what may belong to the row.
+    /// The input, up to the last byte that may belong to the row.
     pub bytes: &'p [u8],
     pub keys: &'p Keys,
     pub parsed: &'p mut Parsed,
-    /// A fault in a row's content, which does not hinder going on behind it.
+    /// A fault in a row's content. Parsing can go on behind that row.
     pub content_fault: Option<Fault>,
 }
 

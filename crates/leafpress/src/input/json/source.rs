@@ -3,8 +3,8 @@
 //! Both are read from its first megabyte. Where that does not say all (a key
 //! that comes late) the decoder notices, and the whole input is looked at.
 //!
-//! Must never: guess silently. What is no input of objects is an error that
-//! says what it is.
+//! Must never: guess silently. An input that has no objects is an error, which says what the input
+//! has instead.
 
 use std::io::{Cursor, Read};
 use std::sync::atomic::AtomicU64;

@@ -153,8 +153,8 @@ fn pair(bytes: &[u8], at: usize, high: u32) -> Option<char> {
     char::from_u32(0x10000 + ((high - 0xD800) << 10) + low)
 }
 
-/// Skips a string whose content is of no interest, but must be JSON: `at` is
-/// behind its quote, and so is what is returned.
+/// Skips a string whose content is not needed, but must be JSON. `at` is the place behind its first
+/// quote; the place behind its last quote is returned.
 pub fn skip_string(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
     loop {
         at = string_end(bytes, at)?;
@@ -215,7 +215,7 @@ impl Squeeze<'_> {
         end
     }
 
-    /// Copies what is left, if anything was.
+    /// Copies the rest, if a part was copied before.
     fn finish(self, bytes: &[u8], end: usize) -> Nested {
         if self.is_copied {
             self.side.extend_from_slice(&bytes[self.done..end]);

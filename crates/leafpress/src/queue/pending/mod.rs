@@ -272,7 +272,7 @@ impl Queue {
     }
 }
 
-/// A look for jobs, which gives back what it finds after it was dropped.
+/// A look for jobs. If it is dropped before its end, the jobs that it claims are given back.
 struct Look {
     queue: Queue,
     call: PendingCall<Found>,

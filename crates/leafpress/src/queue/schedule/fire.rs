@@ -1,4 +1,4 @@
-//! Pushing what has come due, inside of a claim's transaction.
+//! Pushes the jobs of schedules that have come due, inside of a claim's transaction.
 //!
 //! 1. What a look leaves over is the first thing that the next one does.
 //! 2. A schedule moves on in the transaction in which its jobs are pushed.

@@ -31,7 +31,7 @@ use super::job::{Job, Payload, When};
 use crate::error::{Error, Result};
 use crate::times::UnixTime;
 
-/// Jobs that recur: when, and what they are about.
+/// Jobs that recur: their times, and the job that is pushed each time.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The table `leafpress_schedule`: what is kept of a schedule, and reading it back.
+//! The table `leafpress_schedule`: the columns of a schedule, written and read.
 //!
 //! Stands between the schedules and SQLite. People may edit the table, so what
 //! is read is checked as if a stranger had written it.
@@ -36,7 +36,7 @@ const KEEP: &str = "INSERT INTO leafpress_schedule(queue, name, cron, timezone, 
          metadata = excluded.metadata, payload = excluded.payload";
 const FORGET: &str = "DELETE FROM leafpress_schedule WHERE queue = ?1 AND name = ?2";
 const LIST: &str = "SELECT * FROM leafpress_schedule WHERE queue = ?1 ORDER BY name";
-const DUE: &str = "SELECT * FROM leafpress_schedule INDEXED BY leafpress_schedule_next
+const DUE_SCHEDULES: &str = "SELECT * FROM leafpress_schedule INDEXED BY leafpress_schedule_next
      WHERE queue = +?1 AND next_at_ms <= ?2 ORDER BY next_at_ms LIMIT +?3";
 // Whatever is no number of milliseconds is greater than all that are.
 const FIRST_DUE: &str = "SELECT CAST(next_at_ms AS INTEGER) FROM leafpress_schedule
@@ -107,7 +107,7 @@ fn read_template(row: &Row<'_>) -> Result<Job, String> {
     Ok(job)
 }
 
-/// A column of the type that it should have, or which one has another.
+/// Reads a column. Refuses one whose type is not the one that it should have, and names it.
 fn column<T: rusqlite::types::FromSql>(row: &Row<'_>, name: &str) -> Result<T, String> {
     row.get(name).map_err(|_| {
         let found = row.get_ref(name).map_or_else(|_| "nothing".into(), shown);
@@ -214,7 +214,7 @@ pub(super) fn list(work: &Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
 
 /// Schedules that have come due, the first to come due first, this many at most.
 pub(super) fn due(work: &Work<'_>, queue: i64, schedules_max: usize) -> Result<Vec<DueRow>> {
-    work.all(DUE, params![queue, work.now_ms, schedules_max as i64], |row| {
+    work.all(DUE_SCHEDULES, params![queue, work.now_ms, schedules_max as i64], |row| {
         Ok(DueRow {
             id: row.get("id")?,
             name: row.get_ref("name").map(shown)?,
@@ -265,7 +265,7 @@ pub(in crate::queue) const STATEMENTS: [(&str, &str); 9] = [
     ("keep a schedule", KEEP),
     ("forget a schedule", FORGET),
     ("list schedules", LIST),
-    ("schedules that have come due", DUE),
+    ("schedules that have come due", DUE_SCHEDULES),
     ("the first schedule to come due", FIRST_DUE),
     ("move a schedule on", MOVE_ON),
     ("disable a schedule", DISABLE),

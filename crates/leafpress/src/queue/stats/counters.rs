@@ -117,7 +117,7 @@ impl Counts {
 /// A queue, and the minute since the Unix epoch in which something happened.
 pub(super) type When = (i64, i64);
 
-/// Counters of events; see the module.
+/// Counters of the events of all queues of a writer, since they were last written.
 #[derive(Debug, Default)]
 pub(in crate::queue) struct Counters {
     state: Mutex<State>,

@@ -221,8 +221,8 @@ fn note_outside(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
     minutes::pushed_outside(work.connection, queue, pushed, duplicates).map_err(failed)
 }
 
-/// Writes what was counted, if that was not done in the last second. The last
-/// thing in an operation, so that its own events are among them.
+/// Writes the counts, if they were not written in the last second. Each operation does this last, so
+/// that its own events are counted too.
 #[inline]
 pub(super) fn write_if_due(work: &Work<'_>) -> Result<()> {
     match work.session {
@@ -231,7 +231,7 @@ pub(super) fn write_if_due(work: &Work<'_>) -> Result<()> {
     }
 }
 
-/// Writes what was counted, in the open transaction.
+/// Writes the counts, in the open transaction.
 pub(super) fn write(work: &Work<'_>) -> Result<()> {
     let Some(session) = work.session else { return Ok(()) };
     let counted = session.counters().take_for_writing(work.now_ms);

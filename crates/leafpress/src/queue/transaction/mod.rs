@@ -173,8 +173,8 @@ impl QueueTransaction {
         now(self.include_by(Caller::Thread, token))
     }
 
-    /// As [`include`](Self::include), as a future. If it is dropped, the claim is no part of this;
-    /// if a thread had begun with it, its lease ends at the transaction's expiry all the same.
+    /// As [`include`](Self::include), as a future. If the future is dropped, the claim is not
+    /// included. But a thread may already have set the end of its lease to that of the transaction.
     ///
     /// # Errors
     /// As [`include`](Self::include).
@@ -230,8 +230,8 @@ impl QueueTransaction {
         now(self.extend_by(Caller::Thread, expiry))
     }
 
-    /// As [`extend`](Self::extend), as a future. If it is dropped, the transaction expires when it
-    /// did before; if a thread had begun with it, the leases end at the new time all the same.
+    /// As [`extend`](Self::extend), as a future. If the future is dropped, the transaction expires
+    /// when it did before. But a thread may already have set the ends of the leases to the new time.
     ///
     /// # Errors
     /// As [`extend`](Self::extend).

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode};
 
 use crate::connect;
 use crate::words::path_text;
@@ -70,8 +70,8 @@ impl Foreign {
     }
 
     fn open(&self) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = connect::open_through(&self.database, flags, self.vfs.as_deref())?;
+        let connection =
+            connect::open_through(&self.database, connect::READ_ONLY, self.vfs.as_deref())?;
         connection.busy_timeout(Duration::ZERO)?;
         Ok(connection)
     }

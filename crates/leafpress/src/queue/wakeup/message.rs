@@ -7,9 +7,9 @@
 //! | 16 | 4 | jobs, little endian |
 //!
 //! Stands between the sender, which writes them, and the wake-up thread, which
-//! reads them. The name goes as a hash, so that any name fits: two names with
-//! the same hash cost a look in vain. The hash is part of the format: other
-//! versions of this crate must come to the same.
+//! reads them. The name goes as a hash, so that any name fits: if two
+//! names have the same hash, a waiter looks for a job that is not there. The hash is part of the
+//! format: all versions of this crate must compute the same one.
 //!
 //! Must never: trust a datagram. Any process that may write the database may send anything; the
 //! worst that a datagram can do is to make a waiter look.

@@ -24,8 +24,8 @@
 //!    the waiter.
 //! 2. A permit is used for a look, or goes to the next waiter: one that times
 //!    out takes a permit that is there, and one that leaves hands it on.
-//! 3. What is due sends one waiter of a queue, not all; its look tells what is
-//!    due next, or it found a job and sends the next one to look.
+//! 3. When a job is due, one waiter of its queue is sent to look, not all. If it finds a job, it sends
+//!    the next waiter; if not, its look tells the next time at which a job is due.
 //! 4. Without any wake-up a waiter looks within a second of a change of the database by any connection
 //!    ([`LOOK_EVERY`]). That is also how it learns of due times that came up while it waited, such
 //!    as the end of a lease.
@@ -50,7 +50,7 @@ use std::time::{Duration, Instant};
 
 use self::alarm::Alarm;
 use self::message::Message;
-use self::socket::{Place, Sender};
+use self::socket::{Sender, SocketFolder};
 use self::waiters::{Permit, Waiters};
 use crate::error::{Error, Result};
 use crate::fork::Process;
@@ -114,8 +114,8 @@ struct Shared {
     state: Mutex<State>,
     now_ms: NowMs,
     pace: Pace,
-    /// Place of the sockets of other processes; none where the database is no file.
-    place: Option<Place>,
+    /// Folder of the sockets of other processes; none where the database is no file.
+    place: Option<SocketFolder>,
     database: PathBuf,
     vfs: Option<String>,
     /// Number of times that the thread has woken.
@@ -163,7 +163,7 @@ impl WakeUps {
     }
 
     fn with_pace(database: &Path, vfs: Option<&str>, now_ms: NowMs, pace: Pace) -> Arc<Self> {
-        let beside = Place::of(database);
+        let beside = SocketFolder::of(database);
         let shared = Shared {
             waiters: AtomicU32::new(0),
             state: Mutex::new(State {
@@ -435,7 +435,7 @@ impl Waiter {
     }
 
     /// Call it when the look found a job, before the waiter is dropped:
-    /// else its permit goes to another waiter, who then looks in vain.
+    /// else its permit goes to another waiter, which looks again for nothing.
     pub(super) fn found(&mut self) {
         if self.holds.take() == Some(Permit::Search) {
             // The search found a job, and there may be more.

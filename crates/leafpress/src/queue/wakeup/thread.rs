@@ -100,8 +100,8 @@ impl WakeUpThread {
         }
     }
 
-    /// Sends waiters for what is due; until when to sleep, and whether to listen
-    /// meanwhile. `None`: it is over.
+    /// Sends waiters to look for the jobs that are due. Returns the end of the next sleep, and true if
+    /// the thread is to listen to the socket meanwhile; `None` if the thread is to end.
     fn plan(&mut self) -> Option<(Instant, bool)> {
         let now_ms = (self.shared.now_ms)();
         self.shared.change(|state| {

@@ -44,8 +44,9 @@ pub(super) fn keep(pool: &Pool) {
     }
 }
 
-/// Tells the handlers whose leases have ended while a call extends them in vain, until the pool is
-/// over. A process that slept for longer than a lease asks first: often no other one has the job.
+/// Tells handlers that their lease has ended, where the call that extends the leases does not succeed in
+/// time. Runs until the pool is over. A process that slept for longer than a lease asks first: often no
+/// other process has taken the job.
 pub(super) fn watch(pool: &Pool) {
     let mut state = pool.lock();
     while !state.is_over {

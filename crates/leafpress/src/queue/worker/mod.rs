@@ -35,7 +35,7 @@ pub use self::context::{JobContext, Outcome};
 pub use self::stop::Stop;
 
 use self::pool::Pool;
-use self::source::Source;
+use self::source::WorkerQueue;
 use super::Queue;
 use super::elsewhere::QueueElsewhere;
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ const LEASE_MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
 #[derive(Debug, Clone)]
 #[must_use = "nothing is done before `run`"]
 pub struct Worker {
-    queue: Source,
+    queue: WorkerQueue,
     concurrency: usize,
     lease: Option<Duration>,
     name: Option<String>,
@@ -104,16 +104,16 @@ impl Worker {
 
     /// A worker of this queue: one handler, the queue's lease, until it is stopped.
     pub fn new(queue: &Queue) -> Self {
-        Self::of(Source::Local(queue.clone()))
+        Self::of(WorkerQueue::Local(queue.clone()))
     }
 
     /// A worker of a queue that is on another machine.
     #[doc(hidden)]
     pub fn elsewhere(queue: Arc<dyn QueueElsewhere>) -> Self {
-        Self::of(Source::Elsewhere(queue))
+        Self::of(WorkerQueue::Elsewhere(queue))
     }
 
-    fn of(queue: Source) -> Self {
+    fn of(queue: WorkerQueue) -> Self {
         Self {
             queue,
             concurrency: 1,

@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::source::{Settled, Source};
+use super::source::{Settled, WorkerQueue};
 use super::{JobContext, Outcome, Stop, WorkReport, Worker, keeper};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
@@ -35,7 +35,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 pub(super) struct Pool {
     process: Process,
-    pub(super) queue: Source,
+    pub(super) queue: WorkerQueue,
     pub(super) lease: Duration,
     worker: Worker,
     stop: Stop,
@@ -95,7 +95,8 @@ impl Pool {
         })
     }
 
-    /// Works until there is a reason to end, and then until all handlers have.
+    /// Runs handlers until it is stopped, an error occurs or, if the worker is to end then, the queue
+    /// is empty; then waits for the handlers that still run.
     pub(super) fn run<H>(self: &Arc<Self>, handler: &H) -> Result<(WorkReport, Option<Error>)>
     where
         H: Fn(&JobContext) -> Outcome + Send + Sync,
@@ -168,10 +169,10 @@ impl Pool {
                 self.wait_for_less_than(busy_before);
             } else {
                 match &self.queue {
-                    Source::Local(queue) => {
+                    WorkerQueue::Local(queue) => {
                         self.wait_for_jobs(queue, &mut waiter, found.next_due_ms)?;
                     }
-                    Source::Elsewhere(queue) => self.look_until_jobs(&**queue)?,
+                    WorkerQueue::Elsewhere(queue) => self.look_until_jobs(&**queue)?,
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::times::UnixTime;
 
 /// A queue.
 #[derive(Debug, Clone)]
-pub(super) enum Source {
+pub(super) enum WorkerQueue {
     Local(Queue),
     Elsewhere(Arc<dyn QueueElsewhere>),
 }
@@ -27,7 +27,7 @@ pub(super) enum Settled {
     Released,
 }
 
-impl Source {
+impl WorkerQueue {
     /// The lease of its settings.
     pub(super) fn lease(&self) -> Result<Duration> {
         match self {

@@ -17,8 +17,8 @@ use crate::vfs::atomic::{AtomicState, WhyJournal};
 use crate::writer::target::Group;
 use crate::writer::transaction_hooks::TransactionHooks;
 
-/// Smallest limit of waiting for which the milliseconds of naming the holder of the lock do not
-/// matter.
+/// Smallest busy limit at which each failure looks for the holder of the lock: the look takes
+/// milliseconds, which do not matter beside such a wait.
 const LIMIT_WORTH_A_LOOK: Duration = Duration::from_millis(500);
 /// Pause between two looks for the holder, where callers wait for less and try again by themselves.
 const PAUSE_BETWEEN_LOOKS: Duration = Duration::from_secs(1);

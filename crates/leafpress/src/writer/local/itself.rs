@@ -138,7 +138,7 @@ mod tests {
     use crate::profile::{self, Profile, ProfileRequest};
     use crate::writer::busy::BusyClock;
     use crate::writer::interrupt::Interrupts;
-    use crate::writer::place::Place;
+    use crate::writer::place::DatabasePlace;
     use crate::writer::request::{Parameters, Statement};
     use crate::writer::target::CommitTarget as _;
     use crate::writer::transaction_hooks::TransactionHooksPlace;
@@ -150,7 +150,7 @@ mod tests {
         connection.execute_batch("CREATE TABLE t (n)").unwrap();
         let interrupts = Arc::<Interrupts>::default();
         let busy = BusyClock::new(Duration::ZERO, Arc::clone(&interrupts), None);
-        let place = Place::of(&connection, &path, &request).unwrap();
+        let place = DatabasePlace::of(&connection, &path, &request).unwrap();
         let hooks = TransactionHooksPlace::default();
         LocalTarget::new(connection, busy, None, &in_force, hooks, interrupts, place).unwrap()
     }

@@ -46,7 +46,7 @@ use super::interrupt::Interrupts;
 use super::log_room::LogRoom;
 use super::maintenance::Maintenance;
 use super::open_journal::OpenJournal;
-use super::place::{self, Place};
+use super::place::{self, DatabasePlace};
 use super::readers::ReaderPool;
 use super::shared::{NotSynced, Sharing};
 use super::statement::{KnownStatement, LastStatement};
@@ -86,7 +86,7 @@ pub(super) struct LocalCounts {
     pub(super) wal_bytes: AtomicU64,
 }
 
-/// The connection of the database in this process, and the state between groups; see the module.
+/// The connection of the database in this process, and the state between groups.
 #[derive(Debug)]
 pub(super) struct LocalTarget {
     connection: KeepingConnection,
@@ -119,7 +119,7 @@ pub(super) struct LocalTarget {
     data_version: Option<u32>,
     hooks: TransactionHooksPlace,
     interrupts: Arc<Interrupts>,
-    place: Place,
+    place: DatabasePlace,
     /// Time of the last look for the holder of a lock.
     last_look: Cell<Option<Instant>>,
     /// True if SQLite itself has found that the database was moved.
@@ -161,7 +161,7 @@ impl LocalTarget {
         in_force: &InForce,
         hooks: TransactionHooksPlace,
         interrupts: Arc<Interrupts>,
-        place: Place,
+        place: DatabasePlace,
     ) -> rusqlite::Result<Self> {
         let page_bytes = in_force.page_size_bytes;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
@@ -255,8 +255,9 @@ impl LocalTarget {
         self.busy.ended();
     }
 
-    /// Ends the open transaction, and keeps the turn of this process: what is carried out again
-    /// finds the rows that it has found before, as far as all writers stand in the line.
+    /// Rolls the open transaction back, and keeps the turn of this process. So calls that run again
+    /// find the rows that they found before, unless a program that does not stand in the line of the
+    /// writers has changed them.
     fn roll_back_to_go_on(&self) {
         self.undo();
         self.busy.keep_turn();

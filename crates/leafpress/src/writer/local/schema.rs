@@ -1,5 +1,5 @@
-//! The parts of the schema that the writer must know: by which a statement that fails may leave half of
-//! its changes.
+//! The parts of the schema that the writer must know: triggers and tables because of which a statement
+//! that fails may leave half of its changes.
 //!
 //! Must never: keep what it read after another connection has changed the schema.
 
@@ -10,8 +10,8 @@ use crate::vfs::connection::data_version;
 use crate::writer::statement::contains_word;
 
 impl LocalTarget {
-    /// If the schema has changed, looks for triggers and tables by which a statement that fails may
-    /// leave half of its changes.
+    /// If the schema has changed, looks for triggers and tables because of which a statement that fails
+    /// may leave half of its changes.
     pub(super) fn read_schema(&mut self) -> rusqlite::Result<()> {
         let data_version = data_version(&self.connection);
         if data_version.is_some()

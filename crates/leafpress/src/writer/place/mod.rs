@@ -71,9 +71,9 @@ struct Watched {
     is_rarely_asked: bool,
 }
 
-/// See the module.
+/// Checks that the database still stands where the writer has opened it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DatabasePlace {
     files: Vec<Watched>,
     /// True if only the VFS knows where the database is.
     asks_vfs: bool,
@@ -96,7 +96,7 @@ enum Found {
     Unknown,
 }
 
-impl Place {
+impl DatabasePlace {
     /// The place of a database that was just opened by `path`, as the request says.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ impl Moves {
         folders.try_for_each(|folder| add_watch(&self.notices, folder, of_folder).map(drop)).ok()
     }
 
-    /// Returns true if there was a notice since the last call, or notices cannot be had.
+    /// Returns true if there was a notice since the last call, or if notices cannot be read.
     pub(super) fn any(&self) -> bool {
         let mut fetched = [0; FETCHED_BYTES];
         read(&self.notices, &mut fetched) != Err(Errno::AGAIN)

@@ -14,8 +14,8 @@
 //! 2. A connection in `idle` is in no transaction, has no statement running,
 //!    reads nothing but its own database, and cannot write.
 //!
-//! Must never: touch a connection that is out from another thread. What is
-//! known of it is what it said itself ([`Activity`]).
+//! Must never: touch a connection that is lent out, from another thread. Its reader notes what it
+//! does in an [`Activity`], and other threads read that.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;

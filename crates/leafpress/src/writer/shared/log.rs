@@ -14,7 +14,7 @@ use crate::checkpoint::{CommonLog, LogState};
 use crate::sync::lock;
 
 /// Bits for the frames, below those for the turn: 64 GB of the usual pages, and a thousand billion
-/// turns. A longer log is told as that long.
+/// turns. A longer log is noted with [`FRAMES_MAX`].
 const FRAME_BITS: u32 = 24;
 const FRAMES_MAX: u64 = (1 << FRAME_BITS) - 1;
 /// Longest sleep at the lock, or for work, before another look.

@@ -1,8 +1,8 @@
 //! Members: the writers that have the file `<database>-shared` open.
 //!
 //! The first member makes the file, or clears it if processes that were killed have left it, and the
-//! last one removes it. All that is known of a member's life is known by locks on bytes of the file,
-//! which the system drops with the process:
+//! last one removes it. Only locks on bytes of the file tell which members live. The system drops them
+//! with the process:
 //!
 //! | byte | is locked |
 //! |---|---|
@@ -41,7 +41,7 @@ const FIRST_SLOT: u32 = 1_000;
 const ATTEMPTS: u32 = 2_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A membership; see the module.
+/// One writer's membership: the file `-shared`, open, and the locks that this writer has on it.
 #[derive(Debug)]
 pub(super) struct Membership {
     process: Process,
@@ -61,7 +61,7 @@ impl Membership {
     /// Joins the writers of this database.
     ///
     /// # Errors
-    /// The reason why that cannot be.
+    /// The reason why this writer cannot join.
     pub(super) fn join(database: &Path) -> Result<(Self, Page), NotJoined> {
         let path = path_of(database);
         let failed = |source: &io::Error| format!("{} cannot be used: {source}", path_text(&path));

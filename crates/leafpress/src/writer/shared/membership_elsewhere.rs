@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::page::Page;
 
-/// Nothing of it can be made here.
+/// A membership: on this system there is none.
 #[derive(Debug)]
 pub(super) enum Membership {}
 

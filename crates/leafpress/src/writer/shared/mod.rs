@@ -7,8 +7,8 @@
 //! process C         BEGIN … COMMIT ─► counted ┘           └─► answers
 //! ```
 //!
-//! Each process carries out its own groups on its own connection, so no call travels, and what
-//! became of a call is known to the process that made it, whichever other process dies. COMMIT
+//! Each process carries out its own groups on its own connection. So no call is sent to another
+//! process, and each process knows the outcome of its own calls, even if other processes die. COMMIT
 //! writes to the log without a sync (`synchronous = NORMAL`). The commit is answered after a sync
 //! that has begun later than that: its own, or another process's.
 //!
@@ -22,8 +22,8 @@
 //! | `wake_word.rs` | sleeps until another process wakes it |
 //!
 //! 1. A commit is answered with success only after a sync of the log that began after the commit.
-//! 2. No process needs another one: what waits for another process does so for a limited time, and
-//!    then goes on by itself, with SQLite's own lock and a sync of its own.
+//! 2. No process needs another one: each wait for another process has a limit. After it the process
+//!    goes on by itself, with SQLite's own lock and a sync of its own.
 //! 3. After a sync that failed no member answers a commit with success any more, unless a sync
 //!    before that had covered it.
 //!
@@ -60,7 +60,7 @@ use self::page::Page;
 pub(crate) use self::rounds::NotSynced;
 use crate::fork::Process;
 
-/// A writer's part in the line and in the syncs; see the module.
+/// A writer's part in the line and in the syncs.
 #[derive(Debug)]
 pub(crate) struct Sharing {
     process: Process,

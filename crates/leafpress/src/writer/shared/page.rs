@@ -16,7 +16,7 @@ pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"LPshare1");
 /// Not 1: nonsense in the page does not look like a sync that failed.
 const BROKEN: u64 = u64::from_le_bytes(*b"LPbroken");
 
-/// The page; see the module.
+/// The page that all members have mapped.
 #[derive(Debug)]
 pub(super) struct Page(SharedPage);
 
@@ -35,7 +35,7 @@ impl Page {
         &self.0.numbers[8]
     }
 
-    /// The first so many commits are synced.
+    /// Number of commits that are synced, from the first one on.
     pub(super) fn synced(&self) -> &AtomicU64 {
         &self.0.numbers[16]
     }
@@ -60,7 +60,7 @@ impl Page {
         &self.0.numbers[20]
     }
 
-    /// The round that a member has waited for in vain; see [`is_stuck`](Self::is_stuck).
+    /// The round for which a member has waited for too long; see [`is_stuck`](Self::is_stuck).
     pub(super) fn stuck(&self) -> &AtomicU64 {
         &self.0.numbers[21]
     }
@@ -143,13 +143,13 @@ impl Page {
         self.broken().store(BROKEN, Ordering::Release);
     }
 
-    /// Returns true if a member has waited in vain for the round that began last: the process that
-    /// makes it may be stopped.
+    /// Returns true if a member has waited for too long for the round that began last. The process
+    /// that makes that round may be stopped.
     pub(super) fn is_stuck(&self) -> bool {
         self.stuck().load(Ordering::Relaxed) == self.this_round()
     }
 
-    /// Says that a member has waited in vain.
+    /// Says that a member has waited for too long for the round that began last.
     pub(super) fn set_stuck(&self) {
         self.stuck().store(self.this_round(), Ordering::Relaxed);
     }
@@ -166,7 +166,7 @@ impl Page {
         synced >= commit && synced <= self.committed().load(Ordering::Acquire)
     }
 
-    /// Forgets what a member before had left in a slot.
+    /// Clears a slot, which may still have the numbers of an earlier member.
     pub(super) fn clear_slot(&self, slot: usize) {
         self.tickets()[slot].store(0, Ordering::Release);
         self.clear_holder(slot);

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 use super::{Sharing, wake_word};
 
-/// A round waits for as many commits as the last one had, at most for as long as the last sync took,
-/// which a second sync would cost, and never longer than this.
+/// A round waits until it has as many commits as the last one. It waits no longer than the last sync
+/// took, as a second sync would cost as much, and never longer than this.
 const GATHER_MAX: Duration = Duration::from_millis(2);
 /// Sleep while another member syncs, in lengths of the last sync; for this long at least, at most.
 const SLEEP_SYNCS: u32 = 2;

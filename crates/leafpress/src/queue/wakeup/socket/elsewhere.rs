@@ -11,9 +11,9 @@ use super::message::Message;
 
 /// There is none.
 #[derive(Debug, Clone)]
-pub(super) struct Place(Infallible);
+pub(super) struct SocketFolder(Infallible);
 
-impl Place {
+impl SocketFolder {
     pub(super) fn of(_: &Path) -> Option<Self> {
         None
     }
@@ -24,7 +24,7 @@ impl Place {
 pub(super) struct OwnSocket(Infallible);
 
 impl OwnSocket {
-    pub(super) fn open(place: &Place) -> io::Result<Self> {
+    pub(super) fn open(place: &SocketFolder) -> io::Result<Self> {
         match place.0 {}
     }
 
@@ -41,7 +41,7 @@ impl OwnSocket {
 pub(super) struct Sender;
 
 impl Sender {
-    pub(super) fn new(_: Option<Place>) -> Self {
+    pub(super) fn new(_: Option<SocketFolder>) -> Self {
         Self
     }
 

@@ -37,5 +37,5 @@ mod place;
 mod sender;
 
 pub(super) use own::OwnSocket;
-pub(super) use place::Place;
+pub(super) use place::SocketFolder;
 pub(super) use sender::Sender;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::AtFlags;
 
-use super::place::Place;
+use super::place::SocketFolder;
 use crate::queue::wakeup::message::{LENGTH, Message};
 use crate::vfs::{FileIdentity, locks};
 
@@ -30,7 +30,7 @@ const DRAIN_MAX: usize = 1024;
 #[derive(Debug)]
 pub(in crate::queue::wakeup) struct OwnSocket {
     socket: UnixDatagram,
-    place: Place,
+    place: SocketFolder,
     folder: OwnedFd,
     name: String,
     /// Device and inode of the folder, when it was made.
@@ -45,7 +45,7 @@ impl OwnSocket {
     /// # Errors
     /// When the folder cannot be made or written, is no folder, or the file
     /// system knows no sockets. There may be an empty folder then.
-    pub(in crate::queue::wakeup) fn open(place: &Place) -> io::Result<Self> {
+    pub(in crate::queue::wakeup) fn open(place: &SocketFolder) -> io::Result<Self> {
         for attempt in 0..ATTEMPTS {
             match Self::open_once(place) {
                 // The folder or the socket was removed meanwhile. Who is at it
@@ -59,7 +59,7 @@ impl OwnSocket {
         Self::open_once(place)
     }
 
-    fn open_once(place: &Place) -> io::Result<Self> {
+    fn open_once(place: &SocketFolder) -> io::Result<Self> {
         let folder = place.make()?;
         let name = place.new_name();
         let newborn = format!("{name}.new");

@@ -1,4 +1,4 @@
-//! Place and owner of the folder of the sockets.
+//! The folder of the sockets of a database: its path, its owner and its rights.
 //!
 //! Stands under [`OwnSocket`](super::OwnSocket), which makes it, and
 //! [`Sender`](super::Sender), which only reads it.
@@ -20,9 +20,9 @@ use crate::queue::wakeup::message;
 /// Bytes of a socket's name at most, `.new` included: three numbers of 32 bits.
 pub(super) const NAME_LENGTH_MAX: usize = 40;
 
-/// Place of a database's sockets.
+/// The folder of the sockets of a database.
 #[derive(Debug, Clone)]
-pub(in crate::queue::wakeup) struct Place {
+pub(in crate::queue::wakeup) struct SocketFolder {
     /// The path as SQLite knows it: without symbolic links.
     database: PathBuf,
     pub(super) folder: PathBuf,
@@ -32,7 +32,7 @@ pub(in crate::queue::wakeup) struct Place {
     sockets: Arc<AtomicU32>,
 }
 
-impl Place {
+impl SocketFolder {
     /// `None` where the path leads to no file.
     pub(in crate::queue::wakeup) fn of(database: &Path) -> Option<Self> {
         let database = dunce::canonicalize(database).ok()?;
@@ -95,7 +95,7 @@ impl Place {
         let _ = rustix::fs::rmdir(&self.folder);
     }
 
-    /// The path by which a socket in the folder, or to be, is named.
+    /// Path of a socket in the folder, for a socket that is there and for one that is to be made.
     pub(super) fn address(&self, folder: impl AsFd, name: &str) -> PathBuf {
         if has_short_paths() {
             format!("/proc/self/fd/{}/{name}", folder.as_fd().as_raw_fd()).into()
@@ -122,7 +122,8 @@ fn folder_mode(database_mode: u32) -> u32 {
     writers | (writers << 1) | (writers >> 1)
 }
 
-/// A mode without what it gives to the group of the database alone, for what has another.
+/// The mode of a file that may have another group than the database. If it has, its group and all others
+/// get only the rights that both have in `mode`.
 fn for_group(mode: u32, has_group: bool) -> u32 {
     if has_group {
         return mode;

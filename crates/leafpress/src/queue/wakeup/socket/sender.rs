@@ -14,7 +14,7 @@
 //! 3. A socket that is full needs no more datagrams: its listener knows by the number
 //!    of datagrams that it was full, and wakes a waiter of every queue.
 //!
-//! Must never: wait, open or remove what is no socket, or follow a link.
+//! Must never: wait, open or remove a file that is no socket, or follow a link.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 
-use super::place::{NAME_LENGTH_MAX, Place};
+use super::place::{NAME_LENGTH_MAX, SocketFolder};
 use crate::queue::wakeup::message::Message;
 use crate::sync::lock;
 
@@ -44,7 +44,7 @@ const NAMES_MAX: usize = 4096;
 /// Sender to the sockets of all other processes.
 #[derive(Debug)]
 pub(in crate::queue::wakeup) struct Sender {
-    place: Option<Place>,
+    place: Option<SocketFolder>,
     sockets: Mutex<Sockets>,
 }
 
@@ -77,7 +77,7 @@ struct Change {
 }
 
 impl Sender {
-    pub(in crate::queue::wakeup) fn new(place: Option<Place>) -> Self {
+    pub(in crate::queue::wakeup) fn new(place: Option<SocketFolder>) -> Self {
         Self { place, sockets: Mutex::default() }
     }
 
@@ -113,8 +113,8 @@ impl Sender {
 }
 
 impl Sockets {
-    /// Lists the sockets anew, unless what is known is true still.
-    fn refresh(&mut self, place: &Place, change: Change) -> io::Result<()> {
+    /// Lists the sockets anew, unless the last listing is still true.
+    fn refresh(&mut self, place: &SocketFolder, change: Change) -> io::Result<()> {
         let now = Instant::now();
         let known = self.listing.take().filter(|listing| listing.change == change);
         if let Some(listing) = known.as_ref().filter(|listing| listing.is_settled) {
@@ -129,7 +129,7 @@ impl Sockets {
         Ok(())
     }
 
-    fn list(&mut self, place: &Place) -> io::Result<()> {
+    fn list(&mut self, place: &SocketFolder) -> io::Result<()> {
         #[cfg(test)]
         {
             self.listings += 1;
@@ -165,7 +165,7 @@ impl Sockets {
         Ok(())
     }
 
-    fn send_to_all(&mut self, place: &Place, bytes: &[u8]) {
+    fn send_to_all(&mut self, place: &SocketFolder, bytes: &[u8]) {
         for (name, entry) in &mut self.by_name {
             let Some(socket) = entry else { continue };
             let Err(error) = socket.send(bytes) else { continue };
@@ -183,7 +183,7 @@ impl Sockets {
 }
 
 /// The names in the folder that sockets of others may have.
-fn other_names(place: &Place, folder: &OwnedFd) -> io::Result<Vec<String>> {
+fn other_names(place: &SocketFolder, folder: &OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)?.take(NAMES_MAX) {
         let entry = entry?;
@@ -200,7 +200,7 @@ fn other_names(place: &Place, folder: &OwnedFd) -> io::Result<Vec<String>> {
 }
 
 /// Connects to a name in the folder, which must be a socket.
-fn connect(place: &Place, folder: &OwnedFd, name: &str) -> io::Result<UnixDatagram> {
+fn connect(place: &SocketFolder, folder: &OwnedFd, name: &str) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;
     connect_to(&socket, place, folder, name)?;
@@ -211,7 +211,7 @@ fn connect(place: &Place, folder: &OwnedFd, name: &str) -> io::Result<UnixDatagr
 #[cfg(target_os = "linux")]
 fn connect_to(
     socket: &UnixDatagram,
-    place: &Place,
+    place: &SocketFolder,
     folder: &OwnedFd,
     name: &str,
 ) -> io::Result<()> {
@@ -233,7 +233,7 @@ fn connect_to(
 #[cfg(not(target_os = "linux"))]
 fn connect_to(
     socket: &UnixDatagram,
-    place: &Place,
+    place: &SocketFolder,
     folder: &OwnedFd,
     name: &str,
 ) -> io::Result<()> {
@@ -259,7 +259,7 @@ mod tests {
         let database = folder.path().join("app.db");
         std::fs::write(&database, "").unwrap();
         std::fs::create_dir(folder.path().join("app.db-wakeups")).unwrap();
-        let place = Place::of(&database).unwrap();
+        let place = SocketFolder::of(&database).unwrap();
         let change = Change { device: 1, inode: 2, seconds: 3, nanoseconds: 4 };
         let mut sockets = Sockets::default();
         sockets.refresh(&place, change).unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::super::message::{self, Message};
-use super::super::socket::{OwnSocket, Place, Sender};
+use super::super::socket::{OwnSocket, Sender, SocketFolder};
 use super::{Ground, NO_LOOKS, Pace, WakeUps, Woken, names, patience, settle, until, wait_beside};
 use crate::sync::lock;
 
@@ -180,9 +180,9 @@ fn garbage_does_no_harm() {
 #[test]
 fn a_full_socket_says_so() {
     let ground = Ground::new();
-    let place = Place::of(&ground.database()).unwrap();
+    let place = SocketFolder::of(&ground.database()).unwrap();
     let socket = OwnSocket::open(&place).unwrap();
-    let sender = Sender::new(Place::of(&ground.database()));
+    let sender = Sender::new(SocketFolder::of(&ground.database()));
     let mut messages = Vec::new();
     sender.send(|| message("a", 2));
     assert!(!socket.drain(&mut messages));
@@ -233,17 +233,17 @@ fn a_thread_that_has_stopped_listening_listens_again() {
 #[test]
 fn the_folder_is_listed_only_when_it_has_changed() {
     let ground = Ground::new();
-    let sender = Sender::new(Place::of(&ground.database()));
+    let sender = Sender::new(SocketFolder::of(&ground.database()));
     sender.send(|| message("a", 1));
     assert_eq!(sender.listings(), 0, "there is no waiter");
-    let first = OwnSocket::open(&Place::of(&ground.database()).unwrap()).unwrap();
+    let first = OwnSocket::open(&SocketFolder::of(&ground.database()).unwrap()).unwrap();
     settle(&sender);
     let settled = sender.listings();
     for _ in 0..1000 {
         sender.send(|| message("a", 1));
     }
     assert_eq!(sender.listings(), settled);
-    let second = OwnSocket::open(&Place::of(&ground.database()).unwrap()).unwrap();
+    let second = OwnSocket::open(&SocketFolder::of(&ground.database()).unwrap()).unwrap();
     sender.send(|| message("b", 7));
     assert!(sender.listings() > settled);
     let mut messages = Vec::new();
@@ -258,8 +258,8 @@ fn the_folder_is_listed_only_when_it_has_changed() {
 #[test]
 fn a_socket_gets_wake_ups_as_soon_as_it_is_there() {
     let ground = Ground::new();
-    let place = Place::of(&ground.database()).unwrap();
-    let sender = Sender::new(Place::of(&ground.database()));
+    let place = SocketFolder::of(&ground.database()).unwrap();
+    let sender = Sender::new(SocketFolder::of(&ground.database()));
     let _always = OwnSocket::open(&place).unwrap();
     for round in 0..300 {
         sender.send(|| message("a", 1));
@@ -279,7 +279,7 @@ fn sockets_come_and_go_while_others_send_and_tidy_up() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::SeqCst) {
-                    let sender = Sender::new(Place::of(&ground.database()));
+                    let sender = Sender::new(SocketFolder::of(&ground.database()));
                     sender.send(|| message("a", 1));
                     sender.send(|| message("a", 1));
                 }
@@ -288,7 +288,7 @@ fn sockets_come_and_go_while_others_send_and_tidy_up() {
         let openers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    let place = Place::of(&ground.database()).unwrap();
+                    let place = SocketFolder::of(&ground.database()).unwrap();
                     for _ in 0..500 {
                         drop(OwnSocket::open(&place)?);
                     }
@@ -301,14 +301,14 @@ fn sockets_come_and_go_while_others_send_and_tidy_up() {
         assert!(opened.iter().all(Result::is_ok), "{opened:?}");
     });
     until("the folder is gone", || {
-        Sender::new(Place::of(&ground.database())).send(|| message("a", 1));
+        Sender::new(SocketFolder::of(&ground.database())).send(|| message("a", 1));
         !ground.sockets_folder().exists()
     });
 }
 
 #[test]
 fn a_database_that_is_no_file_has_no_folder() {
-    assert!(Place::of(Path::new("/nowhere/app.db")).is_none());
+    assert!(SocketFolder::of(Path::new("/nowhere/app.db")).is_none());
     let folder = tempfile::tempdir().unwrap();
-    assert!(Place::of(folder.path()).is_none());
+    assert!(SocketFolder::of(folder.path()).is_none());
 }

@@ -45,7 +45,7 @@ enum Variant {
     Barges,
 }
 
-/// The next step of a process; see the module.
+/// The next step of a process. The table at the top of the file names the code of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
     Look,

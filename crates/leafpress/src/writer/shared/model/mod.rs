@@ -37,7 +37,7 @@ enum By {
     Misfortune,
 }
 
-/// A protocol; see the module.
+/// A protocol: its states, the steps between them, and its rules.
 trait Model {
     type State: Clone + Eq + Hash + Debug;
 

@@ -129,7 +129,7 @@ impl CallQueue {
         take: Take<T>,
         by: CarriedOutBy,
     ) -> Result<Ticket<T>> {
-        let mut state = self.open()?;
+        let mut state = self.locked_if_open()?;
         // With room, the overflow is empty.
         if state.entries.len() < self.capacity {
             return Ok(self.accept(&mut state, call, take, by));
@@ -142,7 +142,8 @@ impl CallQueue {
         Ok(ticket)
     }
 
-    /// Waits so long at most for the call of this number to leave the overflow; false if it has not.
+    /// Waits until the call of this number has left the overflow, at most for `limit`; false if it
+    /// has not left then.
     ///
     /// # Errors
     /// If the queue was closed, and the call is refused.
@@ -177,7 +178,7 @@ impl CallQueue {
     /// # Errors
     /// If the queue is full or closed.
     pub(super) fn try_push<T>(&self, call: Limited, take: Take<T>) -> Result<Ticket<T>> {
-        let mut state = self.open()?;
+        let mut state = self.locked_if_open()?;
         if state.entries.len() >= self.capacity {
             return Err(Error::from(ErrorKind::QueueFull { capacity: self.capacity })
                 .on_disk("nothing of this call")
@@ -191,7 +192,7 @@ impl CallQueue {
     /// # Errors
     /// If the queue is closed. A call of the overflow is answered with that error.
     pub(super) fn push_or_overflow<T>(&self, call: Limited, take: Take<T>) -> Result<Ticket<T>> {
-        let mut state = self.open()?;
+        let mut state = self.locked_if_open()?;
         if state.entries.len() < self.capacity {
             return Ok(self.accept(&mut state, call, take, CarriedOutBy::Thread));
         }
@@ -222,6 +223,13 @@ impl CallQueue {
         }
     }
 
+    /// Returns true if no call waits, and the queue is open.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = lock(&self.state);
+        // The overflow is empty if no entries are there.
+        state.entries.is_empty() && state.closed.is_none()
+    }
+
     /// Calls in the overflow.
     #[cfg(test)]
     pub(super) fn overflow_len(&self) -> usize {
@@ -239,7 +247,7 @@ impl CallQueue {
 
     /// The locked state, if the queue is open. A call that is refused must be dropped without the
     /// lock, as its destructor is code of its caller.
-    fn open(&self) -> Result<MutexGuard<'_, QueueState>> {
+    fn locked_if_open(&self) -> Result<MutexGuard<'_, QueueState>> {
         let state = lock(&self.state);
         match &state.closed {
             Some(reason) => Err(Error::stopped(reason.clone())),
@@ -343,7 +351,7 @@ impl CallQueue {
         true
     }
 
-    /// Waits until so many calls are there, the time is up or the queue is closed.
+    /// Waits until this number of calls is there, the time is up or the queue is closed.
     fn gather<'q>(
         &self,
         mut state: MutexGuard<'q, QueueState>,

@@ -25,9 +25,9 @@ use object_store::{MultipartId, Result as Answer};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
+use super::callbacks::Stop;
 use super::pieces::{PIECE_BYTES, PIECES_AT_ONCE, PIECES_MAX};
 use crate::runtime::{Pending, begin, wait};
-use crate::store::callbacks::Stop;
 
 /// Pieces of which not all bytes are written yet: of several threads, and of a few pages that come late.
 const FILLING_MAX: usize = 4;
