@@ -252,7 +252,7 @@ print(writer.execute("INSERT INTO t VALUES (1)").rowcount)
 writer.execute("INSERT INTO t VALUES (2)")
 """
     done = subprocess.run([sys.executable, "-c", program, str(path)], timeout=50,
-                          capture_output=True, text=True)  # fmt: skip
+                          capture_output=True, text=True)
     assert (done.stdout, done.stderr, done.returncode) == ("misuse\n1\n", "", 0)
     assert values_in(path) == [1, 2]
 
