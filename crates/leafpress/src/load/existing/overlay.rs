@@ -291,12 +291,6 @@ mod tests {
     use super::super::connect::resolve;
     use super::*;
 
-    #[test]
-    fn a_sqlite_without_its_table_of_pages_is_what_cannot_do_it() {
-        let error = no_table_of_pages();
-        assert!(matches!(error.kind(), crate::ErrorKind::Unsupported(_)), "{error}");
-    }
-
     fn made(path: &Path, sql: &str) -> Connection {
         let connection = connect::open(path, OpenFlags::default()).unwrap();
         connection.execute_batch(sql).unwrap();
