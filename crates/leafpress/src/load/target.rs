@@ -535,6 +535,7 @@ fn settings(options: &LoadOptions, monitor: &Monitor) -> Settings {
     Settings {
         busy_timeout: options.busy_timeout,
         memory_bytes: options.memory_bytes as u64,
+        threads: options.threads,
         cancel: options.cancel.clone(),
         rows_done: Arc::clone(&monitor.rows),
         analyze: options.analyze,

@@ -390,6 +390,15 @@ impl Steps {
     }
 }
 
+/// Sets SQLite's sorter for the indexes that this connection makes, with as many threads. The sorter works
+/// in runs of the cache's size: small ones, sorted side by side and merged, take a fifth of the time of a
+/// large one.
+pub fn set_sorter(connection: &Connection, threads: usize) -> rusqlite::Result<()> {
+    // SQLite counts those beside the one that calls it.
+    let others = threads.saturating_sub(1);
+    connection.execute_batch(&format!("PRAGMA cache_size=-2000; PRAGMA threads={others}"))
+}
+
 /// The first column of a query's first row.
 pub fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> rusqlite::Result<T> {
     connection.query_row(sql, [], |row| row.get(0))

@@ -130,6 +130,8 @@ impl Existing {
     /// Puts an overlay over the database as it is at this moment, so that no change reaches the
     /// database. Changed pages go to a temporary file in `folder`.
     pub fn only_try(&mut self, folder: &Path) -> Result<()> {
+        // A kept connection is one to the database itself.
+        self.let_go();
         self.target.overlay = Some(Arc::new(Overlay::new(&self.target, folder)?));
         Ok(())
     }

@@ -307,8 +307,7 @@ impl Move<'_> {
                 statement.execute(params![number, page]).map_err(refused)?;
             }
             written += batch.numbers.len() as u32;
-            let rows =
-                self.staged.rows * u64::from(written) / u64::from(self.table.page_count.max(1));
+            let rows = rows_on(self.staged.rows, written, self.table.page_count);
             self.settings.rows_done.fetch_add(rows - rows_told, Ordering::Relaxed);
             rows_told = rows;
         }
@@ -317,6 +316,12 @@ impl Move<'_> {
         self.settings.rows_done.fetch_add(rest, Ordering::Relaxed);
         Ok(written)
     }
+}
+
+/// Number of rows on some of the pages, if each has as many.
+fn rows_on(rows: u64, some_pages: u32, all_pages: u32) -> u64 {
+    let rows = u128::from(rows) * u128::from(some_pages) / u128::from(all_pages.max(1));
+    u64::try_from(rows).unwrap_or(u64::MAX)
 }
 
 /// Enters the new pages into the pointer map, whose last page may have room for some of them.
@@ -475,6 +480,14 @@ fn tidy_log(connection: &Connection, existing: &Existing) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_large_files_are_counted_by_their_pages() {
+        let (rows, pages) = (1 << 40, 1 << 30);
+        assert_eq!(rows_on(rows, pages / 2, pages), rows / 2);
+        assert_eq!(rows_on(rows, pages, pages), rows);
+        assert_eq!(rows_on(7, 1, 0), 7);
+    }
 
     #[test]
     fn the_ends_of_an_index_are_read_without_a_sort() {

@@ -38,7 +38,7 @@ use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
 use self::file_pages::LogBefore;
 use self::press_plan::PressPlan;
 use self::scan::{Scan, ScanEnd};
-use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
+use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint, set_sorter};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{commit, look_at_ends};
 use super::task::Settings;
@@ -290,6 +290,7 @@ impl Indexer {
         Settings {
             busy_timeout: self.busy_timeout,
             memory_bytes: CACHE_BYTES,
+            threads: self.threads,
             cancel: self.cancel.clone(),
             rows_done: Arc::default(),
             analyze: false,
@@ -599,12 +600,10 @@ impl Job<'_> {
         look_at_ends(self.transaction, &self.plan.table, &index.name, &column, &collation)
     }
 
-    /// Has SQLite make the index, with settings that were measured to be its best.
+    /// Has SQLite make the index.
     fn through_sql(&self, reason: &str, steps: &mut Steps) -> Result<Made> {
-        let threads = self.indexer.threads.saturating_sub(1);
-        let settings = format!("PRAGMA cache_size=-2000; PRAGMA threads={threads}");
         let entries = || {
-            self.transaction.execute_batch(&settings)?;
+            set_sorter(self.transaction, self.indexer.threads)?;
             self.transaction.execute_batch(&self.plan.sql)?;
             let table = quote_identifier(&self.plan.table);
             ask::<i64>(self.transaction, &format!("SELECT count(*) FROM main.{table}"))

@@ -52,6 +52,18 @@ fn a_database_that_took_the_name_meanwhile_gets_the_rows() {
 }
 
 #[test]
+fn a_dry_run_does_not_get_the_connection() {
+    let place = Place::new("PRAGMA journal_mode=WAL; CREATE TABLE t(k)");
+    let mut existing = inspect(&place.database, WAIT).unwrap();
+    mark(&existing);
+    existing.only_try(place.database.parent().unwrap()).unwrap();
+    let connection = existing.target.open_for_bulk(&settings()).unwrap();
+    assert!(!is_marked(&connection));
+    connection.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    assert_eq!(ask::<i64>(&open(&place.database), "SELECT count(*) FROM t"), 0);
+}
+
+#[test]
 fn others_may_leave_wal_mode_once_the_connection_is_let_go() {
     let place = Place::new("PRAGMA journal_mode=WAL; CREATE TABLE t(k)");
     let existing = inspect(&place.database, WAIT).unwrap();
