@@ -6,10 +6,11 @@
 
 use rusqlite::Transaction;
 
+use super::commit::{check_foreign_keys, commit, remember};
 use super::connect::{ExistingDatabase, Steps, ask};
 use super::inspect::Existing;
 use super::orphan::Search;
-use super::pages::{check_foreign_keys, commit, refuse_if_taken, remember};
+use super::pages::refuse_if_taken;
 use super::rows::insert_rows;
 use super::staged::{STAGED, StagedTable, attach, count_rows, is_numbered, open};
 use super::task::{Outcome, Settings, Staged};

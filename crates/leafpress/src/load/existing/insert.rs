@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::hooks::Action;
 use rusqlite::{Connection, Statement, Transaction};
 
+use super::commit::commit;
 use super::connect::{CACHE_BYTES_MIN, ExistingDatabase, Steps, ask};
 use super::indexes::{ROWS_MIN, SetAside};
 use super::inspect::{Existing, no_such_table};
 use super::order::{BestOrder, InsertMode, order_of};
-use super::pages::commit;
 use super::read_ahead::ReadAhead;
 use super::rows::insert_rows;
 use super::staged::{STAGED, attach, count_rows, is_numbered, open};

@@ -26,11 +26,11 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use rusqlite::{Connection, Params, Row, Statement, ffi, params_from_iter};
 
+use super::commit::commit;
 use super::connect::{Steps, ask, constraint};
 use super::insert::{Counts, Insert, InsertInto};
 use super::inspect::Existing;
 use super::order::InsertMode;
-use super::pages::commit;
 use super::references::{Identity, References};
 use super::rows::{shown, values};
 use super::staged::{attach, open};
@@ -41,6 +41,14 @@ use crate::load::row_savepoint::insert_whole;
 use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
+
+/// Number of passes in which rows that refer to rows that go stay for one more pass, if other rows
+/// wait for a key of them: then the result does not depend on the order in which rows go. After
+/// these passes all go at once, so that a long chain does not take a pass for each of its rows.
+pub(super) const PASSES_WITH_ALL_CHANGES: u64 = 16;
+
+/// Number of rows between two looks at the cancel token.
+const ROWS_BETWEEN_LOOKS: u64 = 1024;
 
 /// A row that SQLite refused.
 #[derive(Debug, Clone)]
@@ -578,14 +586,6 @@ impl Consequences {
         }
     }
 }
-
-/// Number of passes in which rows that refer to rows that go stay for one more pass, if other rows
-/// wait for a key of them: then the result does not depend on the order in which rows go. After
-/// these passes all go at once, so that a long chain does not take a pass for each of its rows.
-pub(super) const PASSES_WITH_ALL_CHANGES: u64 = 16;
-
-/// Number of rows between two looks at the cancel token.
-const ROWS_BETWEEN_LOOKS: u64 = 1024;
 
 fn interrupted() -> rusqlite::Error {
     let code = ffi::Error::new(ffi::SQLITE_INTERRUPT);

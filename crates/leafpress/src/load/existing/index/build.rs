@@ -6,7 +6,7 @@
 //! are few runs. So the partition that is due always has one, and only few partitions wait.
 //!
 //! Invariants:
-//! 1. Every page up to the new count is part of the tree.
+//! 1. Every page added behind the former end is part of the tree, or is the lock page.
 //! 2. SQLite learns the new count before it allocates again: it reads it from
 //!    page 1 when a savepoint is released.
 

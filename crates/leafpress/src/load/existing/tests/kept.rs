@@ -4,7 +4,7 @@ use super::*;
 
 /// Leaves a mark in the connection that is kept.
 fn mark(existing: &Existing) {
-    let held = existing.target.hold(WAIT).unwrap();
+    let held = existing.target.hold().unwrap();
     held.connection.execute_batch("CREATE TEMP TABLE mark(a)").unwrap();
     existing.target.kept.keep(held);
 }
