@@ -492,7 +492,7 @@ fn manner(
     })))
 }
 
-/// Tells whether free pages are so large a part of the database that SQLite shall make the index
+/// Returns true if free pages are so large a part of the database that SQLite shall make the index
 /// out of them: pressed ones always go behind the last page.
 fn has_many_free_pages(connection: &Connection) -> rusqlite::Result<bool> {
     let pages: u32 = ask(connection, "PRAGMA page_count")?;
