@@ -69,6 +69,15 @@ pub(crate) fn open_through(
     Connection::open_with_flags_and_vfs(as_path(path.as_ref(), flags), flags, vfs)
 }
 
+/// Reads from the database, so that what SQLite does at its first read happens now: it plays back a journal,
+/// or opens the log, and a transaction that `BEGIN` has declared gets its lock and its moment.
+///
+/// # Errors
+/// SQLite's.
+pub(crate) fn begin_read(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+}
+
 /// The path in a form that SQLite takes for one, unless the flags ask for a URI.
 fn as_path(path: &Path, flags: OpenFlags) -> Cow<'_, Path> {
     let looks_like_uri = path.as_os_str().as_encoded_bytes().starts_with(b"file:");

@@ -72,6 +72,14 @@ mod injected {
         Ok(())
     }
 
+    /// Number of threads that this thread starts in `work`.
+    pub fn count_in(work: impl FnOnce()) -> usize {
+        with_threads(usize::MAX, || {
+            work();
+            usize::MAX - LEFT.get()
+        })
+    }
+
     /// Does `work`, in which this thread gets so many threads and no more.
     pub fn with_threads<T>(count: usize, work: impl FnOnce() -> T) -> T {
         LEFT.set(count);
@@ -89,11 +97,14 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::path::Path;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use rusqlite::Connection;
 
-    use super::injected::with_threads;
+    use super::injected::{count_in, with_threads};
+    use crate::input::json::{JsonOptions, JsonSource};
+    use crate::input::rows::RowSource as _;
+    use crate::input::source::Source;
     use crate::load::Indexer;
     use crate::{ErrorKind, Loader, Result};
 
@@ -183,6 +194,18 @@ mod tests {
             outcome
         });
         assert!(failures >= 1);
+    }
+
+    #[test]
+    fn keys_of_json_are_found_by_as_many_threads_as_wanted() {
+        for threads in 1..=3 {
+            let bytes_read = Arc::new(AtomicU64::new(0));
+            let options = JsonOptions { threads, ..JsonOptions::default() };
+            let source = Source::reader("t.json", &b"{\"a\": 1}\n"[..], None);
+            let mut source = JsonSource::new(source, options, &bytes_read).unwrap();
+            let started = count_in(|| source.discover_columns(&bytes_read).unwrap());
+            assert_eq!(started, threads);
+        }
     }
 
     /// Loads the text of a reader; returns the message of the panic by which the load ends.

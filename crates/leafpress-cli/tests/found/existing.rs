@@ -395,6 +395,81 @@ const KEYS: &[Found] = &[
     },
 ];
 
+/// Rows and tables of unusual forms.
+const FORMS: &[Found] = &[
+    Found {
+        finding: "rows without a value for any column, which a CHECK refuses, are named",
+        files: &[("t.ndjson", b"{}\n{}\n"), ("u.ndjson", b"{}\n{}\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(a, b, CHECK (a IS NOT NULL)); CREATE TABLE u(a, b DEFAULT 7)",
+        )],
+        run: "leafpress load t.db u.ndjson --append || exit 9; \
+              leafpress load t.db t.ndjson --append; echo abort: $?; \
+              leafpress load t.db t.ndjson --append --on-error skip",
+        status: 1,
+        says: &["t.ndjson:1:1: CHECK constraint failed", "abort: 3", "rejected   2 rows"],
+        never_says: &["syntax error"],
+        holds: &[
+            ("t.db", "SELECT count(*) FROM t", "0"),
+            ("t.db", "SELECT * FROM u", "NULL,7;NULL,7"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a row is refused, and columns hide the names of the rowids",
+        files: &[
+            ("t.csv", b"rowid,v,p\n1,1,1\n2,9,1\n3,3,1\n"),
+            ("u.csv", b"v,p\n2,1\n9,1\n4,7\n"),
+        ],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES (1); \
+             CREATE TABLE t(rowid, _rowid_, oid, v INT CHECK (v <> 9), \
+             p REFERENCES p DEFERRABLE INITIALLY DEFERRED)",
+        )],
+        run: "leafpress load t.db t.csv --append --on-error skip; echo first: $?; \
+              leafpress load t.db u.csv --table t --append --on-error skip",
+        status: 3,
+        says: &[
+            "t.csv:3:1: CHECK constraint failed",
+            "first: 1",
+            "a row would refer to a row of p that is not there",
+        ],
+        never_says: &["syntax error"],
+        holds: &[("t.db", "SELECT rowid, v, p FROM t", "'1',1,'1';'3',3,'1'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same with a primary key, which then tells the rows apart",
+        files: &[("t.csv", b"rowid,v,p\n1,1,1\n2,9,1\n3,3,7\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES (1); \
+             CREATE TABLE t(rowid, _rowid_, oid, v PRIMARY KEY, \
+             p REFERENCES p DEFERRABLE INITIALLY DEFERRED)",
+        )],
+        run: "leafpress load t.db t.csv --append --on-error skip",
+        status: 1,
+        says: &["t.csv:4:1: FOREIGN KEY constraint failed: there is no such row of p"],
+        holds: &[("t.db", "SELECT rowid, v, p FROM t", "'1','1','1';'2','9','1'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a text with a quote, in the error for an index whose rows are not unique",
+        databases: &[("t.db", "CREATE TABLE t(a); INSERT INTO t VALUES ('it''s'), ('it''s')")],
+        run: "leafpress index t.db t a --unique",
+        status: 3,
+        says: &["rows 1 and 2 have the same key: 'it''s'\n"],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn rows_and_tables_of_unusual_forms() {
+    assert_all(FORMS);
+}
+
 #[test]
 fn keys_of_tables_that_are_there() {
     assert_all(KEYS);

@@ -88,6 +88,21 @@ const WORDS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "temporary files take the rows once, and pages have the size of those that are there",
+        files: &[("t.csv", b"a,b\n1,2\n")],
+        databases: &[
+            ("w.db", "PRAGMA journal_mode=WAL; CREATE TABLE z(a)"),
+            ("p.db", "PRAGMA page_size=65536; CREATE TABLE z(a)"),
+        ],
+        run: "for d in w.db p.db; do leafpress load $d t.csv --dry-run; done | tr -s '\\n ' ' '",
+        says: &[
+            "are free; 8.27 kB more if temporary files are needed",
+            "about 262 kB are needed",
+            "are free; 131 kB more if temporary files are needed",
+        ],
+        ..Found::NONE
+    },
+    Found {
         finding: "a row without its key says so, in shards as in a load",
         files: &[("t.csv", b"id,n\n1,a\n,b\n")],
         run: "leafpress load t.db t.csv --pk id; \

@@ -159,6 +159,27 @@ const PASSED_OVER: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "a key of an expression that is taken, as there is a trigger and ON CONFLICT",
+        files: &[("t.csv", b"a,b\n1,5\n2,6\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(a INTEGER, b UNIQUE ON CONFLICT IGNORE); CREATE TABLE log(x); \
+             CREATE UNIQUE INDEX \"t's key\" ON t(a + 0); INSERT INTO t VALUES (1, 1); \
+             CREATE TRIGGER l AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.a); END",
+        )],
+        run: "leafpress load t.db t.csv --append; echo append: $?; \
+              leafpress load t.db t.csv --append --on-error skip",
+        status: 1,
+        says: &[
+            "t.csv:2:1: UNIQUE constraint failed: index 't''s key'",
+            "append: 3",
+            "rejected   1 row",
+        ],
+        never_says: &["RAISE(IGNORE)", "ignored    1 row"],
+        holds: &[("t.db", "SELECT * FROM t", "1,1;2,'6'"), ("t.db", "SELECT * FROM log", "2")],
+        ..Found::NONE
+    },
+    Found {
         finding: "a NULL that an AFTER trigger comes too late for",
         files: &[("t.csv", b"id,v\n1,4\n2,\n3,6\n")],
         databases: &[(

@@ -377,15 +377,3 @@ impl StageRows {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_sorted_in_as_much_memory_as_a_load() {
-        let folder = tempfile::tempdir().unwrap();
-        let sharder = Sharder::new(Shards::at(folder.path()).unwrap(), RouteBy::Rows, 2);
-        assert_eq!(sharder.memory, memory_default_bytes());
-    }
-}

@@ -73,6 +73,9 @@ struct Known {
     descriptors: Vec<Descriptor>,
     /// The database that the file is the index of the log of.
     database: Option<FileIdentity>,
+    /// The opening of the last try to close, which could not have the lock. It is among the descriptors
+    /// too: to close it alone could drop the locks of another owner.
+    tried: Option<Arc<File>>,
 }
 
 impl Known {
@@ -320,6 +323,7 @@ impl Table {
             locks: Arc::new(FileLocks::new(identity, number, is_writable(flags))),
             descriptors: Vec::with_capacity(1),
             database,
+            tried: None,
         });
         let file = Arc::clone(file);
         known.descriptors.push(Descriptor { file, flags: lasting(flags), user: Some(user) });
@@ -516,12 +520,20 @@ impl Known {
         if writable.is_none() && !is_database(&first.file) {
             return true;
         }
-        let file = match (self.reopen_for_writing(), writable) {
-            (Ok(file), _) | (Err(_), Some(file)) => file,
+        // Each try that fails leaves an opening here. So the next one begins with a question to that:
+        // a file system that has no such locks refuses them to any opening, and would get ever more.
+        if self.tried.as_ref().is_some_and(|tried| !can_lock_whole_file(tried)) {
+            return false;
+        }
+        let (file, is_new) = match (self.reopen_for_writing(), writable) {
+            (Ok(file), _) => (file, true),
+            (Err(_), Some(file)) => (file, false),
             (Err(error), None) => return !is_passing(error),
         };
         // An error: better open for ever than a lock dropped.
-        lock_whole_file(&file).unwrap_or(false)
+        let is_locked = lock_whole_file(&file).unwrap_or(false);
+        self.tried = Some(file).filter(|_| is_new && !is_locked);
+        is_locked
     }
 
     /// Adds a parked descriptor that can be written.
@@ -567,9 +579,17 @@ impl Known {
     /// Closes all, the one that holds the lock on the whole file at last.
     fn close(&mut self) {
         let last = self.writable().map(|it| Arc::clone(&it.file));
+        self.tried = None;
         self.descriptors.clear();
         drop(last);
     }
+}
+
+/// Returns true if the whole file could be locked just now. The lock is given back at once, so a process
+/// that has inherited the opening does not hold it.
+fn can_lock_whole_file(file: &File) -> bool {
+    let can_be = lock_whole_file(file).unwrap_or(false);
+    can_be && ask(file.as_raw_fd(), How::Set, Lock::None, Bytes::ALL).is_ok()
 }
 
 /// Returns true if the file begins as databases do.

@@ -177,6 +177,25 @@ fn a_file_that_is_opened_again_and_again_takes_few_descriptors() {
     assert!(count_of(&database.path) <= 4, "{}", count_of(&database.path));
 }
 
+/// As on a file system that has no locks on whole files: a lock that a question by its own opening does
+/// not show keeps all others out.
+#[test]
+fn a_file_that_cannot_be_locked_takes_few_descriptors() {
+    let database = Database::new("delete");
+    let ours = FileHandle::open_as(&database.path, Open::ReadWrite).unwrap();
+    let number = ours.as_raw_fd();
+    ask(number, How::Set, Lock::Read, SHARED).unwrap();
+    drop(ours);
+    for _ in 0..50 {
+        drop(FileHandle::open_as(&database.path, Open::ReadWrite).unwrap());
+        assert_eq!(count_of(&database.path), 2, "its own, and that of the try to close it");
+    }
+    ask(number, How::Set, Lock::None, SHARED).unwrap();
+    drop(FileHandle::open_as(&database.path, Open::ReadWrite).unwrap());
+    assert_eq!(count_of(&database.path), 0, "closed");
+    assert_eq!(lock_at(&database.path, Bytes::ALL), Lock::None);
+}
+
 #[test]
 fn a_descriptor_that_is_used_again_reads_from_the_beginning() {
     let database = Database::new("wal");

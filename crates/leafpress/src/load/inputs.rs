@@ -183,6 +183,7 @@ fn json<'s>(
         record_bytes_max: options.csv.max_record_bytes,
         encoding: options.csv.encoding.clone(),
         notes_list: is_alone,
+        threads: options.threads,
         ..JsonOptions::default()
     };
     if is_auto(json.encoding.as_deref()) {

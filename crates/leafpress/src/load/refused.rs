@@ -34,8 +34,9 @@ pub struct RefusedRows<'r> {
     pub reads_again: bool,
     /// True if the first row ends the load.
     pub stops: bool,
-    /// True if an option could leave rows with a taken key out, or let them change others.
-    pub is_append: bool,
+    /// True if another insert mode could leave out rows with a taken key, or change the old ones: the advice
+    /// names it.
+    pub may_choose_on_conflict: bool,
     /// Number of all rows, if they replace those of the table.
     pub replaced_by: Option<u64>,
 }
@@ -98,7 +99,7 @@ impl RefusedRows<'_> {
         let error = Error::from(kind)
             .caused_by(broken_rule(row.code))
             .on_disk("the database is as it was")
-            .to_do(advice(row.code, self.is_append));
+            .to_do(advice(row.code, self.may_choose_on_conflict));
         Ok(match found {
             Some(bad_row) => error.of_row(bad_row),
             None => error,
@@ -151,12 +152,12 @@ pub fn column_of(shape: &TableShape, reason: &str) -> Option<usize> {
 }
 
 /// Advice for a row that breaks a rule, by SQLite's code for the rule.
-fn advice(code: i32, is_append: bool) -> &'static str {
+fn advice(code: i32, may_choose_on_conflict: bool) -> &'static str {
     match code {
         ffi::SQLITE_CONSTRAINT_UNIQUE
         | ffi::SQLITE_CONSTRAINT_PRIMARYKEY
         | ffi::SQLITE_CONSTRAINT_ROWID
-            if is_append =>
+            if may_choose_on_conflict =>
         {
             "correct the row; leave rows whose key is there out with ⟦ignore⟧, or give the old rows \
              the new values with ⟦upsert⟧; or leave such rows out as bad rows with ⟦skip_bad_rows⟧"

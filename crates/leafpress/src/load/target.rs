@@ -53,8 +53,15 @@ enum Place {
     New,
     /// The built table becomes one of the database's.
     NewTable(Box<Existing>),
-    /// The built rows go into the existing table with this declaration, which SQLite has read.
-    Table(Box<Existing>, InsertMode, String, Box<DeclaredTable>),
+    /// The built rows go into the existing table.
+    Table {
+        existing: Box<Existing>,
+        mode: InsertMode,
+        /// Statement that declares the table.
+        sql: String,
+        /// The declaration as SQLite has read it.
+        declared: Box<DeclaredTable>,
+    },
 }
 
 /// Result of publishing.
@@ -89,11 +96,11 @@ impl Target {
     fn existing(&self) -> Option<&Existing> {
         match &self.place {
             Place::New => None,
-            Place::NewTable(existing) | Place::Table(existing, ..) => Some(existing),
+            Place::NewTable(existing) | Place::Table { existing, .. } => Some(existing),
         }
     }
 
-    /// Closes the connection of the inspection: what comes next may take long.
+    /// Closes the kept connection, so that other programs can leave WAL mode during a long build.
     pub fn let_go(&self) {
         self.existing().inspect(|it| it.let_go());
     }
@@ -225,7 +232,12 @@ impl Target {
         }
         let generated_there = generated.into_iter().map(|column| column.name).collect();
         let staged = TableShape { generated_there, ..staged_shape(table, columns, None) };
-        let place = Place::Table(Box::new(existing), mode, there.sql, Box::new(read));
+        let place = Place::Table {
+            existing: Box::new(existing),
+            mode,
+            sql: there.sql,
+            declared: Box::new(read),
+        };
         let (table, declared) = (there.name, Some(staged));
         Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })
     }
@@ -235,7 +247,7 @@ impl Target {
         match &self.place {
             Place::New => None,
             Place::NewTable(_) => Some("then moved into the database in one transaction"),
-            Place::Table(..) => Some("then inserted into the table in one transaction"),
+            Place::Table { .. } => Some("then inserted into the table in one transaction"),
         }
     }
 
@@ -248,7 +260,7 @@ impl Target {
                 let listener = options.listener.clone().filter(|_| stays);
                 Ok(Destination::create(&options.database, options.rights)?.tell_of_writes(listener))
             }
-            Place::NewTable(_) | Place::Table(..) => Destination::staged(&options.database),
+            Place::NewTable(_) | Place::Table { .. } => Destination::staged(&options.database),
         }
     }
 
@@ -261,7 +273,7 @@ impl Target {
         let names_taken = match (&self.place, &options.later_database) {
             (Place::NewTable(existing), _) => existing.names(),
             (Place::New, Some((_, names))) => names.clone(),
-            (Place::New | Place::Table(..), _) => Vec::new(),
+            (Place::New | Place::Table { .. }, _) => Vec::new(),
         };
         let page_bytes = self.layout(options)?.page_bytes();
         let declared = self.declared.as_ref();
@@ -270,14 +282,14 @@ impl Target {
 
     /// Returns true if the rows go into an existing table.
     pub fn is_table(&self) -> bool {
-        matches!(self.place, Place::Table(..))
+        matches!(self.place, Place::Table { .. })
     }
 
     /// Puts an overlay over the database, so that nothing is written to it.
     pub fn only_try(&mut self, folder: &Path) -> Result<()> {
         match &mut self.place {
             Place::New => Ok(()),
-            Place::NewTable(existing) | Place::Table(existing, ..) => existing.only_try(folder),
+            Place::NewTable(existing) | Place::Table { existing, .. } => existing.only_try(folder),
         }
     }
 
@@ -321,7 +333,7 @@ impl Target {
     /// Declaration of the table that the rows go to, if it is not the built one.
     pub fn create_sql(&self) -> Option<String> {
         match &self.place {
-            Place::Table(_, _, sql, _) => Some(sql.clone()),
+            Place::Table { sql, .. } => Some(sql.clone()),
             Place::New | Place::NewTable(_) => None,
         }
     }
@@ -338,7 +350,7 @@ impl Target {
     /// Shape and order of the table to be built. Rows for an existing table are sorted in the order
     /// that it takes fastest.
     pub fn to_build(&self, options: &LoadOptions, plan: &Plan) -> Result<(TableShape, RowOrder)> {
-        let Place::Table(_, mode, _, read) = &self.place else {
+        let Place::Table { mode, declared, .. } = &self.place else {
             refuse_without_key(options, &plan.shape)?;
             return Ok(if self.keeps_order {
                 (without_rules(&plan.shape), RowOrder::ThroughSql)
@@ -350,7 +362,7 @@ impl Target {
             return Ok((plan.shape.clone(), RowOrder::Ascending));
         }
         let columns = plan.shape.columns.clone();
-        let best = order_of(read, &plan.given_names(), *mode);
+        let best = order_of(declared, &plan.given_names(), *mode);
         let row_order = match best {
             BestOrder::Rowid(_) => RowOrder::ByRowidIfGiven,
             BestOrder::Columns(_) | BestOrder::Any => RowOrder::ByKey,
@@ -460,7 +472,7 @@ impl Target {
 
     fn table_there(&self) -> Result<(&Existing, InsertMode)> {
         match &self.place {
-            Place::Table(existing, mode, ..) => Ok((existing, *mode)),
+            Place::Table { existing, mode, .. } => Ok((existing, *mode)),
             Place::New | Place::NewTable(_) => Err(Error::bug("there is no table to insert into")),
         }
     }
@@ -535,6 +547,7 @@ fn settings(options: &LoadOptions, monitor: &Monitor) -> Settings {
     Settings {
         busy_timeout: options.busy_timeout,
         memory_bytes: options.memory_bytes as u64,
+        threads: options.threads,
         cancel: options.cancel.clone(),
         rows_done: Arc::clone(&monitor.rows),
         analyze: options.analyze,

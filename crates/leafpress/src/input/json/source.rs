@@ -46,6 +46,8 @@ pub struct JsonOptions {
     pub block_bytes: usize,
     /// Number of bytes that are first read to tell the layout of the rows and the columns.
     pub beginning_bytes: usize,
+    /// Number of threads that look for keys in all of the input.
+    pub threads: usize,
 }
 
 impl Default for JsonOptions {
@@ -59,6 +61,7 @@ impl Default for JsonOptions {
             notes_list: false,
             block_bytes: BLOCK_BYTES_DEFAULT,
             beginning_bytes: BLOCK_BYTES_DEFAULT,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
 }
@@ -208,9 +211,9 @@ impl<'a> RowSource for JsonSource<'a> {
     fn discover_columns(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<()> {
         let (reader, decoder) = self.open(bytes_read)?;
         let survey = Survey { reader: Mutex::new((0, reader)), decoder };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = self.options.threads;
         let outcomes = std::thread::scope(|scope| {
-            threads::start_workers(scope, cores, || || survey.collect_keys()).map(threads::join_all)
+            threads::start_workers(scope, count, || || survey.collect_keys()).map(threads::join_all)
         })?;
         let mut found = Vec::new();
         for outcome in outcomes {

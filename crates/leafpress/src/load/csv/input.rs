@@ -26,6 +26,14 @@ use crate::words::counted;
 /// larger the pages, the larger the blocks.
 const BLOCK_PAGES_MIN: usize = 32;
 
+/// The most columns that SQLite allows.
+const COLUMNS_MAX: usize = 2000;
+/// The longest record that is taken as a header: 2000 names of 500 bytes.
+const HEADER_BYTES_MAX: usize = 1 << 20;
+/// Advice about a quote that is never closed.
+const UNCLOSED_ADVICE: &str = "close the quote; or, if quotes mean nothing in the file, load it \
+     with ⟦no_quote⟧";
+
 /// One input: where its columns go, and its beginning.
 pub struct CsvInput<'s> {
     pub source: Source<'s>,
@@ -296,9 +304,6 @@ fn first_rows(opened: &Opened<'_>, block: &Block, rules: &RowRules) -> Vec<Vec<V
     rows.map(|span| rules.values(block.bytes(), &span)).collect()
 }
 
-/// The most columns that SQLite allows.
-const COLUMNS_MAX: usize = 2000;
-
 fn too_many_columns(file: &str, fields: usize) -> Error {
     let reason = format!("it has {fields} columns, and a table of SQLite at most {COLUMNS_MAX}");
     Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
@@ -306,9 +311,6 @@ fn too_many_columns(file: &str, fields: usize) -> Error {
          perhaps they are rows, or parts of one field",
     )
 }
-
-/// The longest record that is taken as a header: 2000 names of 500 bytes.
-const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// Refuses a first record too long for a header before its fields are copied: the rows have no line
 /// ends.
@@ -323,10 +325,6 @@ fn check_header_length(file: &str, span: &RecordSpan<'_>) -> Result<()> {
          ⟦no_header⟧",
     ))
 }
-
-/// Advice about a quote that is never closed.
-const UNCLOSED_ADVICE: &str = "close the quote; or, if quotes mean nothing in the file, load it \
-     with ⟦no_quote⟧";
 
 /// The error for an input whose header never ends, so that the whole input is one field.
 fn unfinished_header(record: &BadRow) -> Error {

@@ -153,7 +153,7 @@ pub fn with_columns_of<'i, 's: 'i>(
     }
 }
 
-/// The bad row that an error is about: the first one, or the one that was too many.
+/// Advice for a bad row, if it shows an escaped quote or another number of fields.
 fn advice_for(row: &BadRow, reading: &Reading) -> Option<String> {
     let dialect = reading.dialect;
     let escapes_quotes =

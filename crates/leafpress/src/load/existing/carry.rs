@@ -1,6 +1,6 @@
 //! Transfer of a staged file's pages: read in large pieces, renumbered, and handed on in batches.
 //!
-//! Runs on a thread of its own, beside the one that writes.
+//! Runs on a thread of its own, or, for few pages, on the thread that writes.
 //!
 //! Must never: use a number read from a page without checking it.
 

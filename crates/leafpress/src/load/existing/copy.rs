@@ -6,19 +6,17 @@
 
 use rusqlite::Transaction;
 
+use super::commit::{check_foreign_keys, commit, remember};
 use super::connect::{ExistingDatabase, Steps, ask};
-use super::inspect::{Existing, TextEncoding};
+use super::inspect::Existing;
 use super::orphan::Search;
-use super::pages::{check_foreign_keys, commit, refuse_if_taken, remember};
+use super::pages::refuse_if_taken;
 use super::rows::insert_rows;
-use super::staged::{StagedTable, attachable, count_rows, open};
+use super::staged::{STAGED, StagedTable, attach, count_rows, is_numbered, open};
 use super::task::{Outcome, Settings, Staged};
 use crate::error::Result;
 use crate::schema::declared::{ColumnList, DeclaredTable};
 use crate::schema::quote_identifier;
-
-/// Name under which the staged file is attached.
-pub const STAGED: &str = "\"leafpress staged\"";
 
 /// Makes the table in the destination; `reason` says why its pages are not moved.
 pub(super) fn copy_table(
@@ -36,11 +34,7 @@ pub(super) fn copy_table(
     // The foreign keys are checked afterwards for all rows at once: the copy of whole records does
     // not check them.
     connection.execute_batch("PRAGMA foreign_keys=OFF").map_err(refused)?;
-    let attached = existing.encoding == TextEncoding::Utf8;
-    if attached {
-        let sql = format!("ATTACH ?1 AS {STAGED}");
-        connection.execute(&sql, [attachable(staged)]).map_err(refused)?;
-    }
+    let attached = attach(&connection, existing, staged).map_err(refused)?;
     let transaction = target.begin(&mut connection)?;
     steps.end("waiting for the lock");
 
@@ -80,7 +74,9 @@ fn copy_attached(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite
     let keeps_rowids = declared.without_rowid
         || declared.rowid_alias.is_some()
         || !table.indexes.is_empty()
-        || rowids_are_ordinals(transaction, &from, &declared)?;
+        || declared.rowid_name().map_or(Ok(true), |rowid| {
+            is_numbered(transaction, &from, rowid, count_rows(transaction, &from)?)
+        })?;
     if is_plain && keeps_rowids {
         make_indexes()?;
         return transaction
@@ -93,16 +89,6 @@ fn copy_attached(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite
     let rows = transaction.execute(&sql, [])?;
     make_indexes()?;
     Ok(rows as u64)
-}
-
-fn rowids_are_ordinals(
-    transaction: &Transaction<'_>,
-    from: &str,
-    declared: &DeclaredTable,
-) -> rusqlite::Result<bool> {
-    let Some(rowid) = declared.rowid_name() else { return Ok(true) };
-    let last: Option<i64> = ask(transaction, &format!("SELECT max({rowid}) FROM {from}"))?;
-    Ok(last.unwrap_or_default().unsigned_abs() == count_rows(transaction, from)?)
 }
 
 fn copy_one_by_one(

@@ -25,7 +25,8 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 
-use super::staged::has_table;
+use super::connect::set_sorter;
+use super::staged::{count_rows, has_table};
 use crate::schema::declared::{DeclaredIndex, DeclaredTable};
 use crate::schema::quote_identifier;
 
@@ -83,13 +84,9 @@ impl SetAside {
     }
 
     /// Makes the indexes again, as they were declared.
-    pub fn build_indexes(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub fn build_indexes(&self, connection: &Connection, threads: usize) -> rusqlite::Result<()> {
         if self.is_any() {
-            // The sorter works in runs of the cache's size: small ones, sorted
-            // side by side and merged, take a fifth of the time of a large one.
-            let threads = std::thread::available_parallelism().map_or(1, usize::from);
-            let sorter = format!("PRAGMA threads={threads}; PRAGMA cache_size=-2000");
-            connection.execute_batch(&sorter)?;
+            set_sorter(connection, threads)?;
         }
         for index in &self.indexes {
             connection.execute_batch(&index.sql)?;
@@ -139,8 +136,8 @@ impl Dropped {
     }
 }
 
-/// Approximate number of a table's rows, without reading all of it: the number in the statistics,
-/// else the span of its rowids. They are equal unless many rows were deleted.
+/// Approximate number of a table's rows: the span of its rowids. For a WITHOUT ROWID table the number in
+/// the statistics, or, if there are none, a count. The span is too large if many rows were deleted.
 fn rows_about(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Result<u64> {
     let name = quote_identifier(&declared.name);
     if let Some(rowid) = declared.rowid_name() {
@@ -160,12 +157,13 @@ fn rows_about(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Re
             return Ok(rows.unsigned_abs());
         }
     }
-    super::staged::count_rows(connection, &format!("main.{name}"))
+    count_rows(connection, &format!("main.{name}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::existing::connect::ask;
 
     fn database(sql: &str) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
@@ -209,8 +207,12 @@ mod tests {
         assert!(set_aside.is_any());
         set_aside.drop_indexes(&connection).unwrap();
         assert_ne!(statistics(&connection, "sqlite_stat4"), before);
-        set_aside.build_indexes(&connection).unwrap();
-        assert_eq!(statistics(&connection, "sqlite_stat4"), before);
+        for (threads, beside) in [(1, 0), (3, 2)] {
+            set_aside.build_indexes(&connection, threads).unwrap();
+            assert_eq!(statistics(&connection, "sqlite_stat4"), before);
+            assert_eq!(ask::<i64>(&connection, "PRAGMA threads").unwrap(), beside);
+            set_aside.drop_indexes(&connection).unwrap();
+        }
     }
 
     #[test]

@@ -14,15 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::hooks::Action;
 use rusqlite::{Connection, Statement, Transaction};
 
+use super::commit::commit;
 use super::connect::{CACHE_BYTES_MIN, ExistingDatabase, Steps, ask};
-use super::copy::STAGED;
 use super::indexes::{ROWS_MIN, SetAside};
-use super::inspect::{Existing, TextEncoding, no_such_table};
+use super::inspect::{Existing, no_such_table};
 use super::order::{BestOrder, InsertMode, order_of};
-use super::pages::commit;
 use super::read_ahead::ReadAhead;
 use super::rows::insert_rows;
-use super::staged::{attachable, count_rows, open};
+use super::staged::{STAGED, attach, count_rows, is_numbered, open};
 use super::task::{Outcome, Settings, Staged};
 use super::upper_levels::UpperLevels;
 use super::write_out::WriteOut;
@@ -102,19 +101,6 @@ pub(in crate::load) fn insert(
     Ok(outcome)
 }
 
-/// Attaches the staged file if that can be: nothing can be attached to a database in UTF-16.
-pub(super) fn attach(
-    connection: &Connection,
-    existing: &Existing,
-    staged: &Staged<'_>,
-) -> rusqlite::Result<bool> {
-    let can_be = existing.encoding == TextEncoding::Utf8;
-    if can_be {
-        connection.execute(&format!("ATTACH ?1 AS {STAGED}"), [attachable(staged)])?;
-    }
-    Ok(can_be)
-}
-
 /// Returns true if the insert is worth threads beside it.
 fn takes_long(target: &ExistingDatabase, staged: &Staged<'_>) -> bool {
     staged.rows >= ROWS_MIN && target.overlay.is_none()
@@ -141,6 +127,7 @@ fn read_declaration(
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     inserted: Arc<AtomicU64>,
+    rows_done: Arc<AtomicU64>,
 }
 
 impl Counts {
@@ -151,7 +138,7 @@ impl Counts {
         table: &str,
         settings: &Settings,
     ) -> rusqlite::Result<Self> {
-        let counts = Self::default();
+        let counts = Self { rows_done: Arc::clone(&settings.rows_done), ..Self::default() };
         let (inserted, done) = (Arc::clone(&counts.inserted), Arc::clone(&settings.rows_done));
         let table = table.to_owned();
         let hook = move |action: Action, database: &str, of: &str, _rowid: i64| {
@@ -171,6 +158,12 @@ impl Counts {
     /// Number of rows inserted so far.
     pub(super) fn inserted(&self) -> u64 {
         self.inserted.load(Ordering::Relaxed)
+    }
+
+    /// Forgets rows that were inserted and then undone by SQLite, which does not report that.
+    pub(super) fn take_back(&self, rows: u64) {
+        self.inserted.fetch_sub(rows, Ordering::Relaxed);
+        self.rows_done.fetch_sub(rows, Ordering::Relaxed);
     }
 }
 
@@ -304,10 +297,11 @@ impl<'i> Insert<'i> {
         }
         steps.end("inserting");
         if set_aside.is_any() {
-            set_aside.build_indexes(self.transaction).map_err(refused)?;
+            let threads = self.settings.threads;
+            set_aside.build_indexes(self.transaction, threads).map_err(refused)?;
             steps.end("building indexes");
         }
-        self.count_rows(&mut outcome, changed, before, counts)?;
+        self.record_rows(&mut outcome, changed, before, counts)?;
         self.analyze(steps)?;
         outcome.path = self.path(attached, &set_aside);
         outcome.notes = self.notes(&outcome);
@@ -322,7 +316,7 @@ impl<'i> Insert<'i> {
     }
 
     /// Counts the staged rows by their result; `changed` of them changed the table.
-    pub fn count_rows(
+    pub fn record_rows(
         &self,
         outcome: &mut Outcome,
         changed: u64,
@@ -449,12 +443,9 @@ impl<'i> Insert<'i> {
     pub(super) fn numbered_rowid(&self) -> Option<&'static str> {
         let rowid = rowid_name(|name| self.gives(name))?;
         let from = format!("{STAGED}.{}", quote_identifier(self.staged.table));
-        let is_numbered = format!(
-            "SELECT (SELECT min({rowid}) FROM {from}) = 1 AND (SELECT max({rowid}) FROM {from}) = {}",
-            self.staged.rows
-        );
+        let is_numbered = is_numbered(self.transaction, &from, rowid, self.staged.rows);
         // An error means that the table is WITHOUT ROWID.
-        ask(self.transaction, &is_numbered).unwrap_or(false).then_some(rowid)
+        is_numbered.unwrap_or(false).then_some(rowid)
     }
 
     /// The condition for a piece of the staged rows, by its first and last rowid, and the pages to be

@@ -8,9 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use leafpress_format::header::{self, number_in};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
 
 use super::connect::{ExistingDatabase, UNCHANGED, ask, resolve, table_missing};
+use super::dbpage::READ_PAGE;
 use super::overlay::Overlay;
 use crate::candidate::{needs_recovery, uri};
 use crate::connect;
@@ -42,7 +44,6 @@ pub(in crate::load) struct Existing {
     /// Reason why pages cannot be moved into any table; `None` if they can.
     pub(super) why_not_moved: Option<&'static str>,
     pub(super) target: ExistingDatabase,
-    pub(super) busy_timeout: Duration,
 }
 
 /// A row of the schema table.
@@ -90,7 +91,7 @@ impl Existing {
     /// for it. A journal may appear for a moment; the database stays as it is.
     pub fn refuse_unless_writable(&self) -> Result<()> {
         let target = &self.target;
-        let mut held = target.hold(self.busy_timeout)?;
+        let mut held = target.hold()?;
         let refused = |error| target.refused("write the database", error);
         if held.connection.is_readonly("main").map_err(refused)? {
             return Err(target.read_only());
@@ -109,7 +110,7 @@ impl Existing {
         Ok(())
     }
 
-    /// Closes the connection of the inspection: what comes next may take long.
+    /// Closes the kept connection, so that other programs can leave WAL mode during a long build.
     pub fn let_go(&self) {
         self.target.kept.close();
     }
@@ -130,6 +131,8 @@ impl Existing {
     /// Puts an overlay over the database as it is at this moment, so that no change reaches the
     /// database. Changed pages go to a temporary file in `folder`.
     pub fn only_try(&mut self, folder: &Path) -> Result<()> {
+        // A kept connection is one to the database itself.
+        self.let_go();
         self.target.overlay = Some(Arc::new(Overlay::new(&self.target, folder)?));
         Ok(())
     }
@@ -190,7 +193,7 @@ pub(in crate::load) fn describe_table(
 ) -> Result<(TableShape, DeclaredTable)> {
     let target = &existing.target;
     let refused = |error| target.refused("read the table's declaration", error);
-    let mut held = target.hold(existing.busy_timeout)?;
+    let mut held = target.hold()?;
     // One transaction, so that all answers are of the same moment.
     let transaction = held.connection.transaction().map_err(refused)?;
     let shape = describe_existing(&transaction, "main", table)?;
@@ -211,7 +214,7 @@ pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Resul
     let target = resolve(database, busy_timeout)?;
     refuse_what_is_no_file(&target)?;
     target.refuse_unless_writable()?;
-    inspect_target(&target, busy_timeout)
+    inspect_target(&target)
 }
 
 /// Inspects a database for a dry run: a log that a program left behind stays.
@@ -224,7 +227,7 @@ pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Resul
         std::fs::metadata(companion_of(&target.path, "-wal")).is_ok_and(|log| log.len() > 0);
     // SQLite could not take it away again for a user who may only read.
     let at_rest = AtRest::for_reader(&target.path);
-    inspect_target(&ExistingDatabase { keeps_log, at_rest, ..target }, busy_timeout)
+    inspect_target(&ExistingDatabase { keeps_log, at_rest, ..target })
 }
 
 /// Refuses a database that SQLite would roll back before it reads it, which writes to it.
@@ -239,7 +242,7 @@ fn refuse_hot_journal(target: &ExistingDatabase) -> Result<()> {
     // Only SQLite knows whether the journal is hot. It says so to a connection that may not write.
     let look = connect::open(uri(&target.path, "mode=ro"), flags).and_then(|connection| {
         connection.busy_timeout(target.busy_timeout)?;
-        ask::<i64>(&connection, "SELECT count(*) FROM sqlite_schema")
+        connect::begin_read(&connection)
     });
     match look {
         Err(error) if wants_to_write(&error) => {
@@ -261,22 +264,18 @@ fn refuse_what_is_no_file(target: &ExistingDatabase) -> Result<()> {
         .map_err(|error| error.on_disk(UNCHANGED))
 }
 
-fn inspect_target(target: &ExistingDatabase, busy_timeout: Duration) -> Result<Existing> {
-    let mut held = target.hold(busy_timeout)?;
+fn inspect_target(target: &ExistingDatabase) -> Result<Existing> {
+    let mut held = target.hold()?;
     let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
     // One transaction, so that all answers are of the same moment.
     let transaction = held.connection.transaction().map_err(refused)?;
-    let existing = look_around(&transaction, target, busy_timeout).map_err(refused)?;
+    let existing = look_around(&transaction, target).map_err(refused)?;
     drop(transaction);
     target.kept.keep(held);
     Ok(existing)
 }
 
-fn look_around(
-    connection: &Connection,
-    target: &ExistingDatabase,
-    busy_timeout: Duration,
-) -> rusqlite::Result<Existing> {
+fn look_around(connection: &Connection, target: &ExistingDatabase) -> rusqlite::Result<Existing> {
     let objects = read_objects(connection)?;
     let header = read_header(connection)?;
     let mut existing = Existing {
@@ -287,7 +286,6 @@ fn look_around(
         objects,
         why_not_moved: None,
         target: target.clone(),
-        busy_timeout,
     };
     existing.why_not_moved = if connection.prepare("SELECT pageno FROM dbstat").is_ok() {
         why_not_moved(&existing, header.as_ref())
@@ -334,17 +332,12 @@ pub(super) fn read_encoding(connection: &Connection) -> rusqlite::Result<TextEnc
 /// Reads page 1 through SQLite; `None` where it cannot reach single pages.
 /// A file of 0 bytes has no page yet.
 pub(super) fn read_header(connection: &Connection) -> rusqlite::Result<Option<Header>> {
-    let sql = "SELECT data FROM sqlite_dbpage WHERE pgno = 1";
-    let Ok(mut statement) = connection.prepare(sql) else { return Ok(None) };
-    let mut rows = statement.query([])?;
-    let Some(row) = rows.next()? else {
-        return Ok(Some(Header { reserved_bytes: 0, schema_format: 0 }));
-    };
-    let page: Vec<u8> = row.get(0)?;
-    let schema_format = page.get(44..48).and_then(|it| it.try_into().ok()).map(u32::from_be_bytes);
+    let Ok(mut statement) = connection.prepare(READ_PAGE) else { return Ok(None) };
+    let page: Option<Vec<u8>> = statement.query_row([1], |row| row.get(0)).optional()?;
+    let page = page.unwrap_or_default();
     Ok(Some(Header {
-        reserved_bytes: page.get(20).copied().unwrap_or_default(),
-        schema_format: schema_format.unwrap_or_default(),
+        reserved_bytes: page.get(header::RESERVED_BYTES).copied().unwrap_or_default(),
+        schema_format: number_in(&page, header::SCHEMA_FORMAT).unwrap_or_default(),
     }))
 }
 

@@ -3,8 +3,8 @@
 //! It has no transaction in between, so other programs read and write. But as long as it is open they
 //! cannot leave WAL mode, so it is closed before anything that may take long.
 //!
-//! Must never: give the connection to a file that has lost its name to another one. SQLite looks for
-//! that in rollback mode only.
+//! Must never: give the connection out after the file at the path was replaced by another. SQLite itself
+//! notices that in rollback mode only.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -19,8 +19,9 @@
 //!
 //! A dry run does the same on an overlay, which keeps all changes (`overlay.rs`).
 //!
-//! Both are one ordinary SQLite transaction, so that the rollback journal or
-//! the WAL protects it, and readers see the old state or the new one.
+//! Each move of pages and each insert of rows is one ordinary SQLite transaction: the rollback journal or
+//! the WAL protects it, and readers see the old state or the new one. Its last checks and its commit are in
+//! `commit.rs`.
 //!
 //! Invariants:
 //! 1. After an error the destination is as it was; if the error is that the outcome is unknown, it may
@@ -34,6 +35,7 @@
 //! process holds on it.
 
 mod carry;
+mod commit;
 mod connect;
 mod copy;
 mod dbpage;

@@ -26,20 +26,29 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use rusqlite::{Connection, Params, Row, Statement, ffi, params_from_iter};
 
+use super::commit::commit;
 use super::connect::{Steps, ask, constraint};
-use super::insert::{Counts, Insert, InsertInto, attach};
+use super::insert::{Counts, Insert, InsertInto};
 use super::inspect::Existing;
 use super::order::InsertMode;
-use super::pages::commit;
-use super::references::{References, identity};
+use super::references::{Identity, References};
 use super::rows::{shown, values};
-use super::staged::open;
+use super::staged::{attach, open};
 use super::stretches::{Stretch, Stretches};
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, Result};
 use crate::load::row_savepoint::insert_whole;
+use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
+
+/// Number of passes in which rows that refer to rows that go stay for one more pass, if other rows
+/// wait for a key of them: then the result does not depend on the order in which rows go. After
+/// these passes all go at once, so that a long chain does not take a pass for each of its rows.
+pub(super) const PASSES_WITH_ALL_CHANGES: u64 = 16;
+
+/// Number of rows between two looks at the cancel token.
+const ROWS_BETWEEN_LOOKS: u64 = 1024;
 
 /// A row that SQLite refused.
 #[derive(Debug, Clone)]
@@ -155,7 +164,7 @@ struct OneByOne<'o> {
     source: Connection,
     select: String,
     sql: String,
-    /// None if no foreign key is checked at the end.
+    /// None if no foreign key is checked at the end, or the rows have no names.
     references: Option<References>,
     /// True if a refused row may have had effects: a trigger's RAISE(FAIL) undoes none.
     has_triggers: bool,
@@ -175,9 +184,13 @@ impl<'o> OneByOne<'o> {
         let keys_in_the_end = declared.is_child && (defers || declared.refers_to_itself());
         let (mut returning, mut references) = (String::new(), None);
         if keys_in_the_end {
-            returning = format!(" RETURNING {}", identity(declared, ""));
-            let read = References::read(insert.transaction, declared, insert.columns);
-            references = Some(read.map_err(refused)?);
+            // Without names for its rows, a key that does not hold is an error of the commit.
+            if let Some(identity) = Identity::of(declared) {
+                returning = format!(" RETURNING {}", identity.sql(""));
+                let read =
+                    References::read(insert.transaction, declared, &identity, insert.columns);
+                references = Some(read.map_err(refused)?);
+            }
             // It stays on: SQLite forgets the broken keys when it is turned off.
             let defer = "PRAGMA defer_foreign_keys=ON";
             insert.transaction.execute_batch(defer).map_err(refused)?;
@@ -224,7 +237,7 @@ impl<'o> OneByOne<'o> {
                 pass.numbers.contains_key(identity) && !dangling_before.contains_key(identity)
             });
             if dangling.is_empty() {
-                self.insert.count_rows(outcome, pass.changed, before, counts)?;
+                self.insert.record_rows(outcome, pass.changed, before, counts)?;
                 pass.refused.extend(without);
                 sql("RELEASE leafpress_rows")?;
                 let refused = pass.refused.into_values().collect();
@@ -370,8 +383,7 @@ impl<'o> OneByOne<'o> {
         }
         let Err(error) = judged else { return Ok(()) };
         // A trigger's statement, which inherits OR ABORT, may fail for a reason of its own.
-        let own = format!("UNIQUE constraint failed: {}.", declared.name);
-        if sqlite_says(&error).starts_with(&own) { Err(error) } else { Ok(()) }
+        if names_key_of(declared, &sqlite_says(&error)) { Err(error) } else { Ok(()) }
     }
 
     /// Rows of the table with a foreign key that does not hold, each with the reason.
@@ -486,6 +498,15 @@ impl<'o> OneByOne<'o> {
     }
 }
 
+/// Returns true if SQLite's reason is that a key of this table is taken. It names the columns of the key,
+/// or an index that has an expression.
+fn names_key_of(declared: &DeclaredTable, reason: &str) -> bool {
+    let Some(key) = reason.strip_prefix("UNIQUE constraint failed: ") else { return false };
+    let mut indexes = declared.indexes.iter().map(|it| it.name.replace('\'', "''"));
+    key.starts_with(&format!("{}.", declared.name))
+        || indexes.any(|name| key == format!("index '{name}'"))
+}
+
 /// The reason for a row whose foreign key has no parent row.
 pub(in crate::load) fn no_such_row(parent: &str) -> String {
     format!("FOREIGN KEY constraint failed: there is no such row of {parent}")
@@ -565,14 +586,6 @@ impl Consequences {
         }
     }
 }
-
-/// Number of passes in which rows that refer to rows that go stay for one more pass, if other rows
-/// wait for a key of them: then the result does not depend on the order in which rows go. After
-/// these passes all go at once, so that a long chain does not take a pass for each of its rows.
-pub(super) const PASSES_WITH_ALL_CHANGES: u64 = 16;
-
-/// Number of rows between two looks at the cancel token.
-const ROWS_BETWEEN_LOOKS: u64 = 1024;
 
 fn interrupted() -> rusqlite::Error {
     let code = ffi::Error::new(ffi::SQLITE_INTERRUPT);

@@ -23,13 +23,13 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use leafpress_format::header;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::connect::{ExistingDatabase, UNCHANGED, ask};
+use super::dbpage::READ_PAGE;
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::sync::lock;
@@ -54,10 +54,10 @@ impl Overlay {
     /// Begins the read transaction. Changed pages will go to an unnamed file in `folder`.
     pub fn new(target: &ExistingDatabase, folder: &Path) -> Result<Self> {
         let refused = |error| target.refused("read the database", error);
-        let snapshot = snapshot(target, target.busy_timeout).map_err(refused)?;
+        let snapshot = snapshot(target).map_err(refused)?;
         let page_bytes = ask::<u32>(&snapshot, "PRAGMA page_size").map_err(refused)? as usize;
         let pages = ask::<u32>(&snapshot, "PRAGMA page_count").map_err(refused)?;
-        if snapshot.prepare(PAGE).is_err() {
+        if snapshot.prepare(READ_PAGE).is_err() {
             return Err(no_table_of_pages());
         }
         let changes = crate::rights::unnamed_file(folder)
@@ -94,18 +94,14 @@ fn no_table_of_pages() -> Error {
     )
 }
 
-/// Query for a page by its number.
-const PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
-
-fn snapshot(target: &ExistingDatabase, busy_timeout: Duration) -> rusqlite::Result<Connection> {
+fn snapshot(target: &ExistingDatabase) -> rusqlite::Result<Connection> {
     let (uri, flags) = target.uri();
     let connection = connect::open(uri, flags)?;
-    connection.busy_timeout(busy_timeout)?;
+    connection.busy_timeout(target.busy_timeout)?;
     let keeps_log = target.keeps_log;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_log)?;
     connection.execute_batch("PRAGMA query_only=ON; BEGIN")?;
-    // The transaction begins when the first row is read.
-    ask::<i64>(&connection, "SELECT count(*) FROM sqlite_schema")?;
+    connect::begin_read(&connection)?;
     Ok(connection)
 }
 
@@ -113,8 +109,9 @@ fn snapshot(target: &ExistingDatabase, busy_timeout: Duration) -> rusqlite::Resu
 struct Pages {
     snapshot: Connection,
     page_bytes: usize,
-    /// Size of the database, and of the part that the snapshot still has.
+    /// Bytes of the database as seen through the overlay.
     bytes: u64,
+    /// Bytes at its start that the snapshot has.
     snapshot_bytes: u64,
     changes: File,
     /// Places of the changed pages in `changes`, counted in pages.
@@ -138,7 +135,7 @@ impl Pages {
             return Ok(());
         }
         let mut read = || -> rusqlite::Result<()> {
-            let mut statement = self.snapshot.prepare_cached(PAGE)?;
+            let mut statement = self.snapshot.prepare_cached(READ_PAGE)?;
             statement.query_row([index as i64 + 1], |row| {
                 let data = row.get_ref(0)?.as_blob()?;
                 let bytes = data.len().min(page.len());
@@ -288,14 +285,10 @@ impl VfsFile for OverlayFile {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::connect::resolve;
     use super::*;
-
-    #[test]
-    fn a_sqlite_without_its_table_of_pages_is_what_cannot_do_it() {
-        let error = no_table_of_pages();
-        assert!(matches!(error.kind(), crate::ErrorKind::Unsupported(_)), "{error}");
-    }
 
     fn made(path: &Path, sql: &str) -> Connection {
         let connection = connect::open(path, OpenFlags::default()).unwrap();

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Every page up to the new count is part of a tree, or of the pointer map.
+//! 1. Every page added behind the former end is part of a tree or of the pointer map, or is the lock page.
 //! 2. SQLite learns the new count before it allocates again: it reads it from
 //!    page 1 when a savepoint is released. Else it would give out the new
 //!    pages once more.
@@ -28,24 +28,23 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use leafpress_format::header;
 use leafpress_format::{PageLayout, PageNumbers, PointerMap, RelocateError, relocate};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Transaction, params};
 
 use super::carry::{
     BATCH_BYTES, Batch, Carrier, MapEntries, NewPages, PageSource, PagesBehind, Renumbering,
     damaged,
 };
-use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
+use super::commit::{check_foreign_keys, commit, look_at_ends, read_a_row, remember};
+use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask};
 use super::dbpage::{WRITE_PAGE, read_page, write_page};
 use super::free_pages::FreePages;
 use super::inspect::{Existing, Header, TextEncoding, read_encoding, read_header};
 use super::orphan::Search;
-use super::staged::{StagedTable, StagedTree, has_table};
+use super::staged::{StagedTable, StagedTree};
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::load::options::CancelToken;
 use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
-use crate::sqlite_error::broken_rule;
 use crate::threads;
 use crate::words::{counted, path_text};
 
@@ -248,7 +247,7 @@ impl Move<'_> {
         Ok(Numbers { renumbering, new_pages, first, free, map })
     }
 
-    /// Writes all pages, while another thread reads and renumbers them.
+    /// Writes all pages. If they are many, another thread reads and renumbers them meanwhile.
     fn carry(&self, numbers: Numbers) -> Result<(u32, Carrier)> {
         let (layout, page_count) = (self.table.layout, self.table.page_count);
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
@@ -307,8 +306,7 @@ impl Move<'_> {
                 statement.execute(params![number, page]).map_err(refused)?;
             }
             written += batch.numbers.len() as u32;
-            let rows =
-                self.staged.rows * u64::from(written) / u64::from(self.table.page_count.max(1));
+            let rows = rows_on(self.staged.rows, written, self.table.page_count);
             self.settings.rows_done.fetch_add(rows - rows_told, Ordering::Relaxed);
             rows_told = rows;
         }
@@ -317,6 +315,12 @@ impl Move<'_> {
         self.settings.rows_done.fetch_add(rest, Ordering::Relaxed);
         Ok(written)
     }
+}
+
+/// Number of rows on some of the pages, if each has as many.
+fn rows_on(rows: u64, some_pages: u32, all_pages: u32) -> u64 {
+    let rows = u128::from(rows) * u128::from(some_pages) / u128::from(all_pages.max(1));
+    u64::try_from(rows).unwrap_or(u64::MAX)
 }
 
 /// Enters the new pages into the pointer map, whose last page may have room for some of them.
@@ -350,29 +354,6 @@ fn write_map(
     open.map_or(Ok(()), |(number, page)| write_page(transaction, number, &page))
 }
 
-/// Writes the table's rows in SQLite's own tables.
-pub(super) fn remember(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Result<()> {
-    let name = &table.table.name;
-    if let Some(sequence) = table.sequence {
-        transaction.execute("DELETE FROM main.sqlite_sequence WHERE name = ?1", [name])?;
-        let sql = "INSERT INTO main.sqlite_sequence(name, seq) VALUES (?1, ?2)";
-        transaction.execute(sql, params![name, sequence])?;
-    }
-    if table.statistics.is_empty() {
-        return Ok(());
-    }
-    if !has_table(transaction, "sqlite_stat1")? {
-        // Makes the table `sqlite_stat1`, and gathers no statistics.
-        transaction.execute_batch("ANALYZE main.sqlite_schema")?;
-    }
-    transaction.execute("DELETE FROM main.sqlite_stat1 WHERE tbl = ?1", [name])?;
-    let sql = "INSERT INTO main.sqlite_stat1(tbl, idx, stat) VALUES (?1, ?2, ?3)";
-    for (index, statistics) in &table.statistics {
-        transaction.execute(sql, params![name, index, statistics])?;
-    }
-    Ok(())
-}
-
 /// Reads a row from the table and from each end of its indexes, as a last check before the commit.
 fn look_at(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Result<()> {
     let declared = DeclaredTable::read(transaction, &table.table.name)?;
@@ -386,107 +367,15 @@ fn look_at(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Resu
     Ok(())
 }
 
-/// Reads an entry from each end of an index whose first column this is, with its collation there.
-pub(super) fn look_at_ends(
-    transaction: &Transaction<'_>,
-    table: &str,
-    index: &str,
-    column: &str,
-    collation: &str,
-) -> rusqlite::Result<()> {
-    let queries = queries_of_ends(table, index, column, collation);
-    queries.iter().try_for_each(|sql| read_a_row(transaction, sql))
-}
-
-/// Without the index's own collation, SQLite would sort the whole index for its first entry.
-fn queries_of_ends(table: &str, index: &str, column: &str, collation: &str) -> [String; 2] {
-    let [table, index, column, collation] = [table, index, column, collation].map(quote_identifier);
-    ["ASC", "DESC"].map(|end| {
-        format!(
-            "SELECT {column} FROM main.{table} INDEXED BY {index}
-             ORDER BY {column} COLLATE {collation} {end} LIMIT 1"
-        )
-    })
-}
-
-fn read_a_row(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query([])?;
-    rows.next().map(|_| ())
-}
-
-/// Checks the foreign keys of the pressed rows. A search always ends in an error.
-pub(super) fn check_foreign_keys(
-    transaction: &Transaction<'_>,
-    target: &ExistingDatabase,
-    table: &str,
-    search: Option<&mut Search<'_>>,
-) -> Result<()> {
-    let refused = |error| target.refused("check the foreign keys", error);
-    if let Some(search) = search {
-        search.run(transaction, table).map_err(refused)?;
-        let reason = "the table was moved in only to find a row".to_owned();
-        return Err(constraint(table, reason));
-    }
-    let mut keys =
-        transaction.prepare("SELECT 1 FROM pragma_foreign_key_list(?1)").map_err(refused)?;
-    if !keys.exists([table]).map_err(refused)? {
-        return Ok(());
-    }
-    let sql = "SELECT \"rowid\", parent FROM pragma_foreign_key_check(?1) LIMIT 1";
-    let mut statement = transaction.prepare(sql).map_err(refused)?;
-    let mut rows = statement.query([table]).map_err(refused)?;
-    let Some(row) = rows.next().map_err(refused)? else { return Ok(()) };
-    let (rowid, parent): (Option<i64>, String) =
-        row.get(0).and_then(|rowid| Ok((rowid, row.get(1)?))).map_err(refused)?;
-    let which = rowid.map_or_else(|| "a row".to_owned(), |rowid| format!("row {rowid}"));
-    let reason = format!("{which} of {table} refers to a row of {parent} that is not there");
-    Err(constraint(table, reason)
-        .caused_by(broken_rule(rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY))
-        .to_do(format!("load {parent} first, or leave the foreign key out of the declaration")))
-}
-
-/// Commits the transaction, and tidies the log.
-pub(super) fn commit(
-    transaction: &Transaction<'_>,
-    existing: &Existing,
-    (what, cancel): (&'static str, &CancelToken),
-    steps: &mut Steps,
-) -> Result<()> {
-    existing.target.commit(transaction, what, cancel)?;
-    steps.end("committing");
-    tidy_log(transaction, existing);
-    steps.end("checkpointing");
-    Ok(())
-}
-
-/// Empties a long log if no connection uses it: SQLite leaves it at its size. The commit is done,
-/// so an error here is no failure.
-fn tidy_log(connection: &Connection, existing: &Existing) {
-    if existing.journal_mode != "wal" {
-        return;
-    }
-    let tidied = connection
-        .busy_timeout(std::time::Duration::ZERO)
-        .and_then(|()| ask::<i64>(connection, "PRAGMA wal_checkpoint(TRUNCATE)"));
-    tracing::debug!(?tidied, "checkpoint");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_an_index_are_read_without_a_sort() {
-        let connection = Connection::open_in_memory().unwrap();
-        let sql = "CREATE TABLE t(a TEXT COLLATE NOCASE); CREATE INDEX i ON t(a COLLATE BINARY)";
-        connection.execute_batch(sql).unwrap();
-        for query in queries_of_ends("t", "i", "a", "BINARY") {
-            let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
-            let steps = plan.query_map([], |row| row.get(3)).unwrap();
-            let steps = steps.collect::<rusqlite::Result<Vec<String>>>().unwrap();
-            // A second step would be "USE TEMP B-TREE FOR ORDER BY".
-            assert!(steps.len() == 1 && steps[0].ends_with("INDEX i"), "{query}: {steps:?}");
-        }
+    fn rows_of_large_files_are_counted_by_their_pages() {
+        let (rows, pages) = (1 << 40, 1 << 30);
+        assert_eq!(rows_on(rows, pages / 2, pages), rows / 2);
+        assert_eq!(rows_on(rows, pages, pages), rows);
+        assert_eq!(rows_on(7, 1, 0), 7);
     }
 }

@@ -15,8 +15,7 @@ use std::time::Duration;
 use rusqlite::{InterruptHandle, OpenFlags};
 
 use super::connect::{CACHE_BYTES_MIN, ExistingDatabase, STEPS_BETWEEN_LOOKS, ask};
-use super::copy::STAGED;
-use super::staged::attachable;
+use super::staged::{attach_file, attachable};
 use super::task::Staged;
 use crate::candidate::uri;
 use crate::connect;
@@ -101,6 +100,6 @@ fn look_up(
     connection.execute_batch(&format!(
         "PRAGMA cell_size_check=ON; PRAGMA automatic_index=OFF; PRAGMA cache_size=-{cache_kib}"
     ))?;
-    connection.execute(&format!("ATTACH ?1 AS {STAGED}"), [attached])?;
+    attach_file(&connection, attached)?;
     ask(&connection, query)
 }

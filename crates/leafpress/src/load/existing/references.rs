@@ -94,10 +94,12 @@ impl References {
     pub fn read(
         connection: &Connection,
         declared: &DeclaredTable,
+        identity: &Identity<'_>,
         columns: &[String],
     ) -> rusqlite::Result<Self> {
         let keys = foreign_keys(connection, &declared.name)?;
-        let (dangling, unlike) = (dangling(&keys, declared), unlike(&keys, declared));
+        let dangling = dangling(&keys, declared, identity);
+        let unlike = unlike(&keys, declared, identity);
         if triggers_name(connection, declared)? {
             return Ok(Self { dangling, unlike, children: Vec::new(), holders: Vec::new() });
         }
@@ -115,8 +117,8 @@ impl References {
             format!(
                 "SELECT {}, {} FROM main.{table} AS child CROSS JOIN main.{table} AS parent
                  ON {}",
-                identity(declared, "child."),
-                identity(declared, "parent."),
+                identity.sql("child."),
+                identity.sql("parent."),
                 key.parent_condition(key.child_columns())
             )
         });
@@ -132,7 +134,7 @@ impl References {
                 Some(format!("{name} COLLATE {collation} = {}", place(&column.name)?))
             });
             let same = same.collect::<Option<Vec<_>>>()?.join(" AND ");
-            let identity = identity(declared, "");
+            let identity = identity.sql("");
             Some(format!("SELECT {identity}, {alike} FROM main.{table} WHERE {same}"))
         });
         let holders = holders.collect();
@@ -151,22 +153,42 @@ fn unique_keys(declared: &DeclaredTable) -> Vec<Vec<OrderColumn>> {
     alias.chain(indexes).collect()
 }
 
-/// Expression that identifies a row of the table, as a text: its rowid, or its key.
-pub fn identity(declared: &DeclaredTable, prefix: &str) -> String {
-    if let Some(rowid) = declared.rowid_name() {
-        return format!("CAST({prefix}{rowid} AS TEXT)");
+/// The columns that identify a row of a table.
+pub enum Identity<'d> {
+    /// The rowid, by this name.
+    Rowid(&'static str),
+    /// The primary key, where the table has no rowids or columns hide their name.
+    Key(Vec<&'d str>),
+}
+
+impl<'d> Identity<'d> {
+    /// None if columns hide the rowids of a table without a primary key.
+    pub fn of(declared: &'d DeclaredTable) -> Option<Self> {
+        if let Some(rowid) = declared.rowid_name() {
+            return Some(Self::Rowid(rowid));
+        }
+        let key = declared.primary_key();
+        (!key.is_empty()).then_some(Self::Key(key))
     }
-    let key = declared.primary_key();
-    let parts: Vec<String> =
-        key.iter().map(|name| format!("quote({prefix}{})", quote_identifier(name))).collect();
-    parts.join(" || '|' || ")
+
+    /// Expression for the identity of a row, as a text. `prefix` is the alias of the row, with its dot.
+    pub fn sql(&self, prefix: &str) -> String {
+        match self {
+            Self::Rowid(name) => format!("CAST({prefix}{name} AS TEXT)"),
+            Self::Key(key) => {
+                let parts =
+                    key.iter().map(|name| format!("quote({prefix}{})", quote_identifier(name)));
+                parts.collect::<Vec<_>>().join(" || '|' || ")
+            }
+        }
+    }
 }
 
 /// Queries for rows without a parent row. SQLite's own check names rows by their rowids; a table
-/// without rowids needs a query for each key.
-fn dangling(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
+/// whose rows have another identity needs a query for each key.
+fn dangling(keys: &[ForeignKey], declared: &DeclaredTable, identity: &Identity<'_>) -> Vec<String> {
     let table = quote_identifier(&declared.name);
-    if declared.rowid_name().is_some() {
+    if matches!(identity, Identity::Rowid(_)) {
         return vec![format!(
             "SELECT CAST(rowid AS TEXT), parent FROM pragma_foreign_key_check({})",
             quote_text(&declared.name)
@@ -178,7 +200,7 @@ fn dangling(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
         format!(
             "SELECT {}, {} FROM main.{table} AS child WHERE {} AND NOT EXISTS
              (SELECT 1 FROM main.{} AS parent WHERE {})",
-            identity(declared, "child."),
+            identity.sql("child."),
             quote_text(&key.parent),
             given.collect::<Vec<_>>().join(" AND "),
             quote_identifier(&key.parent),
@@ -190,7 +212,7 @@ fn dangling(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
 
 /// Queries for rows that refer to themselves by a value unlike their key. SQLite makes an integer of
 /// a value that refers to a rowid, so these need none.
-fn unlike(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
+fn unlike(keys: &[ForeignKey], declared: &DeclaredTable, identity: &Identity<'_>) -> Vec<String> {
     let table = quote_identifier(&declared.name);
     let is_rowid = |name: &String| {
         declared.rowid_alias.as_ref().is_some_and(|alias| alias.eq_ignore_ascii_case(name))
@@ -212,7 +234,7 @@ fn unlike(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
         );
         format!(
             "SELECT {}, {} FROM main.{table} AS parent WHERE {} AND NOT ({})",
-            identity(declared, "parent."),
+            identity.sql("parent."),
             quote_text(&reason),
             key.parent_condition(values),
             pairs.collect::<Vec<_>>().join(" AND ")

@@ -10,11 +10,15 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use super::carry::damaged;
 use super::connect::ask;
 use super::free_pages::FreePages;
+use super::inspect::{Existing, TextEncoding};
 use super::task::Staged;
 use crate::candidate::uri;
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::vfs::locks::FileHandle;
+
+/// Name under which the staged file is attached.
+pub const STAGED: &str = "\"leafpress staged\"";
 
 /// The staged table, as its file declares it.
 #[derive(Debug)]
@@ -134,6 +138,45 @@ pub fn attachable(staged: &Staged<'_>) -> String {
     uri(&path, "mode=ro&immutable=1")
 }
 
+/// Attaches the staged file if that can be: nothing can be attached to a database in UTF-16.
+pub fn attach(
+    connection: &Connection,
+    existing: &Existing,
+    staged: &Staged<'_>,
+) -> rusqlite::Result<bool> {
+    let can_be = existing.encoding == TextEncoding::Utf8;
+    if can_be {
+        attach_file(connection, &attachable(staged))?;
+    }
+    Ok(can_be)
+}
+
+/// Attaches the file of this name ([`attachable`]).
+pub fn attach_file(connection: &Connection, name: &str) -> rusqlite::Result<()> {
+    connection.execute(&format!("ATTACH ?1 AS {STAGED}"), [name]).map(|_| ())
+}
+
+/// Returns true if the rowids are the numbers from 1 on without a gap, in a table of so many rows, whose
+/// quoted name with its schema is given.
+///
+/// # Errors
+/// SQLite's, such as that of a table without rowids.
+pub fn is_numbered(
+    connection: &Connection,
+    table: &str,
+    rowid: &str,
+    rows: u64,
+) -> rusqlite::Result<bool> {
+    // Each end by a query of its own: for both at once SQLite would read all rows.
+    let end = |function: &str| {
+        ask::<Option<i64>>(connection, &format!("SELECT {function}({rowid}) FROM {table}"))
+    };
+    Ok(match (end("min")?, end("max")?) {
+        (Some(first), Some(last)) => first == 1 && last.unsigned_abs() == rows,
+        _ => rows == 0,
+    })
+}
+
 fn sequence(connection: &Connection, table: &str) -> rusqlite::Result<Option<i64>> {
     if !has_table(connection, "sqlite_sequence")? {
         return Ok(None);
@@ -182,8 +225,35 @@ fn not_staged(staged: &Staged<'_>, reason: &str) -> Error {
     damaged(staged.file, reason)
 }
 
-/// Number of rows of the staged table.
+/// Number of rows of a table, whose quoted name with its schema is given.
 pub fn count_rows(connection: &Connection, table: &str) -> rusqlite::Result<u64> {
     let sql = format!("SELECT count(*) FROM {table}");
     ask::<i64>(connection, &sql).map(i64::unsigned_abs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rowids_with_a_gap_are_not_numbers_of_rows() {
+        let connection = Connection::open_in_memory().unwrap();
+        for (rowids, expected) in [
+            (&[][..], true),
+            (&[1], true),
+            (&[1, 2, 3], true),
+            (&[-5, 1, 3], false),
+            (&[0, 1, 3], false),
+            (&[1, 2, 4], false),
+            (&[i64::MIN, 1], false),
+        ] {
+            connection.execute_batch("DROP TABLE IF EXISTS t; CREATE TABLE t(a)").unwrap();
+            for rowid in rowids {
+                connection.execute("INSERT INTO t(rowid) VALUES (?1)", [rowid]).unwrap();
+            }
+            let rows = count_rows(&connection, "main.t").unwrap();
+            let numbered = is_numbered(&connection, "main.t", "rowid", rows).unwrap();
+            assert_eq!(numbered, expected, "{rowids:?}");
+        }
+    }
 }

@@ -7,10 +7,10 @@
 
 use rusqlite::{Connection, Statement};
 
-use super::copy::STAGED;
 use super::insert::{Counts, Insert};
 use super::order::InsertMode;
 use super::rows::shown;
+use super::staged::STAGED;
 use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 
@@ -42,7 +42,8 @@ impl<'s> Stretches<'s> {
         let (Some(there), Some(staged)) = (declared.rowid_name(), insert.numbered_rowid()) else {
             return Ok(None);
         };
-        if !may_take_many(insert.mode, declared) {
+        // Rows without a value for any column have no list of columns.
+        if insert.columns.is_empty() || !may_take_many(insert.mode, declared) {
             return Ok(None);
         }
         let (into, from) =
@@ -75,6 +76,7 @@ impl<'s> Stretches<'s> {
         let may_be_undone = refused.is_some() && inserted > 0 && !self.connection.is_autocommit();
         if may_be_undone && !self.last.exists([])? {
             // A value of another class than its column's undoes the statement, with OR FAIL, too.
+            self.counts.take_back(inserted);
             self.insert.execute([rowid(number), rowid(number + inserted) - 1])?;
         }
         Ok(Stretch { inserted, refused })

@@ -26,6 +26,8 @@ pub(in crate::load) struct Settings {
     pub busy_timeout: Duration,
     /// Memory for SQLite's cache of pages.
     pub memory_bytes: u64,
+    /// Number of threads that SQLite sorts with.
+    pub threads: usize,
     /// Token that is checked regularly.
     pub cancel: CancelToken,
     /// Counter of rows that have gone in; where pages are moved, of the rows on them.

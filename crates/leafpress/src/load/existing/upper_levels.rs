@@ -58,7 +58,7 @@ impl<'c> UpperLevels<'c> {
         (self.tree_pages / PIECE_SHARE).max(1)
     }
 
-    /// Uses them.
+    /// Reads the interior pages of each tree, so that the cache keeps them.
     pub fn keep(&mut self) {
         for at in 0..self.roots.len() {
             self.keep_tree(self.roots[at]);

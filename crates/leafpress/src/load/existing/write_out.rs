@@ -4,7 +4,7 @@
 //! seconds. A thread tells it every tenth of a second to start with them, so that the syncs at the
 //! commit and in the checkpoint find little left.
 //!
-//! Must never: stand for a sync. What is durable and when, SQLite decides as before.
+//! Must never: be taken for a sync. SQLite still decides what is durable, and when.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

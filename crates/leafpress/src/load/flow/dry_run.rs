@@ -63,7 +63,7 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
         reject_reasons: rejects.take_reasons(),
         notes,
         path: path(&shape, order, path_ahead.as_deref()),
-        plan: plan_ahead(options, &shape, order, target.times_written(), &counted),
+        plan: plan_ahead(options, &target, &shape, order, &counted)?,
     })
 }
 
@@ -119,11 +119,11 @@ struct Counted {
 /// Result that a load would have, as far as it can be known before.
 fn plan_ahead(
     options: &LoadOptions,
+    target: &Target,
     shape: &TableShape,
     order: RowOrder,
-    times_written: u64,
     input: &Counted,
-) -> Vec<String> {
+) -> Result<Vec<String>> {
     let folder = crate::paths::folder_of(&options.database);
     let tmpdir = options.tmpdir.clone().unwrap_or_else(|| folder.to_owned());
     let has_key = shape.key.is_some() || shape.rowid_column.is_some();
@@ -153,16 +153,18 @@ fn plan_ahead(
     };
     let indexes: u64 = shape.indexes.iter().map(entries).sum();
     // Each tree has a page at least, and so has the schema.
-    let pages = (2 + shape.indexes.len() as u64) * u64::from(options.page_bytes());
+    let page_bytes = target.layout(options)?.page_bytes() as u64;
+    let pages = (2 + shape.indexes.len() as u64) * page_bytes;
     let needed = input.bytes + input.rows * ROW_HEAD_BYTES + indexes + pages;
     let free = crate::storage::free_bytes(folder);
     let free = free.map_or(String::new(), |free| format!(", {} are free", bytes(free)));
     plan.push(format!(
-        "about {} are needed in {}{free}; as much again if temporary files are needed",
-        bytes(needed * times_written),
-        path_text(folder)
+        "about {} are needed in {}{free}; {} more if temporary files are needed",
+        bytes(needed * target.times_written()),
+        path_text(folder),
+        bytes(needed)
     ));
-    plan
+    Ok(plan)
 }
 
 /// Bytes of the input as text, as far as is known: a file may be compressed.

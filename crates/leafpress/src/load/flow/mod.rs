@@ -45,6 +45,17 @@ use crate::schema::shape::TableShape;
 use crate::sqlite_error::broken_rule;
 use crate::sync::lock;
 
+/// Bytes of a cell in an interior page over rows with rowids, at most.
+const ROWID_CELL_BYTES: u64 = 15;
+/// Bytes of a cell in an interior page of an index, if its entries are not long.
+const ENTRY_BYTES: u64 = 192;
+/// Pages for the schema and for the tables that SQLite itself has.
+const SIDE_PAGES: u64 = 8;
+
+/// Limit of attempts. A guess that is wrong in every respect is corrected step by step: types,
+/// columns (which may bring new ones), order, and rows that must go.
+const ATTEMPTS_MAX: usize = 8;
+
 /// State of one load.
 struct Flow<'f> {
     options: &'f LoadOptions,
@@ -275,7 +286,7 @@ impl Flow<'_> {
             shape: &outcome.shape,
             reads_again,
             stops,
-            is_append: options.into == Some(IntoTable::Append),
+            may_choose_on_conflict: options.into == Some(IntoTable::Append),
             replaced_by: replaces.then_some(built.rows),
         };
         let mut decide = |rows: &[RefusedRow]| refused.decide(rows);
@@ -531,17 +542,6 @@ impl Flow<'_> {
         }
     }
 }
-
-/// Bytes of a cell in an interior page over rows with rowids, at most.
-const ROWID_CELL_BYTES: u64 = 15;
-/// Bytes of a cell in an interior page of an index, if its entries are not long.
-const ENTRY_BYTES: u64 = 192;
-/// Pages for the schema and for the tables that SQLite itself has.
-const SIDE_PAGES: u64 = 8;
-
-/// Limit of attempts. A guess that is wrong in every respect is corrected step by step: types,
-/// columns (which may bring new ones), order, and rows that must go.
-const ATTEMPTS_MAX: usize = 8;
 
 fn stage_of(order: RowOrder) -> &'static str {
     if order == RowOrder::ThroughSql { "inserting" } else { "pressing" }

@@ -56,14 +56,14 @@ pub struct TypedFeed<'l, S: RowSource> {
 
 struct Input<S: RowSource> {
     source: S,
-    sources: Vec<ValueSource>,
+    value_sources: Vec<ValueSource>,
     /// First opening, with the batch that was taken as a sample.
     first: Option<Opened<S>>,
 }
 
 impl<S: RowSource> Input<S> {
     fn columns(&self) -> InputColumns<'_> {
-        InputColumns { name: self.source.name(), sources: &self.sources }
+        InputColumns { name: self.source.name(), sources: &self.value_sources }
     }
 }
 
@@ -86,7 +86,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         let names = sources.iter().map(|source| source.name().to_owned()).collect();
         let inputs = sources.into_iter();
-        let inputs = inputs.map(|source| Input { source, sources: Vec::new(), first: None });
+        let inputs = inputs.map(|source| Input { source, value_sources: Vec::new(), first: None });
         let mut feed = Self {
             state: FeedState::new(options, monitor, names, table),
             inputs: inputs.collect(),
@@ -190,7 +190,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         let (names, source_types): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
         for (input, own) in self.inputs.iter_mut().zip(maps) {
-            input.sources = match own {
+            input.value_sources = match own {
                 Some(own) if self.declared.is_some() => own.sources,
                 Some(own) => own.sources_for(&names)?,
                 None => vec![ValueSource::Constant(OwnedValue::Null); names.len()],
@@ -310,7 +310,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         let mut rule = None;
         for input in &self.inputs {
-            let Some(field) = input.sources[column].field() else { continue };
+            let Some(field) = input.value_sources[column].field() else { continue };
             let declared = self.rule_of(&input.source.columns()[field]);
             match (rule, declared) {
                 (None, Some(declared)) => rule = Some(declared),
@@ -381,7 +381,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     /// The rules for the rows of an input.
     fn rules_of(&self, input: usize) -> TypedRules {
         let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
-        let Input { source, sources, .. } = &self.inputs[input];
+        let Input { source, value_sources, .. } = &self.inputs[input];
         let rowid = rowid.filter(|column| self.state.plan.given[*column]);
         let of_input = |(column, &rule): (usize, &TypeRule)| {
             let is_demanded = self.demanded_rule(column, ValueKinds::All) == Some(rule);
@@ -389,7 +389,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             own.filter(|_| is_demanded).unwrap_or(rule)
         };
         let rules = self.rules.iter().enumerate().map(of_input).collect();
-        TypedRules::new(self.state.names(), rules, sources.clone(), rowid)
+        TypedRules::new(self.state.names(), rules, value_sources.clone(), rowid)
             .demands(self.state.demands())
     }
 
@@ -423,7 +423,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 
     /// Type of a column in the declaration that is made.
     fn declared_type(&self, column: usize) -> String {
-        if let ValueSource::Uuid7(form) = &self.inputs[0].sources[column] {
+        if let ValueSource::Uuid7(form) = &self.inputs[0].value_sources[column] {
             return form.declared_type().to_owned();
         }
         let (rule, strict) = (self.rules[column], self.state.options.strict);
@@ -586,7 +586,7 @@ impl<S: RowSource> TypedFeed<'_, S> {
     fn nan_note(&self, input: &Input<S>) -> Option<String> {
         let counts = input.source.nan_counts();
         let demands = self.state.demands();
-        let columns = input.sources.iter().zip(&self.state.columns).enumerate();
+        let columns = input.value_sources.iter().zip(&self.state.columns).enumerate();
         let found = columns.filter_map(|(at, (source, name))| {
             let nans = *counts.get(source.field()?)?;
             let values = counted(nans, "value", "values");

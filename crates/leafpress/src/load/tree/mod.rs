@@ -71,7 +71,7 @@ pub struct BuildOptions<'b> {
     pub path: &'b Path,
 }
 
-/// Order in which rows come, and what is done if they come in none.
+/// Order in which the rows come, and how they are built if they have no order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowOrder {
     /// By rowid, or by the key of a WITHOUT ROWID table.

@@ -24,7 +24,7 @@ use self::order::best_order;
 pub(super) use self::plan::InsertPlans;
 use self::plan::Plan;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sqlite_error::{is_refusal, sqlite_says};
+use crate::sqlite_error::{is_fault_of_a_row, sqlite_says};
 use crate::words::{counted, shown_value};
 
 mod order;
@@ -97,7 +97,7 @@ pub(super) fn insert_alone(
     Ok(match inserted {
         Ok(rows) => Alone::Inserted(rows),
         Err(Failure::Row(..)) => Alone::Refused,
-        Err(Failure::Other(source)) if is_refusal(&source) => Alone::Refused,
+        Err(Failure::Other(source)) if is_fault_of_a_row(&source) => Alone::Refused,
         Err(Failure::Other(source)) => Alone::Broken(Error::sqlite("insert the rows", source)),
     })
 }
@@ -160,7 +160,7 @@ impl<'i> Insertion<'i> {
         match self.in_best_order() {
             // The first row refused in the order of the key need not be the first as given.
             Err(Failure::Other(error))
-                if is_refusal(&error) && !self.connection.is_autocommit() =>
+                if is_fault_of_a_row(&error) && !self.connection.is_autocommit() =>
             {
                 self.connection.execute_batch("ROLLBACK TO leafpress_rows")?;
                 self.one_by_one()
@@ -209,7 +209,7 @@ impl<'i> Insertion<'i> {
         for (at, row) in self.rows.iter().enumerate() {
             match run(&mut statement, row.iter()) {
                 Ok(rows) => inserted += rows,
-                Err(error) if is_refusal(&error) => return Err(Failure::Row(at, error)),
+                Err(error) if is_fault_of_a_row(&error) => return Err(Failure::Row(at, error)),
                 Err(error) => return Err(Failure::Other(error)),
             }
         }

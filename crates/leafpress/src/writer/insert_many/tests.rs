@@ -376,6 +376,19 @@ fn the_error_shows_the_row_as_given_and_its_values() {
 }
 
 #[test]
+fn an_expression_that_fails_on_a_value_is_the_fault_of_its_row() {
+    let connection = Connection::open_in_memory().unwrap();
+    let sql = "CREATE TABLE t(a PRIMARY KEY CHECK (abs(a) > 0)); BEGIN";
+    connection.execute_batch(sql).unwrap();
+    let request = ask("t", &["a"], &[&[7], &[i64::MIN], &[5]]);
+    let error = insert(&connection, &request).unwrap_err().to_string();
+    let expected = "t: integer overflow\n  row 2: -9223372036854775808\n";
+    assert!(error.starts_with(expected), "{error}");
+    let alone = insert_alone(&connection, &mut InsertPlans::default(), &request).unwrap();
+    assert!(matches!(alone, Alone::Refused));
+}
+
+#[test]
 fn a_change_of_the_schema_makes_a_new_plan() {
     let connection = Connection::open_in_memory().unwrap();
     let mut plans = InsertPlans::default();

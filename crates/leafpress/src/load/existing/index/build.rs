@@ -6,7 +6,7 @@
 //! are few runs. So the partition that is due always has one, and only few partitions wait.
 //!
 //! Invariants:
-//! 1. Every page up to the new count is part of the tree.
+//! 1. Every page added behind the former end is part of the tree, or is the lock page.
 //! 2. SQLite learns the new count before it allocates again: it reads it from
 //!    page 1 when a savepoint is released.
 
@@ -17,13 +17,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use leafpress_format::header;
 use leafpress_format::{
-    FinishedPages, FormatError, IndexRun, IndexTree, PageLayout, PageNumbers, RecordColumns, Value,
+    FinishedPages, FormatError, IndexRun, IndexTree, PageLayout, PageNumbers, RecordColumns,
     key_has_null,
 };
 use rusqlite::{Statement, Transaction, params};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::load::existing::connect::ExistingDatabase;
+use crate::load::bound::value_ref;
+use crate::load::existing::connect::{ExistingDatabase, constraint};
 use crate::load::existing::dbpage::{WRITE_PAGE, read_page, write_page};
 use crate::load::options::CancelToken;
 use crate::load::tree::analyze::StatCounter;
@@ -32,9 +33,7 @@ use crate::sort::{Partition, Sorted};
 use crate::sqlite_error::broken_rule;
 use crate::sync::lock;
 use crate::threads;
-
-/// Characters of a value in a message.
-const SHOWN_CHARACTERS_MAX: usize = 60;
+use crate::words::shown_value;
 
 /// Settings of one press.
 pub struct Press<'p> {
@@ -78,8 +77,9 @@ impl Press<'_> {
         let joined = std::thread::scope(|scope| {
             let (empty_runs, empty) = channel();
             let (pieces, done) = channel();
-            // Two runs for each worker, so that none waits for an empty one.
-            for _ in 0..=2 * self.threads {
+            // Two runs for each worker and one that is written, so that none waits for an empty one.
+            let runs = 2 * self.threads + 1;
+            for _ in 0..runs {
                 let _ = empty_runs.send(IndexRun::new(self.of.layout));
             }
             let empty = std::sync::Arc::new(Mutex::new(empty));
@@ -228,9 +228,10 @@ impl Presser<'_> {
         let mut columns = RecordColumns::new();
         columns.parse(record);
         let key = 0..self.index.entry.unique_columns;
-        let values: Vec<String> = key.map(|at| shown(columns.value(record, at))).collect();
+        let values: Vec<String> =
+            key.map(|at| shown_value(value_ref(columns.value(record, at)))).collect();
         let refusal = format!("rows {one} and {other} have the same key: {}", values.join(", "));
-        super::super::connect::constraint(self.table, refusal)
+        constraint(self.table, refusal)
             .caused_by(broken_rule(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE))
             .to_do(NOT_UNIQUE_TO_DO)
     }
@@ -253,28 +254,5 @@ fn next_piece(
         // The sender is gone if a worker has panicked; the scope reports the panic.
         let (done, piece) = done.recv().map_err(|_| Error::from(ErrorKind::Cancelled))?;
         waiting.insert(done, piece);
-    }
-}
-
-/// A value written as SQL, cut if long.
-fn shown(value: Value<'_>) -> String {
-    let cut = |text: String| {
-        if text.chars().count() <= SHOWN_CHARACTERS_MAX {
-            return text;
-        }
-        text.chars().take(SHOWN_CHARACTERS_MAX).chain(['…']).collect()
-    };
-    match value {
-        Value::Null => "NULL".into(),
-        Value::Integer(integer) => integer.to_string(),
-        Value::Real(real) => format!("{real:?}"),
-        Value::Text(text) => cut(format!("'{}'", String::from_utf8_lossy(text))),
-        Value::Blob(blob) => {
-            let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
-            let shown = blob.iter().take(SHOWN_CHARACTERS_MAX);
-            let digits: String =
-                shown.flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-            cut(format!("x'{digits}'"))
-        }
     }
 }

@@ -12,7 +12,7 @@
 //! Invariants:
 //! 1. The file is read only while the transaction has the write lock and has changed no page.
 //! 2. It is the file that SQLite has open: the platform's own VFS serves it, also below gathered writes,
-//!    its name has not moved, and what is opened is what has the name.
+//!    the file was not renamed, and the file that is opened is the one at the path now.
 //! 3. In all other cases, and where one of the pages that SQLite reads for the scan differs from
 //!    the file's, all pages are read through SQLite.
 //!
@@ -223,10 +223,18 @@ mod tests {
         connection.execute_batch("INSERT INTO t VALUES (3)").unwrap();
     }
 
-    /// Returns true if an index by `connection` would read the file at `path`, and asserts that the
-    /// file's pages are then SQLite's. `between` runs after the look at the log and before the
+    const READ: Result<(), &str> = Ok(());
+    const MOVED: Result<(), &str> = Err("the file was moved");
+    const LOG_HOLDS_PAGES: Result<(), &str> = Err("the log holds pages");
+
+    /// Reason why an index by `connection` would not read the file at `path`; asserts that the file's
+    /// pages are SQLite's if it would. `between` runs after the look at the log and before the
     /// transaction.
-    fn is_read(mut connection: Connection, path: &Path, between: impl FnOnce()) -> bool {
+    fn read(
+        mut connection: Connection,
+        path: &Path,
+        between: impl FnOnce(),
+    ) -> Result<(), &'static str> {
         let target = resolve(path, Duration::from_secs(1)).unwrap();
         let log = LogBefore::copy(&connection);
         between();
@@ -234,23 +242,21 @@ mod tests {
         let transaction = connection.transaction_with_behavior(immediate).unwrap();
         let pages = ask(&transaction, "PRAGMA page_count").unwrap();
         let layout = PageLayout::new(4096).unwrap();
-        let Ok(file) = FilePages::open(&transaction, &target, layout, pages, log) else {
-            return false;
-        };
+        let file = FilePages::open(&transaction, &target, layout, pages, log)?;
         for number in 1..=pages {
             assert!(file.holds(number, &read_page(&transaction, number).unwrap()), "{number}");
         }
         for number in [0, pages + 1, u32::MAX] {
             assert!(matches!(file.read(number, &mut vec![0; 4096]), Err(Halt::Malformed)));
         }
-        true
+        READ
     }
 
     #[test]
     fn with_a_rollback_journal_the_file_is_read() {
         for mode in ["delete", "truncate", "persist"] {
             let (_folder, path) = database(mode);
-            assert!(is_read(open(&path), &path, || insert(&open(&path))), "{mode}");
+            assert_eq!(read(open(&path), &path, || insert(&open(&path))), READ, "{mode}");
         }
     }
 
@@ -259,30 +265,32 @@ mod tests {
         let (_folder, path) = database("wal");
         let beside = open(&path);
         insert(&beside);
-        assert!(is_read(open(&path), &path, || {}));
-        assert!(!is_read(open(&path), &path, || insert(&beside)), "written between");
+        assert_eq!(read(open(&path), &path, || {}), READ);
+        let written = read(open(&path), &path, || insert(&beside));
+        assert_eq!(written, LOG_HOLDS_PAGES, "written between");
         let checkpoint = || {
             insert(&beside);
             beside.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         };
-        assert!(!is_read(open(&path), &path, checkpoint), "written and copied between");
+        let written = read(open(&path), &path, checkpoint);
+        assert_eq!(written, LOG_HOLDS_PAGES, "written and copied between");
         beside.execute_batch("BEGIN; SELECT * FROM t").unwrap();
-        assert!(is_read(open(&path), &path, || {}), "a reader of what is in the file");
+        assert_eq!(read(open(&path), &path, || {}), READ, "a reader of what is in the file");
         insert(&open(&path));
-        assert!(!is_read(open(&path), &path, || {}), "a reader keeps the log");
+        assert_eq!(read(open(&path), &path, || {}), LOG_HOLDS_PAGES, "a reader keeps the log");
         beside.execute_batch("COMMIT").unwrap();
-        assert!(is_read(open(&path), &path, || {}));
+        assert_eq!(read(open(&path), &path, || {}), READ);
     }
 
     #[test]
     fn a_journal_that_changes_is_seen() {
         let (_folder, path) = database("delete");
         let to = |mode: &str| open(&path).execute_batch(&format!("PRAGMA journal_mode={mode}"));
-        assert!(!is_read(open(&path), &path, || to("wal").unwrap()));
-        assert!(is_read(open(&path), &path, || {}));
+        assert_eq!(read(open(&path), &path, || to("wal").unwrap()), LOG_HOLDS_PAGES);
+        assert_eq!(read(open(&path), &path, || {}), READ);
         let connection = open(&path);
         to("delete").unwrap();
-        assert!(is_read(connection, &path, || {}));
+        assert_eq!(read(connection, &path, || {}), READ);
     }
 
     #[test]
@@ -292,10 +300,11 @@ mod tests {
         let flags = OpenFlags::default();
         let name = registration.name();
         let through = Connection::open_with_flags_and_vfs(&path, flags, name).unwrap();
-        assert!(!is_read(through, &path, || {}));
+        let another = Err("another VFS than the platform's serves the database");
+        assert_eq!(read(through, &path, || {}), another);
         let memory = Connection::open_in_memory().unwrap();
         memory.execute_batch(TABLE).unwrap();
-        assert!(!is_read(memory, &path, || {}));
+        assert_eq!(read(memory, &path, || {}), MOVED, "it has no file at that path");
     }
 
     #[test]
@@ -311,7 +320,8 @@ mod tests {
         let log = LogBefore::copy(&connection);
         let transaction = connection.unchecked_transaction().unwrap();
         let layout = PageLayout::new(4096).unwrap();
-        assert!(FilePages::open(&transaction, &target, layout, 2, log).is_err());
+        let refused = FilePages::open(&transaction, &target, layout, 2, log);
+        assert_eq!(refused.map(drop), MOVED);
     }
 
     #[test]
@@ -324,6 +334,7 @@ mod tests {
         let mut file = std::fs::File::options().write(true).open(&path).unwrap();
         file.seek(SeekFrom::Start(3000)).unwrap();
         file.write_all(b"other").unwrap();
-        assert!(!is_read(connection, &path, || {}));
+        let differs = Err("the first page in the file is not the one that SQLite has");
+        assert_eq!(read(connection, &path, || {}), differs);
     }
 }

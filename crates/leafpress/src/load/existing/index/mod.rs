@@ -38,9 +38,9 @@ use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
 use self::file_pages::LogBefore;
 use self::press_plan::PressPlan;
 use self::scan::{Scan, ScanEnd};
-use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint};
+use super::commit::{commit, look_at_ends};
+use super::connect::{ExistingDatabase, Steps, UNCHANGED, ask, constraint, set_sorter};
 use super::inspect::{Existing, inspect, read_header};
-use super::pages::{commit, look_at_ends};
 use super::task::Settings;
 use super::write_out::WriteOut;
 use crate::error::{Error, Result};
@@ -64,8 +64,8 @@ const CACHE_BYTES: u64 = 16 << 20;
 /// An index is made of free pages if they are this part of the database, or more: a quarter, so
 /// that indexes which are made and dropped in turn lengthen the file by a third at most.
 const FREE_PAGES_PART: u32 = 4;
-/// Free pages that are not worth it.
-const FREE_PAGES_FEW: u32 = 64;
+/// With fewer free pages than this, the index is built behind the end of the file.
+const FREE_PAGES_MIN: u32 = 64;
 
 /// Makes an index on a table of a database that exists.
 ///
@@ -290,6 +290,7 @@ impl Indexer {
         Settings {
             busy_timeout: self.busy_timeout,
             memory_bytes: CACHE_BYTES,
+            threads: self.threads,
             cancel: self.cancel.clone(),
             rows_done: Arc::default(),
             analyze: false,
@@ -334,18 +335,10 @@ struct IndexThere {
 fn equal_index(
     transaction: &Transaction<'_>,
     table: &TableShape,
-    wanted_sql: &str,
-    wanted_name: &str,
+    wanted: Option<&IndexShape>,
     unique: bool,
 ) -> Result<Option<IndexThere>> {
-    let described = describe(&[table.sql.clone(), wanted_sql.to_owned()], Some(&table.name));
-    let Some(wanted) = described
-        .ok()
-        .and_then(|copy| copy.indexes.into_iter().find(|index| index.name == wanted_name))
-        .filter(|wanted| wanted.through_sql.is_none())
-    else {
-        return Ok(None);
-    };
+    let Some(wanted) = wanted.filter(|it| it.through_sql.is_none()) else { return Ok(None) };
     let there = describe_existing(transaction, "main", &table.name)?;
     let equal = there.indexes.into_iter().find(|index| {
         index.through_sql.is_none()
@@ -380,8 +373,8 @@ impl Plan {
             table.columns.iter().map(|column| column.name.as_str().into()).collect();
         let request = IndexRequest::parse(columns, indexer.unique, &names)?;
         let probe = "leafpress probe";
-        let probe_sql = request.create_sql(probe, &table.name);
-        let equal = equal_index(transaction, &table, &probe_sql, probe, indexer.unique)?;
+        let wanted = describe_index(&table, request.create_sql(probe, &table.name), probe);
+        let equal = equal_index(transaction, &table, wanted.as_ref(), indexer.unique)?;
         if let Some(there) = equal {
             return Ok(Planned::Exists(there));
         }
@@ -402,7 +395,9 @@ impl Plan {
         // SQLite reads the statement before any work. It refuses reserved names, which would
         // otherwise be entered where pages are pressed.
         transaction.prepare(&sql).map_err(|error| existing.target.refused_statement(error))?;
-        let manner = manner(existing, transaction, &table, &name, &sql)?;
+        let wanted =
+            wanted.map(|it| IndexShape { name: name.clone(), sql: Some(sql.clone()), ..it });
+        let manner = manner(existing, transaction, &table, wanted)?;
         Ok(Planned::Make(Self { table: table.name, name, sql, manner }))
     }
 }
@@ -439,14 +434,19 @@ impl ExistingDatabase {
     }
 }
 
-/// Chooses the way. SQLite declares the same index on an empty copy of the table, which shows what
-/// it would index.
+/// The index as SQLite declares it on an empty copy of the table, which shows what it would index. None
+/// if the table cannot be declared anew.
+fn describe_index(table: &TableShape, sql: String, name: &str) -> Option<IndexShape> {
+    let copy = describe(&[table.sql.clone(), sql], Some(&table.name)).ok()?;
+    copy.indexes.into_iter().find(|index| index.name == name)
+}
+
+/// Chooses the way.
 fn manner(
     existing: &Existing,
     transaction: &Transaction<'_>,
     table: &TableShape,
-    name: &str,
-    sql: &str,
+    wanted: Option<IndexShape>,
 ) -> Result<Manner> {
     let through_sql = |reason: &str| Ok(Manner::ThroughSql(reason.to_owned()));
     if let Some(reason) = existing.why_not_moved {
@@ -463,13 +463,9 @@ fn manner(
         return through_sql("the table has a generated column");
     }
     if has_many_free_pages(transaction).map_err(refused)? {
-        return through_sql("the database has many free pages, which it takes");
+        return through_sql("it is put into the free pages of the database");
     }
-    let statements = [table.sql.clone(), sql.to_owned()];
-    let Some(index) = describe(&statements, Some(&table.name))
-        .ok()
-        .and_then(|copy| copy.indexes.into_iter().find(|index| index.name == name))
-    else {
+    let Some(index) = wanted else {
         return through_sql("the table cannot be declared anew");
     };
     if let Some(reason) = index.through_sql {
@@ -496,12 +492,12 @@ fn manner(
     })))
 }
 
-/// Tells whether free pages are so large a part of the database that SQLite shall make the index
+/// Returns true if free pages are so large a part of the database that SQLite shall make the index
 /// out of them: pressed ones always go behind the last page.
 fn has_many_free_pages(connection: &Connection) -> rusqlite::Result<bool> {
     let pages: u32 = ask(connection, "PRAGMA page_count")?;
     let free: u32 = ask(connection, "PRAGMA freelist_count")?;
-    Ok(free >= FREE_PAGES_FEW && free >= pages / FREE_PAGES_PART)
+    Ok(free >= FREE_PAGES_MIN && free >= pages / FREE_PAGES_PART)
 }
 
 /// Layout of the pages, read with the lock held: another program may have changed it just before.
@@ -599,12 +595,10 @@ impl Job<'_> {
         look_at_ends(self.transaction, &self.plan.table, &index.name, &column, &collation)
     }
 
-    /// Has SQLite make the index, with settings that were measured to be its best.
+    /// Has SQLite make the index.
     fn through_sql(&self, reason: &str, steps: &mut Steps) -> Result<Made> {
-        let threads = self.indexer.threads.saturating_sub(1);
-        let settings = format!("PRAGMA cache_size=-2000; PRAGMA threads={threads}");
         let entries = || {
-            self.transaction.execute_batch(&settings)?;
+            set_sorter(self.transaction, self.indexer.threads)?;
             self.transaction.execute_batch(&self.plan.sql)?;
             let table = quote_identifier(&self.plan.table);
             ask::<i64>(self.transaction, &format!("SELECT count(*) FROM main.{table}"))

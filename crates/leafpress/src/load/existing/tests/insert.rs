@@ -438,7 +438,7 @@ fn reading_ahead_searches_the_b_tree_of_the_insert() {
             let target = inspect(&place.database, WAIT).unwrap().target;
             let (staged, settings) = (place.staged("s"), settings());
             let mut connection = target.open_to_insert(&settings, staged.file).unwrap();
-            let attach = format!("ATTACH ?1 AS {}", copy::STAGED);
+            let attach = format!("ATTACH ?1 AS {}", staged::STAGED);
             connection.execute(&attach, [staged::attachable(&staged)]).unwrap();
             let transaction = target.begin(&mut connection).unwrap();
             let columns = columns(&["k", "v"]);

@@ -4,7 +4,7 @@ use super::*;
 
 /// Leaves a mark in the connection that is kept.
 fn mark(existing: &Existing) {
-    let held = existing.target.hold(WAIT).unwrap();
+    let held = existing.target.hold().unwrap();
     held.connection.execute_batch("CREATE TEMP TABLE mark(a)").unwrap();
     existing.target.kept.keep(held);
 }
@@ -49,6 +49,18 @@ fn a_database_that_took_the_name_meanwhile_gets_the_rows() {
         let count = "SELECT count(*) FROM t";
         assert_eq!(ask::<i64>(&open(&place.database), count), 2, "{journal}");
     }
+}
+
+#[test]
+fn a_dry_run_does_not_get_the_connection() {
+    let place = Place::new("PRAGMA journal_mode=WAL; CREATE TABLE t(k)");
+    let mut existing = inspect(&place.database, WAIT).unwrap();
+    mark(&existing);
+    existing.only_try(place.database.parent().unwrap()).unwrap();
+    let connection = existing.target.open_for_bulk(&settings()).unwrap();
+    assert!(!is_marked(&connection));
+    connection.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    assert_eq!(ask::<i64>(&open(&place.database), "SELECT count(*) FROM t"), 0);
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn settings() -> Settings {
     Settings {
         busy_timeout: WAIT,
         memory_bytes: 4 << 20,
+        threads: 2,
         cancel: CancelToken::new(),
         rows_done: Arc::default(),
         analyze: false,

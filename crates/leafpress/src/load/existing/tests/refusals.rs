@@ -233,3 +233,27 @@ fn a_database_of_another_form_is_refused_at_the_move() {
         assert_eq!(std::fs::read(&place.database).unwrap(), before);
     }
 }
+
+/// A value of another class than its column's undoes the rows of its statement, which go in once more.
+#[test]
+fn rows_that_sqlite_undoes_are_counted_once() {
+    let place = Place::new("CREATE TABLE t(k INTEGER PRIMARY KEY, v)").stage(
+        "CREATE TABLE s(k, v); INSERT INTO s SELECT value, 1 FROM series(100);
+         UPDATE s SET k = 'x' WHERE k = 50",
+    );
+    let existing = inspect(&place.database, WAIT).unwrap();
+    let names = ["k".to_owned(), "v".to_owned()];
+    let into = InsertInto { table: "t", columns: &names, mode: InsertMode::Append };
+    let mut refusals = Refusals {
+        stops: false,
+        with_values: false,
+        reads_database: false,
+        decide: &mut |_| Ok(()),
+    };
+    let settings = settings();
+    let staged = place.staged("s");
+    let outcome = insert_one_by_one(&existing, &staged, &into, &settings, &mut refusals).unwrap();
+    assert!(outcome.path.contains("between the rows"), "{}", outcome.path);
+    assert_eq!(outcome.rows_inserted, 99);
+    assert_eq!(settings.rows_done.load(std::sync::atomic::Ordering::Relaxed), 99);
+}

@@ -310,7 +310,7 @@ fn remove_empty_log(path: &Path) {
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if is_empty && let Ok(connection) = connect::open(uri(path, "mode=rw"), flags) {
-        let _ = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+        let _ = connect::begin_read(&connection);
     }
 }
 
@@ -346,8 +346,7 @@ fn open_as(path: &Path, parameters: &str, busy_timeout: Duration) -> rusqlite::R
 
 fn begin(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("BEGIN")?;
-    // The transaction begins when the first row is read.
-    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+    connect::begin_read(connection)
 }
 
 /// A table in SQLite's list of tables.
