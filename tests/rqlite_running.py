@@ -14,7 +14,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
