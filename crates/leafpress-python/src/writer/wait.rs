@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use leafpress::writer::{PendingCall, Ticket};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use super::reply::{self, Gone};
 use crate::ending;
@@ -139,9 +140,54 @@ thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Runs the signal handlers; true if one has raised, so that the call is to end.
+/// As [`has_own_handlers`], or as that was less than 100 ms ago.
+fn had_own_handlers(py: Python<'_>) -> PyResult<bool> {
+    thread_local! {
+        static KNOWN: Cell<Option<(Instant, bool)>> = const { Cell::new(None) };
+    }
+    match KNOWN.get() {
+        Some((at, known)) if at.elapsed() < 2 * SLICE => Ok(known),
+        _ => {
+            let known = has_own_handlers(py)?;
+            KNOWN.set(Some((Instant::now(), known)));
+            Ok(known)
+        }
+    }
+}
+
+/// Signals of this system, the handler that Python sets by default, and the function that tells a handler.
+type Signals = (Vec<i32>, Py<PyAny>, Py<PyAny>);
+
+/// Returns true if the program has signal handlers of its own. They may wait for other threads' calls, so
+/// they cannot run in the middle of one.
+fn has_own_handlers(py: Python<'_>) -> PyResult<bool> {
+    static SIGNALS: PyOnceLock<Signals> = PyOnceLock::new();
+    let find = || -> PyResult<Signals> {
+        let _inside = ending::Inside::enter(py);
+        // The functions of `signal` are Python's code, which runs the handlers of signals that wait.
+        let signal = py.import("_signal")?;
+        let valid = signal.call_method0("valid_signals")?;
+        let numbers = valid.try_iter()?.map(|number| number?.extract()).collect::<PyResult<_>>()?;
+        let usual = signal.getattr("default_int_handler")?;
+        Ok((numbers, usual.unbind(), signal.getattr("getsignal")?.unbind()))
+    };
+    let (numbers, usual, handler_of) = SIGNALS.get_or_try_init(py, find)?;
+    for number in numbers {
+        let handler = handler_of.bind(py).call1((number,))?;
+        if handler.is_callable() && !handler.is(usual) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Looks at Ctrl-C; true if it has raised, so that the call is to end.
 fn signals_raise() -> bool {
-    let raised = Python::attach(|py| py.check_signals().err());
+    let raised = Python::attach(|py| match has_own_handlers(py) {
+        Ok(true) => None,
+        Ok(false) => py.check_signals().err(),
+        Err(error) => Some(error),
+    });
     let is_raised = raised.is_some();
     if is_raised {
         RAISED.set(raised);
@@ -149,7 +195,8 @@ fn signals_raise() -> bool {
     is_raised
 }
 
-/// The answer of a call, which this thread carries out itself if no other one does.
+/// The answer of a call, which this thread carries out itself if no other one does. The main thread leaves
+/// it to the writer's thread if a signal could run code of the program meanwhile.
 ///
 /// # Errors
 /// The exception of a signal handler, as `KeyboardInterrupt`: then the call is interrupted, and this
@@ -158,14 +205,19 @@ pub fn carried_out<T: Send + 'static>(py: Python<'_>, call: PendingCall<T>) -> P
     if !is_main(py)? {
         return py.detach(|| call.wait()).raise(py);
     }
-    let done = py.detach(|| call.carry_out_if_idle(signals_raise));
-    if let Some(signal) = RAISED.take() {
-        return Err(signal);
-    }
-    match done {
-        Ok(done) => done.raise(py),
-        Err(call) => answer(py, &submitted(py, call)?),
-    }
+    let call = if had_own_handlers(py)? {
+        call
+    } else {
+        let done = py.detach(|| call.carry_out_if_idle(signals_raise));
+        if let Some(signal) = RAISED.take() {
+            return Err(signal);
+        }
+        match done {
+            Ok(done) => return done.raise(py),
+            Err(call) => call,
+        }
+    };
+    answer(py, &submitted(py, call)?)
 }
 
 /// The answer of a ticket, for which this thread waits.

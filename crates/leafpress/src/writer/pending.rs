@@ -107,7 +107,8 @@ impl<T> PendingCall<T> {
     /// The answer, for a thread that must look for signals: it carries out the call itself, in a group of
     /// its own, if the writer has nothing else to do. It calls `is_to_end` about each 50 ms, while
     /// statements run and while it waits for another process's lock; true interrupts the call, as
-    /// [`interrupt`](Self::interrupt) does. `is_to_end` must not wait for a call of this writer.
+    /// [`interrupt`](Self::interrupt) does. `is_to_end` must wait for no call of this writer, nor
+    /// for a thread that does.
     ///
     /// # Errors
     /// The call again, if the writer has other calls, or commits its groups elsewhere; inside, those of
