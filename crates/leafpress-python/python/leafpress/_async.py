@@ -361,9 +361,8 @@ class AsyncWriter:
         """A transaction of several statements, as an asynchronous context manager.
 
         As `Writer.transaction`: all other calls of the writer wait for its end; a limit of the wait for
-        its turn is `asyncio.timeout`. In the task that has
-        begun it, and in tasks that it starts inside of the block, they raise `ProgrammingError` until
-        the block ends.
+        its turn is `asyncio.timeout`. In the task that has begun it, and in tasks that it starts inside
+        of the block, they raise `ProgrammingError` until the block ends.
         """
         return AsyncTransaction(self, call_limit)
 

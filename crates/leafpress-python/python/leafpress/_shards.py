@@ -115,8 +115,8 @@ class Shards:
         self, *, older_than: float | timedelta | str | None = None, dry_run: bool = False
     ) -> dict[str, Any]:
         """Removes files that no manifest names. Those that changed within `older_than` (seconds, a
-        timedelta or as "7d"), "1d" if None, stay, since their run may go on: with a short time a run that goes on may lose its files,
-        and fails. `too_young` is the number of files that stay so."""
+        timedelta or as "7d"), "1d" if None, stay, since their run may go on: with a short time a run
+        that goes on may lose its files, and fails. `too_young` is the number of files that stay so."""
         words = flags(older_than=_age(older_than), dry_run=dry_run, json=True)
         return run_json(["shards", "gc", *words, "--", self._folder])
 

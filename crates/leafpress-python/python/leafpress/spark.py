@@ -30,10 +30,9 @@ def write(
 
     Raises what the tasks raise, as Spark has it; `OperationalError` if another run was published
     meanwhile: then this one is complete, and `leafpress shards rollback --to RUN` makes it
-    current. After any
-    other exception the current run does not change, and nothing of the new run is left.
-    If the driver dies, or a task still runs that puts its part into a store, `leafpress shards gc`
-    removes the rest.
+    current. After any other exception the current run does not change, and nothing of the new run
+    is left. If the driver dies, or a task still runs that puts its part into a store, `leafpress
+    shards gc` removes the rest.
     """
     return write_by(_Spark(df), out, by, parts, options)
 

@@ -403,7 +403,7 @@ const DONE: u8 = 2;
 
 /// A call of a task of asyncio, or of the main thread: a task that is cancelled stops it, as Ctrl-C
 /// does in a thread.
-pub struct StoppedWhenDropped<T>(pub PendingCall<T>);
+struct StoppedWhenDropped<T>(PendingCall<T>);
 
 impl<T> Future for StoppedWhenDropped<T> {
     type Output = leafpress::Result<T>;

@@ -136,7 +136,7 @@ pub fn wait_answered<T: 'static>(
 }
 
 thread_local! {
-    /// What a signal handler raised while this thread carried out a call.
+    /// Exception that a signal handler raised while this thread carried out a call.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 

@@ -118,14 +118,10 @@ impl Writer {
         call: Call<'static>,
         is_to_end: fn() -> bool,
     ) -> std::result::Result<Result<Answer>, Call<'static>> {
-        let Some(mut engine) = self.idle_engine() else { return Err(call) };
+        let Some(engine) = self.idle_engine() else { return Err(call) };
         let limit = self.call_limit;
-        let done = driving::looking(is_to_end, || engine.commit_before_others(call, limit));
-        drop(engine);
-        if let Some(shared) = self.shared.here() {
-            shared.queue.wake_thread();
-        }
-        Ok(done)
+        let commit = |engine: &mut Engine| engine.commit_before_others(call, limit);
+        Ok(self.drive(engine, |engine| driving::looking(is_to_end, || commit(engine))))
     }
 
     /// Waits until no other thread drives the engine, and drives it.
@@ -138,8 +134,17 @@ impl Writer {
             return Err(waits_in_closure());
         }
         let turn = shared.queue.take_turn();
-        let mut engine = lock(&shared.engine);
+        let engine = lock(&shared.engine);
         drop(turn);
+        self.drive(engine, work)
+    }
+
+    /// Does work at the engine, and lets the writer's thread go on behind it.
+    fn drive<T>(
+        &self,
+        mut engine: MutexGuard<'_, Engine>,
+        work: impl FnOnce(&mut Engine) -> Result<T>,
+    ) -> Result<T> {
         let done = work(&mut engine);
         drop(engine);
         // In a child of `fork` no lock may be taken.

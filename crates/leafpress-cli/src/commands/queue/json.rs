@@ -5,8 +5,7 @@
 //!
 //! Must never: change a number or the order of keys of a job's JSON.
 
-use std::fmt::Write as _;
-
+use leafpress::hex_digits;
 use leafpress::queue::{Claim, JobInfo, JobState, Payload, Settings, Token, UnixTime};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -41,18 +40,10 @@ impl<'a> From<&'a Payload> for Content<'a> {
         };
         match std::str::from_utf8(bytes) {
             Ok(text) => content.text = Some(text),
-            Err(_) => content.hex = Some(hex(bytes)),
+            Err(_) => content.hex = Some(hex_digits(bytes).collect()),
         }
         content
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A text that is JSON, as it is.

@@ -236,9 +236,7 @@ fn refuse_hot_journal(target: &ExistingDatabase) -> Result<()> {
     if !journal.is_ok_and(|journal| journal.len() > 0) {
         return Ok(());
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = connect::READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     // Only SQLite knows whether the journal is hot. It says so to a connection that may not write.
     let look = connect::open(uri(&target.path, "mode=ro"), flags).and_then(|connection| {
         connection.busy_timeout(target.busy_timeout)?;

@@ -74,9 +74,7 @@ impl Overlay {
 
     /// Opens a connection that reads and changes the overlay.
     pub fn open(&self) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_URI
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags = connect::READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
         let vfs = self.registration.name().to_string_lossy();
         let connection = connect::open_through(NAME, flags, Some(&vfs))?;
         connection.execute_batch("PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF")?;

@@ -90,9 +90,7 @@ fn look_up(
     stopped: CancelToken,
     running: &OnceLock<InterruptHandle>,
 ) -> rusqlite::Result<i64> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = connect::READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let mut connection = connect::open(database, flags)?;
     let _ = running.set(connection.get_interrupt_handle());
     connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || stopped.is_cancelled()))?;

@@ -126,9 +126,7 @@ impl StagedTable {
 
 /// Opens the staged file without locks, as no program changes it.
 pub fn open(staged: &Staged<'_>) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = connect::READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     connect::open(attachable(staged), flags)
 }
 

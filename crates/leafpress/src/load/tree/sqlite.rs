@@ -54,8 +54,7 @@ pub struct FileShape {
 /// Reads the schema of a finished file.
 pub fn file_shape(database: &Path) -> Result<FileShape> {
     let refused = |source| Error::sqlite("read the finished database", source);
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = connect::open(database, flags).map_err(refused)?;
+    let connection = connect::open(database, connect::READ_ONLY).map_err(refused)?;
     let ask = |sql| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).map_err(refused);
     let layout = PageLayout::new(ask("PRAGMA page_size")?)
         .map_err(|error| Error::bug(format!("a finished database has odd pages: {error}")))?;
@@ -93,8 +92,7 @@ pub fn check_with_sqlite(database: &Path, shape: &TableShape) -> Result<()> {
                 .caused_by(source),
         }
     };
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = connect::open(database, flags).map_err(refused)?;
+    let connection = connect::open(database, connect::READ_ONLY).map_err(refused)?;
     let table = quote_identifier(&shape.name);
     // A column of that name hides the rowid, and a query by it would sort.
     let has_rowid = shape.key.is_none()

@@ -306,9 +306,7 @@ impl Drop for OwnLog {
 /// opened so keeps them, as do databases that others have open.
 fn remove_empty_log(path: &Path) {
     let is_empty = companion_of(path, "-wal").metadata().is_ok_and(|log| log.len() == 0);
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = connect::READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
     if is_empty && let Ok(connection) = connect::open(uri(path, "mode=rw"), flags) {
         let _ = connect::begin_read(&connection);
     }
@@ -332,9 +330,7 @@ fn open(path: &Path, busy_timeout: Duration) -> rusqlite::Result<(Connection, Op
 }
 
 fn open_as(path: &Path, parameters: &str, busy_timeout: Duration) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = connect::READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let connection = connect::open(uri(path, parameters), flags)?;
     connection.busy_timeout(busy_timeout)?;
     // The database may come from another author: its views and generated columns must call only

@@ -28,6 +28,7 @@ use super::fields::{
 };
 use super::sink::RecordSink;
 use super::sources::{ValueSource, uses_max, write_constant, write_uuid7};
+use crate::hex::hex_digits;
 use crate::input::rows::{RowBatch, SourceType};
 use crate::schema::shape::OwnedValue;
 use crate::schema::{ColumnType, Witness, stored_real};
@@ -594,11 +595,8 @@ pub fn shown_value(value: Value<'_>) -> String {
         Value::Null => "NULL".to_owned(),
         Value::Text(text) => format!("'{}'", shown(text)),
         Value::Blob(blob) => {
-            use std::fmt::Write as _;
             let mut text = String::from("x'");
-            for byte in blob.iter().take(BLOB_BYTES_MAX) {
-                let _ = write!(text, "{byte:02x}");
-            }
+            text.extend(hex_digits(&blob[..blob.len().min(BLOB_BYTES_MAX)]));
             text.push_str(if blob.len() > BLOB_BYTES_MAX { "…'" } else { "'" });
             text
         }
