@@ -10,7 +10,7 @@ use std::sync::MutexGuard;
 
 use super::call::{Answer, AnyValue, Call, Closure};
 use super::caught::Caught;
-use super::engine::Engine;
+use super::engine::{self, Engine};
 use super::maintenance::Maintenance;
 use super::ticket::waits_in_closure;
 use super::transaction::Transaction;
@@ -106,9 +106,15 @@ impl Writer {
         if !may_drive || shared.queue.has_turn_taken() {
             return None;
         }
-        let engine = shared.engine.try_lock().ok()?;
+        let engine = engine::try_lock(&shared.engine)?;
         // A thread's own calls of before are in the queue, or in a group, which locks the engine.
-        shared.queue.is_idle().then_some(engine)
+        if shared.queue.is_idle() {
+            return Some(engine);
+        }
+        drop(engine);
+        // A thread that met this lock has left its call to others.
+        shared.queue.wake_thread();
+        None
     }
 
     /// Carries out a call on this thread, in a group of its own, if the engine is idle; else gives it

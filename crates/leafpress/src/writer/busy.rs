@@ -21,8 +21,10 @@ const BUSY_WAIT: Duration = Duration::from_millis(1);
 pub(super) struct BusyClock {
     pub(super) limit: Duration,
     epoch: Instant,
-    /// Nanoseconds after `epoch` at which the wait began.
+    /// Nanoseconds after `epoch` at which the wait began. Time in which the writer worked makes it later.
     began_ns: AtomicU64,
+    /// Nanoseconds after `epoch` at which the last pause of this wait ended.
+    paused_ns: AtomicU64,
     interrupts: Arc<Interrupts>,
     /// The line that the writer stands in.
     sharing: Option<Arc<Sharing>>,
@@ -40,6 +42,7 @@ impl BusyClock {
             limit,
             epoch: Instant::now(),
             began_ns: AtomicU64::new(0),
+            paused_ns: AtomicU64::new(0),
             interrupts,
             sharing,
             keeps_turn: AtomicBool::new(false),
@@ -58,6 +61,7 @@ impl BusyClock {
             && let Some(sharing) = &self.sharing
         {
             sharing.line_up(|| self.goes_on());
+            self.paused_ns.store(self.now_ns(), Ordering::Relaxed);
         }
     }
 
@@ -107,7 +111,13 @@ impl BusyClock {
     }
 
     pub(super) fn restart(&self) {
-        self.began_ns.store(self.epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let now = self.now_ns();
+        self.began_ns.store(now, Ordering::Relaxed);
+        self.paused_ns.store(now, Ordering::Relaxed);
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
     }
 
     fn waited(&self) -> Duration {
@@ -118,6 +128,9 @@ impl BusyClock {
     /// Waits a little; returns false once the limit is reached, or the call that waits is to end: a
     /// statement that commits itself waits while it runs.
     pub(super) fn wait(&self, attempt: i32) -> bool {
+        // A statement that commits itself has done its work since, and waits for the second time.
+        let worked = self.now_ns().saturating_sub(self.paused_ns.load(Ordering::Relaxed));
+        self.began_ns.fetch_add(worked, Ordering::Relaxed);
         if self.interrupts.stops_code() || !self.goes_on() {
             return false;
         }
@@ -128,6 +141,7 @@ impl BusyClock {
             None => std::thread::sleep(pause),
         }
         self.interrupts.leave_out(began.elapsed());
+        self.paused_ns.store(self.now_ns(), Ordering::Relaxed);
         true
     }
 

@@ -65,6 +65,7 @@ pub(super) type Limited = (Call<'static>, Option<Duration>);
 #[derive(Debug)]
 struct QueueState {
     entries: Vec<Entry>,
+    interrupts: Arc<Interrupts>,
     /// Calls that wait for room, by their numbers.
     overflow: BTreeMap<u64, Entry>,
     /// The event of the next group, on which the callers that push now will wait.
@@ -90,6 +91,7 @@ impl CallQueue {
     pub(super) fn new(capacity: usize, interrupts: Arc<Interrupts>) -> Self {
         let state = QueueState {
             entries: Vec::new(),
+            interrupts: Arc::clone(&interrupts),
             overflow: BTreeMap::new(),
             event: GroupEvent::new(&interrupts, 1),
             last_number: 0,
@@ -435,6 +437,10 @@ impl QueueState {
     /// A call with the next number, on its way into the queue, and the ticket for it.
     fn enter<T>(&mut self, call: Limited, take: Take<T>) -> (Entry, Ticket<T>) {
         self.last_number += 1;
+        // It would keep a state for each number that a call outside of the queue has taken.
+        if self.entries.is_empty() && !self.event.begins_at(self.last_number) {
+            self.event = GroupEvent::new(&self.interrupts, self.last_number);
+        }
         Entry::new(call, self.last_number, Arc::clone(&self.event), take)
     }
 
@@ -553,6 +559,22 @@ mod tests {
         assert!(has_room(&second).expect("it is open") && !has_room(&third).expect("it is open"));
         queue.close("closed");
         assert!(has_room(&second).is_ok() && has_room(&third).is_err());
+    }
+
+    #[test]
+    fn calls_outside_of_the_queue_take_no_memory_in_it() {
+        let queue = queue_of(10);
+        for _ in 0..3 {
+            let last = (0..1000).map(|_| queue.new_number()).max();
+            let ticket = queue.try_push(call("1"), done).expect("room");
+            let number = ticket.number().expect("no fork");
+            assert_eq!(Some(number - 1), last);
+            assert!(lock(&queue.state).event.begins_at(number));
+            let mut group = Vec::new();
+            assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+            group[0].answer(Ok(Answer::Done));
+            ticket.wait().expect("it was answered");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -400,6 +400,15 @@ fn stopped_before(reason: String) -> Error {
         .to_do("fix what it names, and open the writer again")
 }
 
+/// The engine, if no other thread has it.
+pub(super) fn try_lock(engine: &Mutex<Engine>) -> Option<MutexGuard<'_, Engine>> {
+    match engine.try_lock() {
+        Ok(engine) => Some(engine),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// Drives the engine until `is_answered`; leaves at once if another thread drives it.
 pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl Fn() -> bool) {
     let process = Process::current();
@@ -408,12 +417,8 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
             // The thread whose turn it is wakes the writer's thread before it leaves.
             return;
         }
-        let mut engine = match engine.try_lock() {
-            Ok(engine) => engine,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // The thread that drives the engine looks at the queue again before it leaves.
-            Err(TryLockError::WouldBlock) => return,
-        };
+        // The thread that drives the engine looks at the queue again before it leaves.
+        let Some(mut engine) = try_lock(engine) else { return };
         engine.commit_next();
         drop(engine);
         if !process.is_current() {

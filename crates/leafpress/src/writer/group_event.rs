@@ -79,6 +79,11 @@ impl GroupEvent {
         Arc::new(Self { states, answered, interrupts: Arc::clone(interrupts), first_number })
     }
 
+    /// Returns true if the calls from this number on have their states here, and no earlier ones.
+    pub(super) fn begins_at(&self, number: u64) -> bool {
+        self.first_number == number
+    }
+
     fn index(&self, number: u64) -> usize {
         (number - self.first_number) as usize
     }

@@ -16,64 +16,71 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use tempfile::tempdir;
 
+use crate::declared_table;
+
 /// Columns of all tables: an integer, a text, and a number.
 const COLUMNS: [&str; 3] = ["i", "t", "n"];
 
 /// A table that is there.
-#[derive(Debug, Clone, Copy)]
-struct Table {
-    sql: &'static str,
-    /// Its key, by which an upsert finds rows.
-    key: &'static [&'static str],
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub sql: String,
+    /// Its key, by which an upsert finds rows; empty if it has none.
+    pub key: Vec<&'static str>,
     /// Columns that each input must have, as they are NOT NULL and have no DEFAULT.
-    needed: &'static [&'static str],
+    pub needed: Vec<&'static str>,
+    /// All columns that are NOT NULL.
+    pub not_null: Vec<&'static str>,
+    /// True if it has a unique key of any kind.
+    pub has_unique: bool,
 }
 
-const TABLES: [Table; 8] = [
-    Table {
-        sql: "CREATE TABLE t(i INTEGER PRIMARY KEY, t TEXT DEFAULT 'none', n REAL); CREATE INDEX t_t ON t(t)",
-        key: &["i"],
-        needed: &[],
-    },
-    Table {
-        sql: "CREATE TABLE t(i INTEGER DEFAULT 7, t TEXT COLLATE NOCASE PRIMARY KEY, n NUMERIC NOT NULL) WITHOUT ROWID",
-        key: &["t"],
-        needed: &["n", "t"],
-    },
-    Table {
-        sql: "CREATE TABLE t(i INTEGER, t TEXT NOT NULL DEFAULT 'd', n NUMERIC UNIQUE, PRIMARY KEY (t, i DESC)); \
+/// Tables by their SQL, their key, and their columns that are NOT NULL and have no DEFAULT.
+const TABLES: [(&str, &[&str], &[&str]); 8] = [
+    (
+        "CREATE TABLE t(i INTEGER PRIMARY KEY, t TEXT DEFAULT 'none', n REAL); CREATE INDEX t_t ON t(t)",
+        &["i"],
+        &[],
+    ),
+    (
+        "CREATE TABLE t(i INTEGER DEFAULT 7, t TEXT COLLATE NOCASE PRIMARY KEY, n NUMERIC NOT NULL) WITHOUT ROWID",
+        &["t"],
+        &["n", "t"],
+    ),
+    (
+        "CREATE TABLE t(i INTEGER, t TEXT NOT NULL DEFAULT 'd', n NUMERIC UNIQUE, PRIMARY KEY (t, i DESC)); \
               CREATE UNIQUE INDEX t_i ON t(i) WHERE i > 20",
-        key: &["t", "i"],
-        needed: &[],
-    },
-    Table {
-        sql: "CREATE TABLE t(i INTEGER UNIQUE CHECK (i < 30), t TEXT, n REAL, g AS (t || i) STORED)",
-        key: &["i"],
-        needed: &[],
-    },
-    Table {
-        sql: "CREATE TABLE t(i INT, t TEXT PRIMARY KEY, n REAL) STRICT; CREATE INDEX t_n ON t(lower(t), n)",
-        key: &["t"],
-        needed: &["t"],
-    },
-    Table {
-        sql: "CREATE TABLE t(i INTEGER PRIMARY KEY, t TEXT, n REAL); CREATE TABLE log(x); \
+        &["t", "i"],
+        &[],
+    ),
+    (
+        "CREATE TABLE t(i INTEGER UNIQUE CHECK (i < 30), t TEXT, n REAL, g AS (t || i) STORED)",
+        &["i"],
+        &[],
+    ),
+    (
+        "CREATE TABLE t(i INT, t TEXT PRIMARY KEY, n REAL) STRICT; CREATE INDEX t_n ON t(lower(t), n)",
+        &["t"],
+        &["t"],
+    ),
+    (
+        "CREATE TABLE t(i INTEGER PRIMARY KEY, t TEXT, n REAL); CREATE TABLE log(x); \
               CREATE TRIGGER passes BEFORE INSERT ON t WHEN new.n < 2 BEGIN SELECT RAISE(IGNORE); END; \
               CREATE TRIGGER tells AFTER UPDATE ON t BEGIN INSERT INTO log VALUES (old.t || new.t); END",
-        key: &["i"],
-        needed: &[],
-    },
-    Table {
-        sql: "CREATE TABLE t(i INTEGER NOT NULL ON CONFLICT IGNORE, t TEXT UNIQUE ON CONFLICT REPLACE, n REAL)",
-        key: &["t"],
-        needed: &["i"],
-    },
-    Table {
-        sql: "CREATE TABLE t(i INTEGER NOT NULL ON CONFLICT IGNORE, t TEXT PRIMARY KEY, n REAL); \
+        &["i"],
+        &[],
+    ),
+    (
+        "CREATE TABLE t(i INTEGER NOT NULL ON CONFLICT IGNORE, t TEXT UNIQUE ON CONFLICT REPLACE, n REAL)",
+        &["t"],
+        &["i"],
+    ),
+    (
+        "CREATE TABLE t(i INTEGER NOT NULL ON CONFLICT IGNORE, t TEXT PRIMARY KEY, n REAL); \
               CREATE TABLE log(x); CREATE TRIGGER tells BEFORE INSERT ON t BEGIN INSERT INTO log VALUES (new.t); END",
-        key: &["t"],
-        needed: &["i"],
-    },
+        &["t"],
+        &["i"],
+    ),
 ];
 
 /// Rows of one file.
@@ -86,7 +93,8 @@ struct Input {
 
 #[derive(Debug, Clone)]
 struct Case {
-    table: usize,
+    table: Table,
+    encoding: &'static str,
     journal: &'static str,
     page_bytes: u32,
     old: Vec<Vec<Value>>,
@@ -134,20 +142,36 @@ fn input_as_format(is_csv: bool, row: &mut [Value]) {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let modes = vec![IntoTable::Append, IntoTable::Ignore, IntoTable::Upsert, IntoTable::Replace];
+    let table = prop_oneof![select(TABLES.to_vec()).prop_map(fixed), declared_table::table()];
     let files = prop::collection::vec(input(), 1..4);
-    let database = (0..TABLES.len(), select(vec!["DELETE", "WAL"]), select(vec![512, 4096]));
-    (database, rows(&COLUMNS, 0), files, select(modes), any::<bool>()).prop_map(
-        |((table, journal, page_bytes), old, inputs, mode, skips)| Case {
-            table,
-            journal,
-            page_bytes,
-            old,
-            inputs,
-            mode,
-            skips,
-        },
-    )
+    let encoding = prop_oneof![4 => Just("UTF-8"), 1 => Just("UTF-16le")];
+    let database = (table, encoding, select(vec!["DELETE", "WAL"]), select(vec![512, 4096]));
+    let case = (database, rows(&COLUMNS, 0), files, any::<prop::sample::Index>(), any::<bool>());
+    case.prop_map(|((table, encoding, journal, page_bytes), old, inputs, mode, skips)| Case {
+        mode: *mode.get(&table.modes()),
+        table,
+        encoding,
+        journal,
+        page_bytes,
+        old,
+        inputs,
+        skips,
+    })
+}
+
+fn fixed((sql, key, needed): (&'static str, &[&'static str], &[&'static str])) -> Table {
+    let (key, needed) = (key.to_vec(), needed.to_vec());
+    Table { sql: sql.to_owned(), key, not_null: needed.clone(), needed, has_unique: true }
+}
+
+impl Table {
+    /// The ways into it that say which rows are the same.
+    fn modes(&self) -> Vec<IntoTable> {
+        let mut modes = vec![IntoTable::Append, IntoTable::Replace];
+        modes.extend(self.has_unique.then_some(IntoTable::Ignore));
+        modes.extend((!self.key.is_empty()).then_some(IntoTable::Upsert));
+        modes
+    }
 }
 
 impl Input {
@@ -177,16 +201,14 @@ impl Input {
 }
 
 impl Case {
-    fn table(&self) -> &'static Table {
-        &TABLES[self.table]
-    }
-
     /// Makes the database, without the rows that the table refuses.
     fn make(&self, path: &Path) {
         let db = Connection::open(path).unwrap();
-        let Self { journal, page_bytes, .. } = self;
-        let sql = self.table().sql;
-        let setup = format!("PRAGMA page_size={page_bytes}; PRAGMA journal_mode={journal}; {sql}");
+        let Self { table: Table { sql, .. }, encoding, journal, page_bytes, .. } = self;
+        let setup = format!(
+            "PRAGMA encoding='{encoding}'; PRAGMA page_size={page_bytes}; \
+             PRAGMA journal_mode={journal}; {sql}"
+        );
         db.execute_batch(&setup).unwrap();
         for row in &self.old {
             let sql = "INSERT OR IGNORE INTO t(i, t, n) VALUES (?, ?, ?)";
@@ -198,7 +220,7 @@ impl Case {
     fn is_refused(&self) -> bool {
         let columns: Vec<BTreeSet<&str>> =
             self.inputs.iter().map(|input| input.columns.iter().copied().collect()).collect();
-        let Table { key, needed, .. } = self.table();
+        let Table { key, needed, .. } = &self.table;
         columns.iter().any(|it| !needed.iter().all(|needed| it.contains(needed)))
             || self.mode == IntoTable::Upsert
                 && (!key.iter().all(|key| columns[0].contains(key))
@@ -208,7 +230,7 @@ impl Case {
     fn statement(&self, columns: &[&str]) -> String {
         let marks = vec!["?"; columns.len()].join(", ");
         let insert = format!("INTO t({}) VALUES ({marks})", columns.join(", "));
-        let key = self.table().key;
+        let key = &self.table.key;
         let rest: Vec<_> = columns.iter().filter(|column| !key.contains(column)).collect();
         match self.mode {
             IntoTable::Ignore => format!("INSERT {insert} ON CONFLICT DO NOTHING"),
@@ -230,11 +252,9 @@ impl Case {
         }
         for input in &self.inputs {
             let sql = self.statement(&input.columns).replacen("INSERT", self.verb(), 1);
-            let place = input.columns.iter().position(|column| *column == "i");
-            let not_null = place.filter(|_| self.table().needed.contains(&"i"));
             for row in &input.rows {
                 // The declaration would pass over it, and the load does not let it decide.
-                let is_bad = not_null.is_some_and(|at| row[at] == Value::Null);
+                let is_bad = self.declares_conflicts() && self.is_null_where_none_may(input, row);
                 db.execute_batch("SAVEPOINT row").unwrap();
                 if !is_bad && let Ok(changed) = db.execute(&sql, params_from_iter(row)) {
                     ignored += u64::from(changed == 0);
@@ -250,7 +270,16 @@ impl Case {
 
     /// The verb that keeps an ON CONFLICT of the declaration out.
     fn verb(&self) -> &'static str {
-        if self.table().sql.contains("ON CONFLICT") { "INSERT OR ABORT" } else { "INSERT" }
+        if self.declares_conflicts() { "INSERT OR ABORT" } else { "INSERT" }
+    }
+
+    fn declares_conflicts(&self) -> bool {
+        self.table.sql.contains("ON CONFLICT")
+    }
+
+    fn is_null_where_none_may(&self, input: &Input, row: &[Value]) -> bool {
+        let mut values = input.columns.iter().zip(row);
+        values.any(|(column, value)| *value == Value::Null && self.table.not_null.contains(column))
     }
 
     fn load(&self, path: &Path, folder: &Path) -> Result<Report, Error> {

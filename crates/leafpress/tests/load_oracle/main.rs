@@ -17,6 +17,7 @@ mod bad_rows;
 mod case;
 mod csv_oracle;
 mod database_text;
+mod declared_table;
 mod existing_oracle;
 mod expected;
 mod inputs;

@@ -270,7 +270,12 @@ impl<'c> TableReader<'c> {
                 through_sql: reason,
             });
         }
-        let columns = lines.iter().map(|line| self.column(line)).collect::<Result<_>>()?;
+        let mut columns =
+            lines.iter().map(|line| self.column(line)).collect::<Result<Vec<ShapeColumn>>>()?;
+        if let Some(rowid) = rowid_column {
+            // SQLite gives it a number, and never its DEFAULT.
+            columns[rowid].default = Some(OwnedValue::Null);
+        }
         Ok(TableShape {
             columns,
             rowid_column,

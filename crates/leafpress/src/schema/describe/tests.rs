@@ -161,6 +161,7 @@ fn defaults_are_what_sqlite_stores() {
     let now = &defaults("CREATE TABLE t(a DEFAULT CURRENT_TIMESTAMP)")[0];
     assert!(matches!(now, Some(Text(now)) if now.len() == 19), "{now:?}");
     assert_eq!(defaults("CREATE TABLE t(a DEFAULT (hex(randomblob(4))))"), [None]);
+    assert_eq!(defaults("CREATE TABLE t(a INTEGER PRIMARY KEY DEFAULT 7)"), [Some(Null)]);
     assert_eq!(
         defaults("CREATE TABLE t(a INT DEFAULT 'x', b ANY DEFAULT '1') STRICT"),
         [None, Some(Text("1".into()))]
