@@ -550,11 +550,17 @@ pub const READ_CLAIMED: &str = concat!(
      WHERE step.value->>0 = 5 AND job.state = 1"
 );
 
-/// ?1 the queue: whether a claim may find a job, by the clock of the leader.
+/// ?1 the queue: whether a claim may find a job, by the clock of the leader. A job that is ready is none while as
+/// many are leased as may be.
 pub const MAY_HAVE_JOBS: &str =
     "SELECT EXISTS (SELECT 1 FROM leafpress_queue WHERE id = ?1 AND NOT is_paused) AND (
          EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_ready
-             WHERE queue = ?1 AND state = 0)
+             WHERE queue = ?1 AND state = 0 AND (SELECT concurrency IS NULL OR concurrency > (
+                 SELECT count(*) FROM (
+                     SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_leased
+                     WHERE queue = ?1 AND state = 1
+                     LIMIT (SELECT concurrency FROM leafpress_queue WHERE id = ?1)))
+                 FROM leafpress_queue WHERE id = ?1))
          OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_leased
              WHERE queue = ?1 AND state = 1 AND due_at_ms <= unixepoch('subsec') * 1000)
          OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_delayed

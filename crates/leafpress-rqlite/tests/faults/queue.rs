@@ -227,6 +227,27 @@ fn a_waiting_claim_finds_a_job_that_is_pushed_or_comes_due() {
 }
 
 #[test]
+fn a_waiting_claim_writes_nothing_while_the_queue_is_at_its_limit() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    queue.configure(|settings| settings.concurrency = Some(1)).unwrap();
+    queue.push_many(["a", "b"].map(Job::bytes)).unwrap();
+    let claim = queue.claim().unwrap().unwrap();
+    let groups = number(&server, "SELECT count(*) FROM _leafpress_queue_group");
+    let none = queue.claim_with(&ClaimOptions::new().wait(Duration::from_millis(100))).unwrap();
+    assert!(none.is_empty());
+    // The first look is a claim.
+    assert_eq!(number(&server, "SELECT count(*) FROM _leafpress_queue_group"), groups + 1);
+    let wait = ClaimOptions::new().wait(Duration::from_secs(20));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| queue.claim_with(&wait).unwrap());
+        std::thread::sleep(Duration::from_millis(30));
+        queue.ack(claim.token).unwrap();
+        assert_eq!(waiting.join().unwrap()[0].payload, Payload::bytes("b"));
+    });
+}
+
+#[test]
 fn a_waiting_claim_finds_a_job_whose_group_is_free_as_another_expires() {
     let server = Server::start(0, 1);
     let queue = open(&server);
