@@ -387,6 +387,19 @@ fn an_outcome_that_stays_unknown_is_said_to_be_and_no_node_is_told_apart() {
     queue.push("z").unwrap();
 }
 
+/// 20/11 is a number that a reader of JSON may take for its neighbour.
+#[test]
+fn settings_with_a_long_fraction_can_be_changed() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let set = "UPDATE leafpress_queue SET backoff_factor = 20.0 / 11.0";
+    server.database.lock().unwrap().execute_batch(set).unwrap();
+    let changed = queue.configure(|settings| settings.attempts_max = 7).unwrap();
+    assert_eq!((changed.backoff.factor, changed.attempts_max), (20.0 / 11.0, 7));
+    let kept = "SELECT count(*) FROM leafpress_queue WHERE backoff_factor = 20.0 / 11.0";
+    assert_eq!(number(&server, kept), 1);
+}
+
 /// Another program changes the settings before this one has its answer.
 #[test]
 fn a_change_of_settings_is_made_once_and_answered_by_its_group() {
