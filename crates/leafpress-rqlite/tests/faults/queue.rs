@@ -10,7 +10,10 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use leafpress::queue::{ClaimOptions, Job, Nack, Outcome, Payload, Rate, Stop, UniqueFor};
+use leafpress::queue::{
+    ClaimOptions, Job, JobState, ListOptions, Nack, Outcome, Payload, Purge, Rate, Stop, Token,
+    UniqueFor,
+};
 use leafpress::{Error, ErrorKind};
 use leafpress_rqlite::{RqliteQueue, RqliteQueues, RqliteQueuesBuilder};
 
@@ -334,6 +337,40 @@ fn what_a_cluster_does_not_keep_is_refused() {
     let later = "UPDATE leafpress_schema SET version = 2";
     server.database.lock().unwrap().execute_batch(later).unwrap();
     assert!(queue.queues().open("other").is_err());
+}
+
+/// Each removal frees the next job of a group, which takes the place of a job that was there.
+#[test]
+fn a_purge_of_many_jobs_takes_those_that_were_there_and_no_others() {
+    const GROUPS: usize = 600;
+    for (state, delay, age) in [
+        (JobState::Ready, Duration::ZERO, None),
+        (JobState::Ready, Duration::ZERO, Some(HOUR)),
+        (JobState::Delayed, 10 * HOUR, None),
+    ] {
+        let server = Server::start(0, 1);
+        let queue = open(&server);
+        let of_group = |group| [(); 2].map(|()| Job::bytes("x").group(group).delay(delay));
+        let groups: Vec<String> = (0..GROUPS).map(|it| format!("g{it}")).collect();
+        let pushed = queue.push_many(groups.iter().flat_map(|it| of_group(it.as_str()))).unwrap();
+        let mut followers: Vec<i64> = pushed.iter().skip(1).step_by(2).map(|it| it.id).collect();
+        let mut purge = Purge::new().states([state]);
+        if let Some(age) = age {
+            server.clock_ms.fetch_add(2 * 3_600_000, Ordering::Relaxed);
+            // The answer brings the new time.
+            queue.ack(Token { job: 1 << 40, claim: 1 }).unwrap_err();
+            purge = purge.older_than(age);
+        }
+        assert_eq!(queue.purge(&purge.clone().limit(1)).unwrap(), 1);
+        // The first head is gone, so that its follower is in this state now.
+        if age.is_none() {
+            followers.remove(0);
+        }
+        let removed = pushed.len() - 1 - followers.len();
+        assert_eq!(queue.purge(&purge).unwrap(), removed as u64);
+        let left = queue.list(&ListOptions::new().limit(usize::MAX)).unwrap();
+        assert_eq!(left.iter().map(|job| job.id).collect::<Vec<_>>(), followers);
+    }
 }
 
 #[test]
