@@ -27,8 +27,8 @@ const CONTROL: [&str; 12] = [
     "VACUUM",
     "ANALYZE",
 ];
-/// Statements whose count of rows means something.
-const COUNTED: [&str; 5] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"];
+/// Statements whose count of rows means something. After others rqlite tells the count of an earlier one.
+const COUNTED: [&str; 4] = ["INSERT", "REPLACE", "UPDATE", "DELETE"];
 /// Statements that change the schema.
 const SCHEMA: [&str; 3] = ["CREATE", "ALTER", "DROP"];
 /// Words that give another value on each node or at each time.
@@ -88,7 +88,7 @@ pub fn prepare(statement: &Statement) -> Result<Prepared> {
         }
         _ => return Err(Error::unsupported("parameters of this kind cannot be sent to rqlite")),
     }
-    let is_counted = matches!(words.first(), Some(Token::Word(word)) if COUNTED.contains(&&**word));
+    let is_counted = verb(&words).is_some_and(|word| COUNTED.contains(&word));
     let is_schema = matches!(words.first(), Some(Token::Word(word)) if SCHEMA.contains(&&**word));
     let plain = match &statement.parameters {
         Parameters::Positional(values) => Plain::of(&statement.sql, values),
@@ -171,6 +171,25 @@ fn check(tokens: &[Token], parameters: &Parameters) -> Result<()> {
         Some((name, _)) => differs(name, "a time from the program as a parameter"),
         None => Ok(()),
     }
+}
+
+/// The first word of a statement, or the one behind its WITH: there it follows the parenthesis of a table
+/// expression, which AS may too.
+fn verb(tokens: &[Token]) -> Option<&str> {
+    let first = tokens.first().and_then(Token::word);
+    if first != Some("WITH") {
+        return first;
+    }
+    let mut depth = 0;
+    tokens.windows(2).find_map(|two| {
+        match two[0] {
+            Token::Sign('(') => depth += 1,
+            Token::Sign(')') => depth -= 1,
+            _ => {}
+        }
+        let is_behind = depth == 0 && two[0] == Token::Sign(')');
+        two[1].word().filter(|word| is_behind && *word != "AS")
+    })
 }
 
 /// Returns true if a statement makes a temporary object, or names the schema `temp`.
@@ -349,6 +368,25 @@ mod tests {
         assert!(prepared.is_counted && !of("CREATE TABLE t(a)", vec![]).unwrap().is_counted);
         for value in [Value::Blob(vec![1]), Value::Real(f64::INFINITY)] {
             assert!(of("INSERT INTO t VALUES (?)", vec![value]).is_err());
+        }
+    }
+
+    #[test]
+    fn the_rows_of_a_query_are_not_counted() {
+        for (sql, is_counted) in [
+            ("WITH x AS (SELECT 1) SELECT * FROM x", false),
+            (
+                "WITH a(b) AS (VALUES ((1))), replace AS NOT MATERIALIZED (SELECT 1) VALUES (1)",
+                false,
+            ),
+            ("WITH x AS (SELECT replace('a', 'b', 'c')) SELECT replace(1, 2, 3) FROM x", false),
+            ("with recursive insert_(a) as (SELECT 1) insert INTO t SELECT * FROM insert_", true),
+            ("WITH a AS MATERIALIZED (SELECT 1), b(c, d) AS (SELECT 1, 2) DELETE FROM t", true),
+            ("WITH x AS (SELECT 1) REPLACE INTO t SELECT * FROM x", true),
+            ("WITH x AS (SELECT 1) UPDATE t SET a = (SELECT * FROM x)", true),
+            ("WITH", false),
+        ] {
+            assert_eq!(of(sql, vec![]).unwrap().is_counted, is_counted, "{sql}");
         }
     }
 

@@ -288,6 +288,17 @@ fn calls_behind_a_refused_one_are_applied_in_their_order() {
 }
 
 #[test]
+fn a_query_changes_no_rows() {
+    let server = Server::start(0, 1);
+    let writer = writer_of(target(&server));
+    writer.execute("INSERT INTO t VALUES (1, 1)", ()).unwrap();
+    let query = writer.execute("WITH x AS (SELECT 1) SELECT * FROM x WHERE 0", ()).unwrap();
+    assert_eq!(query.rows_changed, 0);
+    let with = "WITH x(a) AS (SELECT 2) INSERT INTO t SELECT a, a FROM x";
+    assert_eq!(writer.execute(with, ()).unwrap().rows_changed, 1);
+}
+
+#[test]
 fn what_cannot_be_promised_is_refused() {
     let server = Server::start(0, 1);
     let writer = writer_of(target(&server));
