@@ -15,7 +15,7 @@ use leafpress::writer::Batch;
 use leafpress::{Error, ErrorKind, Writer};
 use leafpress_rqlite::RqliteTarget;
 
-use self::server::Server;
+use self::server::{Fault, Server};
 
 const CALLERS: u64 = 16;
 const CALLS: u64 = 40;
@@ -285,6 +285,30 @@ fn calls_behind_a_refused_one_are_applied_in_their_order() {
         "SELECT count(*) FROM (SELECT key, lag(key) OVER (ORDER BY rowid) AS before FROM t)
          WHERE key > coalesce(before, -1)";
     assert_eq!(floor::count(&server, in_order), 40);
+}
+
+/// Each node applies an entry of the log for itself, and only the leader's answer is told.
+#[test]
+fn an_error_of_the_leader_s_machine_refuses_no_call() {
+    let full = Fault::AnsweredWith(r#"{"results":[{"error":"database or disk is full"}]}"#);
+    let server = Server::start(0, 1);
+    let writer = writer_of(target(&server));
+    server.plan("'once'", full);
+    let done = writer.execute("INSERT INTO t VALUES ('once', 1)", ()).unwrap();
+    assert_eq!(done.rows_changed, 1);
+    let mail = queue::builder(&server).connect().unwrap().open("mail").unwrap();
+    server.plan("correlation", full);
+    assert!(mail.push("x").unwrap().is_new);
+    assert!(server.is_past_plans());
+    assert_eq!(floor::count(&server, "SELECT count(*) FROM t"), 1);
+    assert_eq!(floor::count(&server, "SELECT count(*) FROM leafpress_job"), 1);
+    // It stays so.
+    let writer = writer_of(target(&server).time_limit(Duration::from_millis(300)));
+    for _ in 0..100 {
+        server.plan("'never'", full);
+    }
+    let error = writer.execute("INSERT INTO t VALUES ('never', 1)", ()).unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error}");
 }
 
 #[test]
