@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leafpress::writer::Batch;
+use leafpress::writer::{Batch, Parameters};
 use leafpress::{Error, ErrorKind, Writer};
 use leafpress_rqlite::RqliteTarget;
 
@@ -320,6 +320,46 @@ fn a_query_changes_no_rows() {
     assert_eq!(query.rows_changed, 0);
     let with = "WITH x(a) AS (SELECT 2) INSERT INTO t SELECT a, a FROM x";
     assert_eq!(writer.execute(with, ()).unwrap().rows_changed, 1);
+}
+
+#[test]
+fn parameters_are_those_of_the_statement() {
+    let server = Server::start(0, 1);
+    let writer = writer_of(target(&server));
+    let folder = tempfile::tempdir().unwrap();
+    let local = Writer::builder(folder.path().join("local.db")).open().unwrap();
+    local.execute_batch("CREATE TABLE t(key, caller INTEGER)").unwrap();
+    let named = |name: &str| Parameters::Named(vec![(name.to_owned(), 7.into())]);
+    for (sql, parameters) in [
+        ("INSERT INTO t VALUES (:name, 1)", named(":nmae")),
+        ("INSERT INTO t VALUES (:name, 1)", named("name")),
+        ("INSERT INTO t VALUES (?, 1)", Parameters::Positional(vec![1.into(), 2.into()])),
+        ("INSERT INTO t VALUES (?, ?)", Parameters::Positional(vec![1.into()])),
+    ] {
+        let [error, expected] = [&writer, &local].map(|writer| {
+            let error = writer.execute(sql, parameters.clone()).unwrap_err().to_string();
+            error.lines().next().map(str::to_owned)
+        });
+        assert_eq!(error, expected);
+        let batch = Batch::new().statement(sql, parameters).unwrap();
+        writer.execute_batch(batch).unwrap_err();
+    }
+    // Names that rqlite takes for one, and one without a value.
+    let values = [(":a", 1), ("@a", 2), ("?4", 4)].map(|(name, it)| (name.to_owned(), it.into()));
+    let parameters = Parameters::Named(values.to_vec());
+    for writer in [&writer, &local] {
+        writer
+            .execute(
+                "INSERT INTO t SELECT :a || @a || ifnull($a, '-') || ?4, 1",
+                parameters.clone(),
+            )
+            .unwrap();
+    }
+    assert_eq!(floor::count(&server, "SELECT count(*) FROM t WHERE key = '12-4'"), 1);
+    assert_eq!(floor::count(&server, "SELECT count(*) FROM t"), 1);
+    let reader = rusqlite::Connection::open(folder.path().join("local.db")).unwrap();
+    let there = "SELECT key FROM t";
+    assert_eq!(reader.query_row(there, [], |row| row.get::<_, String>(0)).unwrap(), "12-4");
 }
 
 #[test]
