@@ -374,6 +374,30 @@ fn a_purge_of_many_jobs_takes_those_that_were_there_and_no_others() {
 }
 
 #[test]
+fn a_push_has_the_bytes_that_are_counted() {
+    const JSON_BYTES: usize = 15 << 20;
+    const LIMIT: usize = 16 << 20;
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let long = Job::json(&"x".repeat(JSON_BYTES)).unwrap();
+    assert!(queue.push(long.unique("k", UniqueFor::Waiting).group("g")).unwrap().is_new);
+    let stored = number(&server, "SELECT length(payload) FROM leafpress_job");
+    assert_eq!(stored as usize, JSON_BYTES + 2);
+    // Signs that JSON escapes, and once more as a text in JSON; digits of bytes; keys that several statements have.
+    for job in [
+        Job::json(&vec![""; 2_000_000]).unwrap(),
+        Job::bytes("x").metadata(&"\u{1}".repeat(2_000_000)).unwrap(),
+        Job::bytes(vec![1; 9 << 20]),
+        Job::bytes("x").unique("k".repeat(4 << 20), UniqueFor::Waiting),
+    ] {
+        let error = queue.push(job).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unsupported(_)), "{error}");
+    }
+    let bytes = server.bytes_max.load(Ordering::Relaxed);
+    assert!((JSON_BYTES..LIMIT).contains(&bytes), "{bytes}");
+}
+
+#[test]
 fn a_queue_of_a_file_that_was_booted_is_taken_up() {
     let server = Server::start(0, 1);
     open(&server).push(Job::bytes("first")).unwrap();
