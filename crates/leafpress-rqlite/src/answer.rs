@@ -18,6 +18,25 @@ use leafpress::{Error, rusqlite};
 use serde::Deserialize;
 use serde_json::Value;
 
+/// SQLite's words for errors that are of one node. Each node carries out an entry of the log for itself, and only the
+/// leader's answer is told: others may have the call.
+const OF_THE_MACHINE: [&str; 14] = [
+    "access permission denied",
+    "attempt to write a readonly database",
+    "database disk image is malformed",
+    "database is locked",
+    "database or disk is full",
+    "database schema is locked",
+    "database table is locked",
+    "disk I/O error",
+    "file is not a database",
+    "interrupted",
+    "locking protocol",
+    "out of memory",
+    "query aborted",
+    "unable to open database file",
+];
+
 /// The fate of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
@@ -80,6 +99,9 @@ fn of_body(body: &str, statements: usize) -> Fate {
     let error_in = |result: &Value| result.get("error").and_then(Value::as_str).map(str::to_owned);
     let mut failed = body.results.iter().enumerate();
     if let Some((at, error)) = failed.find_map(|(at, it)| Some((at, error_in(it)?))) {
+        if OF_THE_MACHINE.iter().any(|it| error.starts_with(it)) {
+            return Fate::Unknown(format!("the leader's machine: {error}"));
+        }
         return Fate::Rejected(Some(at), error);
     }
     match body.error {
@@ -154,6 +176,14 @@ mod tests {
         assert!(matches!(fate(200, r#"{"error":"not leader"}"#, 1), Fate::Unknown(_)));
         let at_commit = r#"{"results":[],"error":"FOREIGN KEY constraint failed"}"#;
         assert!(matches!(fate(200, at_commit, 1), Fate::Rejected(None, _)));
+    }
+
+    #[test]
+    fn an_error_of_one_node_tells_nothing_of_the_others() {
+        let error = r#"{"results":[{},{"error":"disk I/O error: no space left on device"}]}"#;
+        assert!(matches!(fate(200, error, 2), Fate::Unknown(_)));
+        let raised = r#"{"results":[{"error":"the disk I/O error"}]}"#;
+        assert!(matches!(fate(200, raised, 1), Fate::Rejected(Some(0), _)));
     }
 
     #[test]

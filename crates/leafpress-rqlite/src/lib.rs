@@ -16,6 +16,7 @@
 //! | `client` | requests over HTTP, to one node after the other |
 //! | `answer` | the meaning of an answer |
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
+//! | `parameters` | the parameters of a statement, and their values in order |
 //! | `clock` | the leader's clock |
 //! | `limits` | limits of what is sent |
 //! | `once` | what lets a group be applied once |
@@ -47,6 +48,7 @@ mod limits;
 pub mod load;
 mod node;
 mod once;
+mod parameters;
 mod patience;
 mod queue;
 mod records;

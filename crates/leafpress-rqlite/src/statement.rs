@@ -8,8 +8,9 @@
 use leafpress::rusqlite::types::Value;
 use leafpress::writer::{Parameters, Statement};
 use leafpress::{Error, Result, SqlWord, script, sql_words};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
+use crate::parameters::in_order;
 use crate::runs::Plain;
 
 /// Statements that would end or leave the transaction of the group, or belong to a connection.
@@ -27,8 +28,8 @@ const CONTROL: [&str; 12] = [
     "VACUUM",
     "ANALYZE",
 ];
-/// Statements whose count of rows means something.
-const COUNTED: [&str; 5] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"];
+/// Statements whose count of rows means something. After others rqlite tells the count of an earlier one.
+const COUNTED: [&str; 4] = ["INSERT", "REPLACE", "UPDATE", "DELETE"];
 /// Statements that change the schema.
 const SCHEMA: [&str; 3] = ["CREATE", "ALTER", "DROP"];
 /// Words that give another value on each node or at each time.
@@ -62,7 +63,7 @@ impl Prepared {
 ///
 /// # Errors
 /// The statement cannot be carried out alike on all nodes, or touches the transaction of others,
-/// or a value cannot be carried by JSON.
+/// or its values are not those of its parameters, or a value cannot be carried by JSON.
 pub fn prepare(statement: &Statement) -> Result<Prepared> {
     let split = script::split("the statement", &statement.sql)?;
     if split.len() != 1 {
@@ -72,23 +73,10 @@ pub fn prepare(statement: &Statement) -> Result<Prepared> {
     let words = tokens(&statement.sql);
     check(&words, &statement.parameters)?;
     let mut array = vec![json!(&*statement.sql)];
-    match &statement.parameters {
-        Parameters::Positional(values) => {
-            for value in values {
-                array.push(carried(value)?);
-            }
-        }
-        Parameters::Named(values) => {
-            let mut named = Map::new();
-            for (name, value) in values {
-                let name = name.trim_start_matches([':', '@', '$']);
-                named.insert(name.to_owned(), carried(value)?);
-            }
-            array.push(Json::Object(named));
-        }
-        _ => return Err(Error::unsupported("parameters of this kind cannot be sent to rqlite")),
+    for value in in_order(&statement.sql, &statement.parameters)? {
+        array.push(carried(value)?);
     }
-    let is_counted = matches!(words.first(), Some(Token::Word(word)) if COUNTED.contains(&&**word));
+    let is_counted = verb(&words).is_some_and(|word| COUNTED.contains(&word));
     let is_schema = matches!(words.first(), Some(Token::Word(word)) if SCHEMA.contains(&&**word));
     let plain = match &statement.parameters {
         Parameters::Positional(values) => Plain::of(&statement.sql, values),
@@ -171,6 +159,25 @@ fn check(tokens: &[Token], parameters: &Parameters) -> Result<()> {
         Some((name, _)) => differs(name, "a time from the program as a parameter"),
         None => Ok(()),
     }
+}
+
+/// The first word of a statement, or the one behind its WITH: there it follows the parenthesis of a table
+/// expression, which AS may too.
+fn verb(tokens: &[Token]) -> Option<&str> {
+    let first = tokens.first().and_then(Token::word);
+    if first != Some("WITH") {
+        return first;
+    }
+    let mut depth = 0;
+    tokens.windows(2).find_map(|two| {
+        match two[0] {
+            Token::Sign('(') => depth += 1,
+            Token::Sign(')') => depth -= 1,
+            _ => {}
+        }
+        let is_behind = depth == 0 && two[0] == Token::Sign(')');
+        two[1].word().filter(|word| is_behind && *word != "AS")
+    })
 }
 
 /// Returns true if a statement makes a temporary object, or names the schema `temp`.
@@ -353,6 +360,25 @@ mod tests {
     }
 
     #[test]
+    fn the_rows_of_a_query_are_not_counted() {
+        for (sql, is_counted) in [
+            ("WITH x AS (SELECT 1) SELECT * FROM x", false),
+            (
+                "WITH a(b) AS (VALUES ((1))), replace AS NOT MATERIALIZED (SELECT 1) VALUES (1)",
+                false,
+            ),
+            ("WITH x AS (SELECT replace('a', 'b', 'c')) SELECT replace(1, 2, 3) FROM x", false),
+            ("with recursive insert_(a) as (SELECT 1) insert INTO t SELECT * FROM insert_", true),
+            ("WITH a AS MATERIALIZED (SELECT 1), b(c, d) AS (SELECT 1, 2) DELETE FROM t", true),
+            ("WITH x AS (SELECT 1) REPLACE INTO t SELECT * FROM x", true),
+            ("WITH x AS (SELECT 1) UPDATE t SET a = (SELECT * FROM x)", true),
+            ("WITH", false),
+        ] {
+            assert_eq!(of(sql, vec![]).unwrap().is_counted, is_counted, "{sql}");
+        }
+    }
+
+    #[test]
     fn functions_of_time_are_refused_if_they_may_ask_for_the_clock() {
         for time in [
             "strftime(:format)",
@@ -392,7 +418,10 @@ mod tests {
             "date(CAST(at AS TEXT))",
             "'known' || date(at)",
         ] {
-            assert!(of(&format!("SELECT {time}"), vec![]).is_ok(), "{time}");
+            // Parameters without values are NULL.
+            let sql = format!("SELECT {time}").into();
+            let parameters = Parameters::Named(Vec::new());
+            assert!(prepare(&Statement { sql, parameters }).is_ok(), "{time}");
         }
         for sql in [
             "CREATE TABLE date(d TEXT CHECK (d <> 'unknown' || ''))",

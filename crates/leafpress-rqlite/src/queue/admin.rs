@@ -1,10 +1,11 @@
 //! Calls of operators on a queue on a cluster: retry, remove, purge.
 //!
-//! A call that may touch many jobs reads the ids of a batch and then sends it as one call: others get in
+//! A call that may touch many jobs reads their ids and then sends them in batches, each as one call: others get in
 //! between, and a call that fails in the middle leaves a queue that is sound, with a part done.
 //!
 //! 1. Each statement looks again at its jobs: one that has changed since its id was read stays as it is.
-//! 2. Every call ends, however fast others push: it deals with as many jobs as there were at its beginning.
+//! 2. Every call ends, however fast others push: it deals with the jobs that were there at its beginning. Those that it
+//!    frees itself, as the next ones of their groups, are not among them.
 
 use leafpress::queue::elsewhere;
 use leafpress::queue::{JobState, ListOptions, Purge, Token};
@@ -79,17 +80,12 @@ impl RqliteQueue {
         of_job: impl Fn(i64) -> Settle,
     ) -> Result<u64> {
         let limit = limit.unwrap_or(u64::MAX);
-        let mut left_to_look_at = self.stats()?.jobs.of(state);
-        let mut options = ListOptions::new().states([state]);
+        let ids = self.ids(&ListOptions::new().states([state]).limit(usize::MAX))?;
+        let mut ids = ids.into_iter().peekable();
         let mut changed = 0;
-        while changed < limit && left_to_look_at > 0 {
-            let room = left_to_look_at.min(limit - changed).min(BATCH);
-            options = options.limit(room as usize);
-            let ids = self.ids(&options)?;
-            let Some(last) = ids.last() else { break };
-            options = options.after_id(*last);
-            left_to_look_at -= ids.len() as u64;
-            changed += self.change(ids.into_iter().map(&of_job).collect())?;
+        while changed < limit && ids.peek().is_some() {
+            let room = (limit - changed).min(BATCH) as usize;
+            changed += self.change(ids.by_ref().take(room).map(&of_job).collect())?;
         }
         Ok(changed)
     }

@@ -60,11 +60,15 @@ impl Call {
 #[derive(Debug)]
 pub struct Push {
     pub queue: i64,
-    /// As [`sql::PUSH`] takes it.
-    pub json: Value,
+    /// Its queue, group and key, as [`sql::PUSHED`] takes them.
+    pub place: String,
+    /// The rest of it, as [`sql::PUSH`] takes it.
+    pub content: String,
+    pub has_group: bool,
     pub when: When,
     pub expires: Option<When>,
     pub key: Option<String>,
+    /// Bytes of a request that has it.
     pub bytes: usize,
 }
 
@@ -118,7 +122,11 @@ pub struct Settled {
 #[derive(Debug, Default)]
 pub struct Group {
     members: Vec<Member>,
-    pushes: Vec<Value>,
+    /// The places and the contents of pushes, in one order.
+    places: Vec<String>,
+    contents: Vec<String>,
+    /// A push has an ordering group.
+    has_ordering_groups: bool,
     /// The pushes with keys, by queue and key.
     keys: HashMap<(i64, String), usize>,
     settles: Vec<Value>,
@@ -217,14 +225,16 @@ impl Group {
 
     /// Takes a job in; if one of the same key is there already, that one stands for it.
     fn push(&mut self, push: &Push) -> MemberStep {
-        let at = self.pushes.len();
+        let at = self.places.len();
         if let Some(key) = &push.key {
             let first = *self.keys.entry((push.queue, key.clone())).or_insert(at);
             if first != at {
                 return MemberStep { at: first, is_first_of_key: false };
             }
         }
-        self.pushes.push(push.json.clone());
+        self.places.push(push.place.clone());
+        self.contents.push(push.content.clone());
+        self.has_ordering_groups |= push.has_group;
         MemberStep::own(at)
     }
 
@@ -250,8 +260,7 @@ impl Group {
             let mut keys: Vec<_> = self.keys.keys().collect();
             keys.sort_unstable();
             let keys = json!(keys).to_string();
-            let of_keys = [sql::KEYS_FROM_NOW].into_iter().chain(sql::HOLDERS_END);
-            writes.extend(of_keys.map(|sql| json!([sql, keys, now_ms])));
+            writes.extend(sql::OF_KEYS.map(|sql| json!([sql, keys, now_ms])));
         }
         let has_changes =
             !self.settles.is_empty() || !self.lanes.is_empty() || !self.keys.is_empty();
@@ -262,13 +271,15 @@ impl Group {
             let jobs: usize = lanes.values().sum();
             writes.extend(sql::PURGE.map(|sql| json!([sql, queue, now_ms, jobs])));
         }
-        if !self.pushes.is_empty() {
-            let pushes = json!(self.pushes).to_string();
-            let of_keys = usize::from(self.keys.is_empty());
-            let statements = sql::PUSH.iter().take(sql::PUSH.len() - of_keys);
-            writes.extend(statements.map(|sql| json!([sql, pushes, now_ms])));
+        if !self.places.is_empty() {
+            let array = |texts: &[String]| format!("[{}]", texts.join(","));
+            writes.push(json!([sql::PUSHED, array(&self.places), now_ms]));
+            writes.push(json!([sql::PUSH, array(&self.contents), now_ms]));
         }
-        if has_changes || self.pushes.iter().any(|push| !push[sql::GROUP_AT].is_null()) {
+        if !self.keys.is_empty() {
+            writes.push(json!([sql::HOLD_KEYS, now_ms]));
+        }
+        if has_changes || self.has_ordering_groups {
             writes.push(json!([sql::FILL, now_ms]));
         }
         writes.extend(self.claims(now_ms));

@@ -49,7 +49,7 @@ impl RqliteQueue {
         )
     }
 
-    /// The ids of jobs, in the order of the list.
+    /// The ids of jobs, the smallest first.
     pub(super) fn ids(&self, options: &ListOptions) -> Result<Vec<i64>> {
         let listed = elsewhere::listed(options);
         let (order, from) = match (listed.newest_first, listed.after_id) {
@@ -64,11 +64,17 @@ impl RqliteQueue {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
-        let sql = format!("{} ORDER BY id {order} LIMIT ?4", parts.join(" UNION ALL "));
+        let parts = parts.join(" UNION ALL ");
+        // One text, as there may be millions.
+        let sql =
+            format!("SELECT json_group_array(id) FROM ({parts} ORDER BY id {order} LIMIT ?4)");
         let limit = i64::try_from(listed.limit).unwrap_or(i64::MAX);
         let found = self.queues.read(vec![json!([sql, self.id, from, listed.group, limit])])?;
-        let ids = found.first().into_iter().flatten().map(|row| row.get(0)?.as_i64());
-        ids.collect::<Option<_>>().ok_or_else(confused)
+        let text = found.first().and_then(|rows| rows.first()?.get(0)?.as_str());
+        let ids = text.and_then(|text| serde_json::from_str(text).ok());
+        let mut ids: Vec<i64> = ids.ok_or_else(confused)?;
+        ids.sort_unstable();
+        Ok(ids)
     }
 
     fn jobs(&self, ids: &[i64], with_values: bool) -> Result<Vec<JobInfo>> {

@@ -234,7 +234,8 @@ impl RqliteQueue {
     /// Pushes all of these jobs, in order, or none of them.
     ///
     /// # Errors
-    /// As [`push`](Self::push), and if they are more than 16 MB: none of them is there.
+    /// As [`push`](Self::push), and if they are more than 16 MB as they are sent: payloads of bytes count twice, and
+    /// quotation marks of JSON four times. None of them is there then.
     pub fn push_many(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<Pushed>> {
         let pushes: Vec<Push> = jobs.into_iter().map(|job| self.pushed(job)).collect();
         if pushes.is_empty() {
@@ -264,30 +265,32 @@ impl RqliteQueue {
             Some(_) => (Some(1), None),
         };
         let key = job.unique.map(|(key, _)| key);
-        let payload = payload_text(&job.payload);
-        let bytes = 200
-            + payload.len()
-            + [&key, &job.group, &job.correlation_id, &job.metadata]
-                .map(|it| it.as_ref().map_or(0, String::len))
-                .iter()
-                .sum::<usize>();
-        let json = json!([
-            self.id,
-            payload,
+        let place = json!([self.id, job.group, key, scope, held_for]).to_string();
+        let content = json!([
+            payload_text(&job.payload),
             job.priority,
             due_at,
             due_in,
             job.attempts_max,
             expires_at,
             expires_in,
-            job.group,
-            key,
-            scope,
-            held_for,
             job.correlation_id,
             job.metadata,
         ]);
-        Push { queue: self.id, json, when: job.when, expires: job.expires, key, bytes }
+        let content = content.to_string();
+        let of_key = key.as_ref().map_or(0, |key| sent_bytes(&json!([self.id, key]).to_string()));
+        let bytes =
+            200 + sent_bytes(&place) + sent_bytes(&content) + of_key * sql::STATEMENTS_OF_KEYS;
+        Push {
+            queue: self.id,
+            place,
+            content,
+            has_group: job.group.is_some(),
+            when: job.when,
+            expires: job.expires,
+            key,
+            bytes,
+        }
     }
 
     /// Claims the next job, if there is one, for the lease that the settings say.
@@ -515,10 +518,16 @@ impl QueueElsewhere for RqliteQueue {
 }
 
 fn settle(what: &str, token: Token, words: Value, ms: Option<i64>) -> Settle {
-    let bytes = 100 + words.as_str().map_or(0, str::len);
     let chance = json!(fastrand::f64());
     let json = vec![json!(what), json!(token.job), json!(token.claim), words, json!(ms), chance];
-    Settle { token, json: Value::Array(json), bytes }
+    let json = Value::Array(json);
+    let bytes = 100 + sent_bytes(&json.to_string());
+    Settle { token, json, bytes }
+}
+
+/// Bytes of a text of JSON in a request, where it is a text in JSON.
+fn sent_bytes(json: &str) -> usize {
+    json.len() + json.bytes().filter(|it| matches!(it, b'"' | b'\\')).count()
 }
 
 /// Milliseconds of a duration, so that a time never becomes too large.

@@ -5,8 +5,8 @@
 //! and what becomes of it. It is empty between transactions.
 //!
 //! ```text
-//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES, HOLDERS_END (steps) ─► APPLY (attempts, jobs, keys)
-//!       ─► PUSH (steps, jobs, keys) ─► FILL (groups) ─► CLAIM (steps, keys, jobs) ─► ANSWER
+//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES, OF_KEYS (steps) ─► APPLY (attempts, jobs, keys)
+//!       ─► PUSHED (steps) ─► PUSH (jobs) ─► HOLD_KEYS ─► FILL (groups) ─► CLAIM (steps, keys, jobs) ─► ANSWER
 //! ```
 //!
 //! So a group is as if its settling calls had come first, then the changes that are due, the pushes,
@@ -33,8 +33,11 @@ use serde_json::{Value, json};
 
 use crate::once::{FLOOR_TABLE, OF_QUEUES};
 
+/// Number of the statements that have the keys of pushes.
+pub const STATEMENTS_OF_KEYS: usize = 3;
+
 /// Kinds of steps, as numbers in the table and in answers; 2 and 3 are [`LEASE_ENDS`] and [`EXPIRIES`], also
-/// by [`HOLDERS_END`].
+/// by [`OF_KEYS`].
 pub const SETTLE_STEP: i64 = 1;
 pub const PUSH_STEP: i64 = 4;
 pub const CLAIM_STEP: i64 = 5;
@@ -280,11 +283,6 @@ pub const EXPIRIES: &str = expiries!(concat!(
      ORDER BY job.expires_at_ms LIMIT ",
     due_max!()
 ));
-/// Before a push with a key: the time of a key begins anew if its beginning lies in the future, because the clock was
-/// set back. ?1 the keys, each `[queue, key]`, ?2 the time.
-pub const KEYS_FROM_NOW: &str = "UPDATE leafpress_key SET until_ms = ?2 + held_ms
-     WHERE until_ms > ?2 + held_ms
-         AND (queue, key) IN (SELECT value->>0, value->>1 FROM json_each(?1))";
 /// The jobs that hold the keys of some pushes, and have no step that changes them. ?1 the keys, each
 /// `[queue, key]`.
 macro_rules! holders {
@@ -298,9 +296,13 @@ macro_rules! holders {
              WHERE step.job = job.id AND step.next IS NOT NULL)"
     };
 }
-/// Before a push with a key: its holder is buried now, if the next claim would bury it. ?1 the keys, each
-/// `[queue, key]`, ?2 the time.
-pub const HOLDERS_END: [&str; 2] = [
+/// Before a push with a key. ?1 the keys, each `[queue, key]`, ?2 the time: the time of a key begins anew if its
+/// beginning lies in the future, because the clock was set back; its holder is buried now, if the next claim would
+/// bury it.
+pub const OF_KEYS: [&str; STATEMENTS_OF_KEYS] = [
+    "UPDATE leafpress_key SET until_ms = ?2 + held_ms
+     WHERE until_ms > ?2 + held_ms
+         AND (queue, key) IN (SELECT value->>0, value->>1 FROM json_each(?1))",
     lease_ends!(concat!(
         holders!(),
         " AND job.state = 1 AND job.due_at_ms <= ?2) WHERE is_last OR is_expired"
@@ -379,50 +381,49 @@ pub const APPLY: [&str; 7] = [
      WHERE until_ms <= ?1",
 ];
 
-/// The place of the group in a job of [`PUSH`].
-pub const GROUP_AT: usize = 8;
-/// ?1 the jobs, each `[queue, payload, priority, due at, due in, attempts, expires at, expires in,
-/// group, key, scope, held for, correlation id, metadata]`, ?2 the time. Keys differ.
-///
-/// A job of a group is blocked first; [`FILL`] gives it the place of its turn.
-pub const PUSH: [&str; 3] = [
-    "INSERT INTO _leafpress_queue_step(kind, op, queue, job, verdict, ordering_group)
+/// ?1 the places of jobs, each `[queue, group, key, scope, held for]`, ?2 the time. Keys differ. A step has the time
+/// for which the key is held in the place of the lease.
+pub const PUSHED: &str =
+    "INSERT INTO _leafpress_queue_step(kind, op, queue, job, verdict, ordering_group, unique_key,
+         unique_scope, lease_ms)
      SELECT 4, op, queue, CASE WHEN holder IS NULL THEN
              (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'leafpress_job')
              + row_number() OVER (PARTITION BY holder IS NULL ORDER BY op)
              ELSE holder END,
-         CASE WHEN holder IS NOT NULL THEN 'held' END, ordering_group
+         CASE WHEN holder IS NOT NULL THEN 'held' END, place->>1, place->>2, place->>3, place->>4
      FROM (
-         SELECT push.key AS op, queue.id AS queue, held.job AS holder,
-             push.value->>8 AS ordering_group
+         SELECT push.key AS op, queue.id AS queue, held.job AS holder, push.value AS place
          FROM json_each(?1) AS push
          CROSS JOIN leafpress_queue AS queue ON queue.id = push.value->>0
-         LEFT JOIN leafpress_key AS held ON held.queue = queue.id AND held.key = push.value->>9
-             AND (held.until_ms IS NULL OR held.until_ms > ?2))",
-    concat!(
-        "INSERT INTO leafpress_job(id, queue, state, priority, due_at_ms, changed_at_ms,
-             pushed_at_ms, claims, releases, attempts_max, expires_at_ms, ordering_group,
-             unique_key, unique_scope, unique_until_ms, correlation_id, metadata, payload, lease_ms)
-         SELECT step.job, step.queue, CASE WHEN push.value->>8 IS NOT NULL THEN 3
-                 WHEN coalesce(push.value->>3, ?2 + push.value->>4) > ?2 THEN 2 ELSE 0 END,
-             push.value->>2, coalesce(push.value->>3, ?2 + push.value->>4), ?2, ?2, 0, 0,
-             push.value->>5, coalesce(push.value->>6, ?2 + push.value->>7), push.value->>8,
-             push.value->>9, push.value->>10, ?2 + push.value->>11, push.value->>12,
-             push.value->>13, ",
-        payload!("push.value->>1"),
-        ", queue.lease_ms
-         FROM json_each(?1) AS push
-         CROSS JOIN _leafpress_queue_step AS step ON step.kind = 4 AND step.op = push.key
-         CROSS JOIN leafpress_queue AS queue ON queue.id = step.queue
-         WHERE step.verdict IS NULL ORDER BY step.op"
-    ),
-    "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, held_ms, until_ms)
-     SELECT step.queue, push.value->>9, step.job, push.value->>10, push.value->>11,
-         ?2 + push.value->>11
+         LEFT JOIN leafpress_key AS held ON held.queue = queue.id AND held.key = push.value->>2
+             AND (held.until_ms IS NULL OR held.until_ms > ?2))";
+/// After [`PUSHED`]. ?1 the contents of the jobs in their order, each `[payload, priority, due at, due in, attempts,
+/// expires at, expires in, correlation id, metadata]`, ?2 the time.
+///
+/// A job of a group is blocked first; [`FILL`] gives it the place of its turn.
+pub const PUSH: &str = concat!(
+    "INSERT INTO leafpress_job(id, queue, state, priority, due_at_ms, changed_at_ms,
+         pushed_at_ms, claims, releases, attempts_max, expires_at_ms, ordering_group,
+         unique_key, unique_scope, unique_until_ms, correlation_id, metadata, payload, lease_ms)
+     SELECT step.job, step.queue, CASE WHEN step.ordering_group IS NOT NULL THEN 3
+             WHEN coalesce(push.value->>2, ?2 + push.value->>3) > ?2 THEN 2 ELSE 0 END,
+         push.value->>1, coalesce(push.value->>2, ?2 + push.value->>3), ?2, ?2, 0, 0,
+         push.value->>4, coalesce(push.value->>5, ?2 + push.value->>6), step.ordering_group,
+         step.unique_key, step.unique_scope, ?2 + step.lease_ms, push.value->>7,
+         push.value->>8, ",
+    payload!("push.value->>0"),
+    ", queue.lease_ms
      FROM json_each(?1) AS push
      CROSS JOIN _leafpress_queue_step AS step ON step.kind = 4 AND step.op = push.key
-     WHERE step.verdict IS NULL AND push.value->>9 IS NOT NULL",
-];
+     CROSS JOIN leafpress_queue AS queue ON queue.id = step.queue
+     WHERE step.verdict IS NULL ORDER BY step.op"
+);
+/// After [`PUSHED`]. ?1 the time: the new jobs hold their keys.
+pub const HOLD_KEYS: &str =
+    "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, held_ms, until_ms)
+     SELECT queue, unique_key, job, unique_scope, lease_ms, ?1 + lease_ms
+     FROM _leafpress_queue_step
+     WHERE kind = 4 AND verdict IS NULL AND unique_key IS NOT NULL";
 
 /// The first blocked jobs of groups that have free places. The groups are in `touched`. A job that was due when it
 /// became blocked still is, even if the clock was set back.
@@ -550,11 +551,17 @@ pub const READ_CLAIMED: &str = concat!(
      WHERE step.value->>0 = 5 AND job.state = 1"
 );
 
-/// ?1 the queue: whether a claim may find a job, by the clock of the leader.
+/// ?1 the queue: whether a claim may find a job, by the clock of the leader. A job that is ready is none while as
+/// many are leased as may be.
 pub const MAY_HAVE_JOBS: &str =
     "SELECT EXISTS (SELECT 1 FROM leafpress_queue WHERE id = ?1 AND NOT is_paused) AND (
          EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_ready
-             WHERE queue = ?1 AND state = 0)
+             WHERE queue = ?1 AND state = 0 AND (SELECT concurrency IS NULL OR concurrency > (
+                 SELECT count(*) FROM (
+                     SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_leased
+                     WHERE queue = ?1 AND state = 1
+                     LIMIT (SELECT concurrency FROM leafpress_queue WHERE id = ?1)))
+                 FROM leafpress_queue WHERE id = ?1))
          OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_leased
              WHERE queue = ?1 AND state = 1 AND due_at_ms <= unixepoch('subsec') * 1000)
          OR EXISTS (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_delayed

@@ -11,11 +11,11 @@ use std::io::{BufRead as _, BufReader};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leafpress::writer::Batch;
+use leafpress::writer::{Batch, Parameters};
 use leafpress::{Error, ErrorKind, Writer};
 use leafpress_rqlite::RqliteTarget;
 
-use self::server::Server;
+use self::server::{Fault, Server};
 
 const CALLERS: u64 = 16;
 const CALLS: u64 = 40;
@@ -285,6 +285,81 @@ fn calls_behind_a_refused_one_are_applied_in_their_order() {
         "SELECT count(*) FROM (SELECT key, lag(key) OVER (ORDER BY rowid) AS before FROM t)
          WHERE key > coalesce(before, -1)";
     assert_eq!(floor::count(&server, in_order), 40);
+}
+
+/// Each node applies an entry of the log for itself, and only the leader's answer is told.
+#[test]
+fn an_error_of_the_leader_s_machine_refuses_no_call() {
+    let full = Fault::AnsweredWith(r#"{"results":[{"error":"database or disk is full"}]}"#);
+    let server = Server::start(0, 1);
+    let writer = writer_of(target(&server));
+    server.plan("'once'", full);
+    let done = writer.execute("INSERT INTO t VALUES ('once', 1)", ()).unwrap();
+    assert_eq!(done.rows_changed, 1);
+    let mail = queue::builder(&server).connect().unwrap().open("mail").unwrap();
+    server.plan("correlation", full);
+    assert!(mail.push("x").unwrap().is_new);
+    assert!(server.is_past_plans());
+    assert_eq!(floor::count(&server, "SELECT count(*) FROM t"), 1);
+    assert_eq!(floor::count(&server, "SELECT count(*) FROM leafpress_job"), 1);
+    // It stays so.
+    let writer = writer_of(target(&server).time_limit(Duration::from_millis(300)));
+    for _ in 0..100 {
+        server.plan("'never'", full);
+    }
+    let error = writer.execute("INSERT INTO t VALUES ('never', 1)", ()).unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error}");
+}
+
+#[test]
+fn a_query_changes_no_rows() {
+    let server = Server::start(0, 1);
+    let writer = writer_of(target(&server));
+    writer.execute("INSERT INTO t VALUES (1, 1)", ()).unwrap();
+    let query = writer.execute("WITH x AS (SELECT 1) SELECT * FROM x WHERE 0", ()).unwrap();
+    assert_eq!(query.rows_changed, 0);
+    let with = "WITH x(a) AS (SELECT 2) INSERT INTO t SELECT a, a FROM x";
+    assert_eq!(writer.execute(with, ()).unwrap().rows_changed, 1);
+}
+
+#[test]
+fn parameters_are_those_of_the_statement() {
+    let server = Server::start(0, 1);
+    let writer = writer_of(target(&server));
+    let folder = tempfile::tempdir().unwrap();
+    let local = Writer::builder(folder.path().join("local.db")).open().unwrap();
+    local.execute_batch("CREATE TABLE t(key, caller INTEGER)").unwrap();
+    let named = |name: &str| Parameters::Named(vec![(name.to_owned(), 7.into())]);
+    for (sql, parameters) in [
+        ("INSERT INTO t VALUES (:name, 1)", named(":nmae")),
+        ("INSERT INTO t VALUES (:name, 1)", named("name")),
+        ("INSERT INTO t VALUES (?, 1)", Parameters::Positional(vec![1.into(), 2.into()])),
+        ("INSERT INTO t VALUES (?, ?)", Parameters::Positional(vec![1.into()])),
+    ] {
+        let [error, expected] = [&writer, &local].map(|writer| {
+            let error = writer.execute(sql, parameters.clone()).unwrap_err().to_string();
+            error.lines().next().map(str::to_owned)
+        });
+        assert_eq!(error, expected);
+        let batch = Batch::new().statement(sql, parameters).unwrap();
+        writer.execute_batch(batch).unwrap_err();
+    }
+    // Names that rqlite takes for one, and one without a value.
+    let values = [(":a", 1), ("@a", 2), ("?4", 4)].map(|(name, it)| (name.to_owned(), it.into()));
+    let parameters = Parameters::Named(values.to_vec());
+    for writer in [&writer, &local] {
+        writer
+            .execute(
+                "INSERT INTO t SELECT :a || @a || ifnull($a, '-') || ?4, 1",
+                parameters.clone(),
+            )
+            .unwrap();
+    }
+    assert_eq!(floor::count(&server, "SELECT count(*) FROM t WHERE key = '12-4'"), 1);
+    assert_eq!(floor::count(&server, "SELECT count(*) FROM t"), 1);
+    let reader = rusqlite::Connection::open(folder.path().join("local.db")).unwrap();
+    let there = "SELECT key FROM t";
+    assert_eq!(reader.query_row(there, [], |row| row.get::<_, String>(0)).unwrap(), "12-4");
 }
 
 #[test]

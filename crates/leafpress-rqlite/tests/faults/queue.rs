@@ -10,7 +10,10 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use leafpress::queue::{ClaimOptions, Job, Nack, Outcome, Payload, Rate, Stop, UniqueFor};
+use leafpress::queue::{
+    ClaimOptions, Job, JobState, ListOptions, Nack, Outcome, Payload, Purge, Rate, Stop, Token,
+    UniqueFor,
+};
 use leafpress::{Error, ErrorKind};
 use leafpress_rqlite::{RqliteQueue, RqliteQueues, RqliteQueuesBuilder};
 
@@ -227,6 +230,27 @@ fn a_waiting_claim_finds_a_job_that_is_pushed_or_comes_due() {
 }
 
 #[test]
+fn a_waiting_claim_writes_nothing_while_the_queue_is_at_its_limit() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    queue.configure(|settings| settings.concurrency = Some(1)).unwrap();
+    queue.push_many(["a", "b"].map(Job::bytes)).unwrap();
+    let claim = queue.claim().unwrap().unwrap();
+    let groups = number(&server, "SELECT count(*) FROM _leafpress_queue_group");
+    let none = queue.claim_with(&ClaimOptions::new().wait(Duration::from_millis(100))).unwrap();
+    assert!(none.is_empty());
+    // The first look is a claim.
+    assert_eq!(number(&server, "SELECT count(*) FROM _leafpress_queue_group"), groups + 1);
+    let wait = ClaimOptions::new().wait(Duration::from_secs(20));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| queue.claim_with(&wait).unwrap());
+        std::thread::sleep(Duration::from_millis(30));
+        queue.ack(claim.token).unwrap();
+        assert_eq!(waiting.join().unwrap()[0].payload, Payload::bytes("b"));
+    });
+}
+
+#[test]
 fn a_waiting_claim_finds_a_job_whose_group_is_free_as_another_expires() {
     let server = Server::start(0, 1);
     let queue = open(&server);
@@ -315,6 +339,64 @@ fn what_a_cluster_does_not_keep_is_refused() {
     assert!(queue.queues().open("other").is_err());
 }
 
+/// Each removal frees the next job of a group, which takes the place of a job that was there.
+#[test]
+fn a_purge_of_many_jobs_takes_those_that_were_there_and_no_others() {
+    const GROUPS: usize = 600;
+    for (state, delay, age) in [
+        (JobState::Ready, Duration::ZERO, None),
+        (JobState::Ready, Duration::ZERO, Some(HOUR)),
+        (JobState::Delayed, 10 * HOUR, None),
+    ] {
+        let server = Server::start(0, 1);
+        let queue = open(&server);
+        let of_group = |group| [(); 2].map(|()| Job::bytes("x").group(group).delay(delay));
+        let groups: Vec<String> = (0..GROUPS).map(|it| format!("g{it}")).collect();
+        let pushed = queue.push_many(groups.iter().flat_map(|it| of_group(it.as_str()))).unwrap();
+        let mut followers: Vec<i64> = pushed.iter().skip(1).step_by(2).map(|it| it.id).collect();
+        let mut purge = Purge::new().states([state]);
+        if let Some(age) = age {
+            server.clock_ms.fetch_add(2 * 3_600_000, Ordering::Relaxed);
+            // The answer brings the new time.
+            queue.ack(Token { job: 1 << 40, claim: 1 }).unwrap_err();
+            purge = purge.older_than(age);
+        }
+        assert_eq!(queue.purge(&purge.clone().limit(1)).unwrap(), 1);
+        // The first head is gone, so that its follower is in this state now.
+        if age.is_none() {
+            followers.remove(0);
+        }
+        let removed = pushed.len() - 1 - followers.len();
+        assert_eq!(queue.purge(&purge).unwrap(), removed as u64);
+        let left = queue.list(&ListOptions::new().limit(usize::MAX)).unwrap();
+        assert_eq!(left.iter().map(|job| job.id).collect::<Vec<_>>(), followers);
+    }
+}
+
+#[test]
+fn a_push_has_the_bytes_that_are_counted() {
+    const JSON_BYTES: usize = 15 << 20;
+    const LIMIT: usize = 16 << 20;
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let long = Job::json(&"x".repeat(JSON_BYTES)).unwrap();
+    assert!(queue.push(long.unique("k", UniqueFor::Waiting).group("g")).unwrap().is_new);
+    let stored = number(&server, "SELECT length(payload) FROM leafpress_job");
+    assert_eq!(stored as usize, JSON_BYTES + 2);
+    // Signs that JSON escapes, and once more as a text in JSON; digits of bytes; keys that several statements have.
+    for job in [
+        Job::json(&vec![""; 2_000_000]).unwrap(),
+        Job::bytes("x").metadata(&"\u{1}".repeat(2_000_000)).unwrap(),
+        Job::bytes(vec![1; 9 << 20]),
+        Job::bytes("x").unique("k".repeat(4 << 20), UniqueFor::Waiting),
+    ] {
+        let error = queue.push(job).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unsupported(_)), "{error}");
+    }
+    let bytes = server.bytes_max.load(Ordering::Relaxed);
+    assert!((JSON_BYTES..LIMIT).contains(&bytes), "{bytes}");
+}
+
 #[test]
 fn a_queue_of_a_file_that_was_booted_is_taken_up() {
     let server = Server::start(0, 1);
@@ -364,6 +446,19 @@ fn an_outcome_that_stays_unknown_is_said_to_be_and_no_node_is_told_apart() {
     assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }), "{error}");
     server.faults_in_100.store(0, Ordering::Relaxed);
     queue.push("z").unwrap();
+}
+
+/// 20/11 is a number that a reader of JSON may take for its neighbour.
+#[test]
+fn settings_with_a_long_fraction_can_be_changed() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let set = "UPDATE leafpress_queue SET backoff_factor = 20.0 / 11.0";
+    server.database.lock().unwrap().execute_batch(set).unwrap();
+    let changed = queue.configure(|settings| settings.attempts_max = 7).unwrap();
+    assert_eq!((changed.backoff.factor, changed.attempts_max), (20.0 / 11.0, 7));
+    let kept = "SELECT count(*) FROM leafpress_queue WHERE backoff_factor = 20.0 / 11.0";
+    assert_eq!(number(&server, kept), 1);
 }
 
 /// Another program changes the settings before this one has its answer.

@@ -25,6 +25,8 @@ pub struct Server {
     pub clock_ms: Arc<AtomicI64>,
     /// Bytes of all requests so far.
     pub bytes: Arc<AtomicUsize>,
+    /// Bytes of the largest request so far.
+    pub bytes_max: Arc<AtomicUsize>,
     /// True once a statement that writes has asked for the time: nodes would differ then.
     pub has_written_time: Arc<AtomicBool>,
 }
@@ -70,6 +72,7 @@ impl Server {
         let planned = Planned::default();
         let clock_ms = Arc::new(AtomicI64::new(1_000_000_000_000));
         let bytes = Arc::new(AtomicUsize::new(0));
+        let bytes_max = Arc::new(AtomicUsize::new(0));
         let has_written_time = Arc::new(AtomicBool::new(false));
         set_clock(&connection, &clock_ms, &has_written_time);
         let database = Arc::new(Mutex::new(connection));
@@ -80,6 +83,7 @@ impl Server {
             let (database, random) = (Arc::clone(&database), Arc::clone(&random));
             let (faults, silent) = (Arc::clone(&faults_in_100), Arc::clone(&silent));
             let (planned, bytes) = (Arc::clone(&planned), Arc::clone(&bytes));
+            let bytes_max = Arc::clone(&bytes_max);
             std::thread::spawn(move || {
                 for stream in listener.incoming() {
                     let (fault, redirects) = {
@@ -105,18 +109,29 @@ impl Server {
                     };
                     let leader = (at == 1 && redirects).then_some(ports[0]);
                     let (database, planned) = (Arc::clone(&database), Arc::clone(&planned));
-                    let bytes = Arc::clone(&bytes);
+                    let (bytes, bytes_max) = (Arc::clone(&bytes), Arc::clone(&bytes_max));
                     std::thread::spawn(move || {
                         let stream = stream.unwrap();
                         let Some((path, body)) = request(&stream) else { return };
                         bytes.fetch_add(body.len(), Ordering::Relaxed);
+                        bytes_max.fetch_max(body.len(), Ordering::Relaxed);
                         serve(stream, &path, &body, &database, fault, leader, &planned);
                     });
                 }
             });
         }
         let url = format!("rqlite://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
-        Self { url, database, faults_in_100, silent, planned, clock_ms, bytes, has_written_time }
+        Self {
+            url,
+            database,
+            faults_in_100,
+            silent,
+            planned,
+            clock_ms,
+            bytes,
+            bytes_max,
+            has_written_time,
+        }
     }
 
     /// Plans a fault of the next request that holds this text.
