@@ -6,6 +6,39 @@ use rusqlite::Connection;
 
 use super::{Found, assert_all, rows, shell};
 
+/// Rows that an index on an expression, or a foreign key of the table itself, decides about.
+const DECIDED_LATE: &[Found] = &[
+    Found {
+        finding: "an index on an expression that is built anew refuses a row, and not the load",
+        databases: &[("t.db", "CREATE TABLE t(v); CREATE INDEX a ON t(json_extract(v, '$.a'))")],
+        run: "(echo v; seq 10000; echo '{bad'; echo 0) > t.csv; \
+              leafpress load t.db t.csv --append; \
+              leafpress load t.db t.csv --append --on-error skip",
+        status: 1,
+        says: &["t.csv:10002: SQLite refuses it: malformed JSON", "rejected   1 row"],
+        holds: &[("t.db", "SELECT count(*), sum(v IS NULL) FROM t", "10001,0")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "an empty --replace counts the rows that go with others",
+        files: &[("t.csv", b"id,p\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, p REFERENCES t ON DELETE CASCADE); \
+             INSERT INTO t VALUES (1, NULL), (2, 1), (3, 2)",
+        )],
+        run: "leafpress load t.db t.csv --replace",
+        says: &["3 rows that were there went"],
+        holds: &[("t.db", "SELECT count(*) FROM t", "0")],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn indexes_and_foreign_keys_decide_late() {
+    assert_all(DECIDED_LATE);
+}
+
 /// Tables that are missing, for rows that change what is there.
 const MISSING: &[Found] = &[
     Found {

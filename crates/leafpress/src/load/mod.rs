@@ -249,7 +249,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// As [`load_file`](Self::load_file).
+    /// As [`load_file`](Self::load_file), and for settings that choose or change the columns or values
+    /// of an input, such as [`select`](Self::select).
     pub fn load_rows<I>(self, columns: &[Column], rows: I) -> Result<Report>
     where
         I: IntoIterator<Item: Row + Send, IntoIter: Send>,

@@ -556,7 +556,7 @@ fn settings(options: &LoadOptions, monitor: &Monitor) -> Settings {
 
 fn published(existing: &Existing, outcome: Outcome, started: Instant) -> Published {
     Published {
-        rows: Some(outcome.rows_inserted + outcome.rows_updated),
+        rows: Some(outcome.rows_changed),
         rows_ignored: outcome.rows_ignored,
         // Not the length of the file: a reader can keep pages in the log.
         bytes: Some(outcome.pages * u64::from(existing.page_bytes)),

@@ -395,16 +395,16 @@ impl Values {
             DataType::BinaryView => Self::BlobView(array.as_binary_view().clone()),
             DataType::FixedSizeBinary(_) => Self::FixedBlob(array.as_fixed_size_binary().clone()),
             DataType::Decimal32(digits, scale) => {
-                decimals::<Decimal32Type>(array, *digits, *scale, nulls)
+                decimals::<Decimal32Type>(array, *digits, *scale, nulls)?
             }
             DataType::Decimal64(digits, scale) => {
-                decimals::<Decimal64Type>(array, *digits, *scale, nulls)
+                decimals::<Decimal64Type>(array, *digits, *scale, nulls)?
             }
             DataType::Decimal128(digits, scale) => {
-                decimals::<Decimal128Type>(array, *digits, *scale, nulls)
+                decimals::<Decimal128Type>(array, *digits, *scale, nulls)?
             }
             DataType::Decimal256(digits, scale) => {
-                decimals::<Decimal256Type>(array, *digits, *scale, nulls)
+                decimals::<Decimal256Type>(array, *digits, *scale, nulls)?
             }
             DataType::Duration(unit) => Self::Integer(times::counts_of_duration(array, *unit)),
             DataType::Dictionary(..) => dictionary(array)?,
@@ -446,7 +446,7 @@ fn decimals<T: DecimalType>(
     digits: u8,
     scale: i8,
     nulls: Option<&NullBuffer>,
-) -> Values
+) -> Result<Values, String>
 where
     T::Native: ArrowNativeTypeOp + std::fmt::Display,
 {
@@ -455,10 +455,9 @@ where
         let written = Written::each(array.len(), nulls, |row, out| {
             write_decimal(&unscaled[row].to_string(), scale, out);
         });
-        return Values::Written(written, Form::Number);
+        return Ok(Values::Written(written, Form::Number));
     }
-    // What 64 bits do not hold is written out. With few digits there is no
-    // such value, unless the file breaks its own word.
+    // An integer that 64 bits do not hold is written out.
     let mut integers = vec![0; array.len()];
     let written = Written::each(array.len(), nulls, |row, out| {
         let text = unscaled[row].to_string();
@@ -467,10 +466,13 @@ where
             Err(_) => out.extend_from_slice(text.as_bytes()),
         }
     });
-    if digits <= DIGITS_OF_64_BITS || written.bytes.is_empty() {
-        return Values::Integer(integers.into());
+    if written.bytes.is_empty() {
+        return Ok(Values::Integer(integers.into()));
     }
-    Values::Wide(integers.into(), written)
+    if digits <= DIGITS_OF_64_BITS {
+        return Err(format!("a decimal has more than the {digits} digits of its type"));
+    }
+    Ok(Values::Wide(integers.into(), written))
 }
 
 fn dictionary(array: &ArrayRef) -> Result<Values, String> {

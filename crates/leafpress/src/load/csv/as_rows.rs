@@ -2,7 +2,8 @@
 //!
 //! A load of CSV alone puts fields into records with no value in between. Here each field is a
 //! value: a number if its text is one by the rules of [`schema`](crate::schema), which keeps its
-//! text, and else a text. An empty field is NULL among numbers and '' among texts.
+//! text, and else a text. An empty field is NULL among numbers and '' among texts. A text that means
+//! NULL is NULL.
 //!
 //! Must never: divide the input otherwise than a load of CSV alone does.
 
@@ -93,7 +94,10 @@ impl<'l> RowSource for CsvRows<'l> {
         };
         let (options, dialect) = (self.opening.options, self.reading.dialect);
         let (file, record_bytes_max) = (self.source.name(), options.csv.max_record_bytes);
+        let null_texts = options.null_texts();
+        let empty_is_null = options.empty_null || null_texts.iter().any(Vec::is_empty);
         let rules = RowRules::for_header(self.columns.len(), dialect)
+            .null_markers(null_texts)
             .trim(options.trim)
             .ragged(options.csv.ragged);
         let reader = FieldsReader {
@@ -106,8 +110,8 @@ impl<'l> RowSource for CsvRows<'l> {
             header_is_ahead: options.has_header(),
             is_over: false,
         };
-        let (file, empty_is_null) = (file.to_owned(), options.empty_null);
-        Ok((reader, FieldsDecoder { file, rules, columns: self.columns.len(), empty_is_null }))
+        let (file, columns) = (file.to_owned(), self.columns.len());
+        Ok((reader, FieldsDecoder { file, rules, columns, empty_is_null }))
     }
 
     /// All columns are known from the header.
@@ -198,6 +202,7 @@ struct Field {
 
 #[derive(Clone, Copy)]
 enum FieldKind {
+    Null,
     Empty,
     Integer(i64),
     Real(f64),
@@ -233,7 +238,7 @@ impl RowDecoder for FieldsDecoder {
             }
             counted = (span.start, block.position_from(counted, span.start).line);
             let end = span.field_ends.last().map_or(span.start, |&end| end as usize + 1);
-            batch.add_row((span.start, end, counted.1), &self.rules.values(bytes, &span));
+            batch.add_row((span.start, end, counted.1), &self.rules.values_or_null(bytes, &span));
         }
         if let Some((row, original)) = unfinished {
             batch.add_bad_row(row, original);
@@ -246,14 +251,15 @@ impl RowDecoder for FieldsDecoder {
 impl FieldsBatch {
     /// Adds a row: its start, its end, its line and its fields. A field too many is left out, as the
     /// rules let only rows pass that may have one.
-    fn add_row(&mut self, (start, end, line): (usize, usize, u64), values: &[Vec<u8>]) {
+    fn add_row(&mut self, (start, end, line): (usize, usize, u64), values: &[Option<Vec<u8>>]) {
         let before = self.text.len();
         for column in 0..self.columns {
-            let value = values.get(column).map_or(&[][..], Vec::as_slice);
+            let is_null = values.get(column).is_some_and(Option::is_none);
+            let value = values.get(column).and_then(Option::as_deref).unwrap_or_default();
             let start = self.text.len();
             self.text.extend_from_slice(value);
             let end = self.text.len();
-            let kind = kind_of(&self.text, start, end);
+            let kind = if is_null { FieldKind::Null } else { kind_of(&self.text, start, end) };
             self.fields.push(Field { start, end, kind });
         }
         self.rows.push(RowPlace { start, end, line, content_bytes: self.text.len() - before });
@@ -291,7 +297,7 @@ impl RowBatch for FieldsBatch {
     fn value(&self, row: usize, column: usize) -> Value<'_> {
         let Field { start, end, kind } = self.field(row, column);
         match kind {
-            FieldKind::Empty => Value::Null,
+            FieldKind::Null | FieldKind::Empty => Value::Null,
             FieldKind::Integer(integer) => Value::Integer(integer),
             FieldKind::Real(real) => Value::Real(real),
             FieldKind::Text => Value::Text(&self.text[start..end]),
@@ -299,8 +305,13 @@ impl RowBatch for FieldsBatch {
     }
 
     fn text(&self, row: usize, column: usize) -> Option<&[u8]> {
-        let Field { start, end, .. } = self.field(row, column);
-        (start < end || !self.empty_is_null).then(|| &self.text[start..end])
+        let Field { start, end, kind } = self.field(row, column);
+        let is_null = match kind {
+            FieldKind::Null => true,
+            FieldKind::Empty => self.empty_is_null,
+            _ => false,
+        };
+        (!is_null).then(|| &self.text[start..end])
     }
 
     fn content_bytes(&self, row: usize) -> usize {

@@ -51,7 +51,7 @@ pub(super) fn copy_table(
     steps.end("checking");
     commit(&transaction, existing, ("the load", &settings.cancel), &mut steps)?;
     Ok(Outcome {
-        rows_inserted: rows,
+        rows_changed: rows,
         pages: pages.unsigned_abs(),
         path: format!("then copied by SQLite: {reason}"),
         stages: steps.stages,

@@ -80,13 +80,13 @@ pub(in crate::load) fn insert(
     let _write_out = takes_long(target, staged).then(|| WriteOut::begin(&target.path));
     let mut connection = target.open_to_insert(settings, staged.file)?;
     let attached = attach(&connection, existing, staged).map_err(refused)?;
-    let counts = Counts::watch(&mut connection, into.table, settings).map_err(refused)?;
+    Counts::watch(&mut connection, into.table, settings).map_err(refused)?;
     let mut steps = Steps::start();
     let transaction = target.begin(&mut connection)?;
     steps.end("waiting for the lock");
 
     let insert = Insert::new(&transaction, target, staged, into, sorted, settings)?;
-    let mut outcome = insert.run(attached, &counts, &mut steps)?;
+    let mut outcome = insert.run(attached, &mut steps)?;
     drop(insert);
     outcome.pages =
         ask::<i64>(&transaction, "PRAGMA main.page_count").map_err(refused)?.unsigned_abs();
@@ -124,9 +124,8 @@ fn read_declaration(
 }
 
 /// Counts what SQLite does to the table, row by row.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counts {
-    inserted: Arc<AtomicU64>,
     rows_done: Arc<AtomicU64>,
 }
 
@@ -138,42 +137,26 @@ impl Counts {
         table: &str,
         settings: &Settings,
     ) -> rusqlite::Result<Self> {
-        let counts = Self { rows_done: Arc::clone(&settings.rows_done), ..Self::default() };
-        let (inserted, done) = (Arc::clone(&counts.inserted), Arc::clone(&settings.rows_done));
-        let table = table.to_owned();
+        let (table, done) = (table.to_owned(), Arc::clone(&settings.rows_done));
         let hook = move |action: Action, database: &str, of: &str, _rowid: i64| {
-            if database == "main" && of.eq_ignore_ascii_case(&table) {
-                if action == Action::SQLITE_INSERT {
-                    inserted.fetch_add(1, Ordering::Relaxed);
-                }
-                if action != Action::SQLITE_DELETE {
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
+            let is_change = action != Action::SQLITE_DELETE;
+            if is_change && database == "main" && of.eq_ignore_ascii_case(&table) {
+                done.fetch_add(1, Ordering::Relaxed);
             }
         };
         connection.update_hook(Some(hook))?;
-        Ok(counts)
+        Ok(Self { rows_done: Arc::clone(&settings.rows_done) })
     }
 
-    /// Number of rows inserted so far.
-    pub(super) fn inserted(&self) -> u64 {
-        self.inserted.load(Ordering::Relaxed)
+    /// Number of rows inserted or changed so far.
+    pub(super) fn done(&self) -> u64 {
+        self.rows_done.load(Ordering::Relaxed)
     }
 
     /// Forgets rows that were inserted and then undone by SQLite, which does not report that.
     pub(super) fn take_back(&self, rows: u64) {
-        self.inserted.fetch_sub(rows, Ordering::Relaxed);
         self.rows_done.fetch_sub(rows, Ordering::Relaxed);
     }
-}
-
-/// State before the rows went in.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Before {
-    /// Number of rows, if SQLite does not report new ones.
-    rows: Option<u64>,
-    /// Number of rows inserted before.
-    inserted: u64,
 }
 
 /// One insert, with its settings.
@@ -268,12 +251,7 @@ impl<'i> Insert<'i> {
         Ok(())
     }
 
-    fn run(
-        &self,
-        attached: bool,
-        counts: &Counts,
-        steps: &mut Steps,
-    ) -> Result<Outcome, InsertHalt> {
+    fn run(&self, attached: bool, steps: &mut Steps) -> Result<Outcome, InsertHalt> {
         let refused = |error| self.target.refused("insert the rows", error);
         let mut outcome = Outcome::default();
         let set_aside = self.set_aside().map_err(refused)?;
@@ -283,7 +261,6 @@ impl<'i> Insert<'i> {
             steps.end("removing the old rows");
         }
         self.limit_cache().map_err(refused)?;
-        let before = self.before(counts)?;
         let rows_staged = self.staged.rows;
         let changed = match (self.columns.is_empty(), attached) {
             // An INSERT of no rows would begin to count the rowids of an AUTOINCREMENT table.
@@ -298,44 +275,30 @@ impl<'i> Insert<'i> {
         steps.end("inserting");
         if set_aside.is_any() {
             let threads = self.settings.threads;
-            set_aside.build_indexes(self.transaction, threads).map_err(refused)?;
+            let built = set_aside.build_indexes(self.transaction, threads);
+            built.map_err(|error| self.halt(error))?;
             steps.end("building indexes");
         }
-        self.record_rows(&mut outcome, changed, before, counts)?;
+        self.record_rows(&mut outcome, changed);
         self.analyze(steps)?;
         outcome.path = self.path(attached, &set_aside);
         outcome.notes = self.notes(&outcome);
         Ok(outcome)
     }
 
-    /// State needed to tell new rows from changed ones afterwards.
-    pub fn before(&self, counts: &Counts) -> Result<Before> {
-        let rows = self.count_unless_told();
-        let rows = rows.map_err(|error| self.target.refused("insert the rows", error))?;
-        Ok(Before { rows, inserted: counts.inserted() })
-    }
-
     /// Counts the staged rows by their result; `changed` of them changed the table.
-    pub fn record_rows(
-        &self,
-        outcome: &mut Outcome,
-        changed: u64,
-        before: Before,
-        counts: &Counts,
-    ) -> Result<()> {
-        outcome.rows_inserted = match (self.mode, before.rows) {
-            (InsertMode::Upsert, Some(rows)) => {
-                let now = self.count();
-                let now = now.map_err(|error| self.target.refused("insert the rows", error))?;
-                now.saturating_sub(rows).min(changed)
-            }
-            (InsertMode::Upsert, None) => (counts.inserted() - before.inserted).min(changed),
-            _ => changed,
-        };
-        outcome.rows_updated = changed - outcome.rows_inserted;
+    pub fn record_rows(&self, outcome: &mut Outcome, changed: u64) {
+        outcome.rows_changed = changed;
         // An upsert of nothing but keys has nothing to change, and a trigger may pass over any row.
         outcome.rows_ignored = self.staged.rows.saturating_sub(changed);
-        Ok(())
+    }
+
+    /// Reason why no row went in, if SQLite fails with this error.
+    fn halt(&self, error: rusqlite::Error) -> InsertHalt {
+        if is_fault_of_a_row(&error) {
+            return InsertHalt::Refused(sqlite_says(&error));
+        }
+        self.target.refused("insert the rows", error).into()
     }
 
     /// Updates the planner's statistics, if wanted.
@@ -385,14 +348,11 @@ impl<'i> Insert<'i> {
     /// keys are checked at the end.
     pub fn empty_table(&self) -> rusqlite::Result<u64> {
         self.transaction.execute_batch("PRAGMA defer_foreign_keys=ON")?;
+        // SQLite does not count the rows that go as they refer to others.
+        let rows = if self.declared.refers_to_itself() { Some(self.count()?) } else { None };
         let sql = format!("DELETE FROM main.{}", quote_identifier(&self.declared.name));
-        self.transaction.execute(&sql, []).map(|rows| rows as u64)
-    }
-
-    /// Number of rows before an upsert, if SQLite does not report new rows.
-    fn count_unless_told(&self) -> rusqlite::Result<Option<u64>> {
-        let is_needed = self.mode == InsertMode::Upsert && self.declared.without_rowid;
-        if is_needed { self.count().map(Some) } else { Ok(None) }
+        let deleted = self.transaction.execute(&sql, [])? as u64;
+        Ok(rows.unwrap_or(deleted))
     }
 
     fn count(&self) -> rusqlite::Result<u64> {
@@ -415,13 +375,7 @@ impl<'i> Insert<'i> {
             Some(upper_levels) => self.insert_pieces(&mut statement, upper_levels),
             None => statement.execute([]).map(|rows| rows as u64),
         };
-        match inserted {
-            Ok(rows) => Ok(rows),
-            Err(error) if is_fault_of_a_row(&error) => {
-                Err(InsertHalt::Refused(sqlite_says(&error)))
-            }
-            Err(error) => Err(refused(error).into()),
-        }
+        inserted.map_err(|error| self.halt(error))
     }
 
     /// Page size, if this is a long insert in the order of the key into a table with rows, in WAL mode.
@@ -507,13 +461,7 @@ impl<'i> Insert<'i> {
         let mut statement = self.transaction.prepare(&self.insert_sql()?).map_err(refused)?;
         let mut changed = 0;
         for _ in 0..self.staged.rows {
-            match statement.execute([]) {
-                Ok(rows) => changed += rows as u64,
-                Err(error) if is_fault_of_a_row(&error) => {
-                    return Err(InsertHalt::Refused(sqlite_says(&error)));
-                }
-                Err(error) => return Err(refused(error).into()),
-            }
+            changed += statement.execute([]).map_err(|error| self.halt(error))? as u64;
         }
         Ok(changed)
     }
@@ -549,7 +497,7 @@ impl<'i> Insert<'i> {
         let table = &self.declared.name;
         let removed = outcome.rows_removed;
         let is_dry = self.target.overlay.is_some();
-        if removed > 0 && outcome.rows_inserted == 0 {
+        if removed > 0 && outcome.rows_changed == 0 {
             let rows = if removed == 1 {
                 "row that was".to_owned()
             } else {

@@ -226,7 +226,6 @@ impl<'o> OneByOne<'o> {
         let mut passes = 0;
         loop {
             passes += 1;
-            let before = self.insert.before(counts)?;
             let mut pass = Pass::default();
             match &mut stretches {
                 Some(stretches) => self.pass_in_stretches(stretches, &mut pass)?,
@@ -237,7 +236,7 @@ impl<'o> OneByOne<'o> {
                 pass.numbers.contains_key(identity) && !dangling_before.contains_key(identity)
             });
             if dangling.is_empty() {
-                self.insert.record_rows(outcome, pass.changed, before, counts)?;
+                self.insert.record_rows(outcome, pass.changed);
                 pass.refused.extend(without);
                 sql("RELEASE leafpress_rows")?;
                 let refused = pass.refused.into_values().collect();

@@ -90,7 +90,7 @@ pub(super) fn move_pages(
     steps.end("checking");
     commit(&transaction, existing, ("the load", &settings.cancel), &mut steps)?;
     Ok(Outcome {
-        rows_inserted: staged.rows,
+        rows_changed: staged.rows,
         pages: pages.unsigned_abs(),
         path: format!("then moved in: {}, one transaction", counted(moved as u64, "page", "pages")),
         stages: steps.stages,

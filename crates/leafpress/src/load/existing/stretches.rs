@@ -69,9 +69,9 @@ impl<'s> Stretches<'s> {
     /// # Errors
     /// If the rows before the refused one, which SQLite took, are not in.
     pub fn insert_from(&mut self, number: u64) -> rusqlite::Result<Stretch> {
-        let before = self.counts.inserted();
+        let before = self.counts.done();
         let outcome = self.insert.execute([rowid(number), i64::MAX]);
-        let inserted = self.counts.inserted() - before;
+        let inserted = self.counts.done() - before;
         let refused = outcome.err();
         let may_be_undone = refused.is_some() && inserted > 0 && !self.connection.is_autocommit();
         if may_be_undone && !self.last.exists([])? {

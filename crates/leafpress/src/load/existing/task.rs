@@ -40,12 +40,10 @@ pub(in crate::load) struct Settings {
 /// Outcome of a move or an insert.
 #[derive(Debug, Clone, Default)]
 pub(in crate::load) struct Outcome {
-    /// Number of rows that are in the table now and were not before.
-    pub rows_inserted: u64,
+    /// Number of rows that went in, or took the place of a row with the same key.
+    pub rows_changed: u64,
     /// Number of rows left out because their key was taken, or because a trigger passed over them.
     pub rows_ignored: u64,
-    /// Number of rows that took the place of a row with the same key.
-    pub rows_updated: u64,
     /// Number of rows that were there and are gone.
     pub rows_removed: u64,
     /// Number of pages of the database afterwards.

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int8Type;
-use arrow_array::{Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
 use proptest::prelude::*;
@@ -74,6 +74,16 @@ fn rows_of(bytes: Vec<u8>, kind: Kind) -> Result<usize> {
     let folder = std::env::temp_dir();
     let source = Source::reader("input", std::io::Cursor::new(bytes), Some(&folder));
     Ok(read(&mut ArrowSource::new(source, kind, &folder)?)?.0.len())
+}
+
+#[test]
+fn a_decimal_that_its_type_does_not_hold_is_refused() {
+    let array = Decimal128Array::from(vec![10_i128.pow(20)]);
+    let array: ArrayRef = Arc::new(array.with_precision_and_scale(18, 0).unwrap());
+    let batch = RecordBatch::try_from_iter([("a", array)]).unwrap();
+    let bytes = stream_of(&[batch], IpcWriteOptions::default());
+    let error = rows_of(bytes, Kind::ArrowStream).unwrap_err();
+    assert!(error.to_string().contains("more than the 18 digits of its type"), "{error}");
 }
 
 #[test]

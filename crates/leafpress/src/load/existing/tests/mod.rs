@@ -93,7 +93,7 @@ impl Place {
         assert_sound(&self.database);
         let staged = content(&open(&self.staged), table);
         let moved = content(&open(&self.database), table);
-        assert_eq!(outcome.rows_inserted as usize, staged.len());
+        assert_eq!(outcome.rows_changed as usize, staged.len());
         assert!(staged == moved, "{} rows staged, {} moved", staged.len(), moved.len());
         assert_eq!(
             declarations(&open(&self.staged), table),

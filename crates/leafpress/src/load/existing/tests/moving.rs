@@ -98,7 +98,7 @@ fn free_pages_are_used_before_the_file_grows() {
 fn empty_tables_and_empty_databases() {
     let place = Place::new("").stage("CREATE TABLE \"new\"(a); CREATE INDEX i ON \"new\"(a)");
     assert_eq!(std::fs::metadata(&place.database).unwrap().len(), 0);
-    assert_eq!(place.expect_moved("new").rows_inserted, 0);
+    assert_eq!(place.expect_moved("new").rows_changed, 0);
     let place = Place::new("").stage(RICH);
     place.expect_moved("new");
 }

@@ -254,6 +254,6 @@ fn rows_that_sqlite_undoes_are_counted_once() {
     let staged = place.staged("s");
     let outcome = insert_one_by_one(&existing, &staged, &into, &settings, &mut refusals).unwrap();
     assert!(outcome.path.contains("between the rows"), "{}", outcome.path);
-    assert_eq!(outcome.rows_inserted, 99);
+    assert_eq!(outcome.rows_changed, 99);
     assert_eq!(settings.rows_done.load(std::sync::atomic::Ordering::Relaxed), 99);
 }

@@ -89,6 +89,7 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
         table: &TableAhead<'_>,
         monitor: &'l Monitor,
     ) -> Result<Self> {
+        refuse_settings_of_inputs(options)?;
         let shape = match table.declared {
             Some(_) if options.declaration.is_some() => {
                 return Err(Error::misuse("rows made in memory declare their own columns"));
@@ -112,6 +113,25 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
         let parts = numbered(parts, needs_rowids, options.screens())?;
         Ok(Self { state, parts, fault, columns: columns.to_vec() })
     }
+}
+
+/// Refuses what chooses and changes the columns and values of an input: these rows have none but those
+/// that the program gives.
+fn refuse_settings_of_inputs(options: &LoadOptions) -> Result<()> {
+    let given = [
+        ("select", !options.selects.is_empty()),
+        ("drop_column", !options.drops.is_empty()),
+        ("rename", !options.renames.is_empty()),
+        ("column_type", !options.types.is_empty()),
+        ("all_text", options.all_text),
+        ("null_marker", !options.null_markers.is_empty()),
+        ("empty_null", options.empty_null),
+        ("trim", options.trim),
+        ("uuid7", options.uuid7.is_some()),
+    ];
+    let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let reason = format!("rows made in memory are loaded as they are, and {name} is for inputs");
+    Err(Error::misuse(reason).to_do(format!("leave out {name}, and make the rows as wanted")))
 }
 
 /// Name and type of a column, as they are written into a declaration.

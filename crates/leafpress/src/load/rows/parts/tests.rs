@@ -11,7 +11,9 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::ErrorKind;
-use crate::load::{Column, ColumnType, IntoTable, Loader, OnError, Report, Row, TypedRecord};
+use crate::load::{
+    Column, ColumnType, IntoTable, Loader, OnError, Report, Row, TypedRecord, Uuid7Form,
+};
 
 struct Case(TempDir);
 
@@ -132,6 +134,23 @@ fn rows_for_a_table_that_is_there_are_left_out_too() {
     assert_eq!((report.rows_loaded, report.rows_rejected), (2, 1));
     assert_eq!(case.rows("SELECT id || name FROM t"), ["1a", "2b", "3c"]);
     assert!(case.lines("bad").iter().all(|line| line.contains('x')), "{:?}", case.lines("bad"));
+}
+
+#[test]
+fn settings_that_these_rows_cannot_follow_are_refused() {
+    let case = Case::new();
+    for (name, loader) in [
+        ("drop_column", case.loader().drop_column("name")),
+        ("select", case.loader().select("id")),
+        ("rename", case.loader().rename("name", "n")),
+        ("column_type", case.loader().boolean("id")),
+        ("null_marker", case.loader().null_marker("a")),
+        ("uuid7", case.loader().uuid7("key", Uuid7Form::Text)),
+    ] {
+        let error = loader.load_rows(&columns(), [(1_i64, "a")]).expect_err(name).to_string();
+        assert!(error.contains(&format!("and {name} is for inputs")), "{error}");
+        assert!(!case.path("a.db").exists());
+    }
 }
 
 #[test]

@@ -184,11 +184,18 @@ impl RowRules {
 
     /// Values of a record, without conversion.
     pub fn values(&self, bytes: &[u8], span: &RecordSpan<'_>) -> Vec<Vec<u8>> {
+        self.values_or_null(bytes, span).into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    /// As [`values`](Self::values); `None` for a text that means NULL.
+    pub fn values_or_null(&self, bytes: &[u8], span: &RecordSpan<'_>) -> Vec<Option<Vec<u8>>> {
         let (mut value, mut unescaped) = (Vec::new(), Vec::new());
         let fields = 0..span.field_ends.len();
         fields
             .map(|field| {
-                self.field_at(bytes, span, field, (&mut value, &mut unescaped)).bytes().to_vec()
+                let found = self.field_at(bytes, span, field, (&mut value, &mut unescaped));
+                let is_null = !found.is_empty() && self.is_null_marker(found);
+                (!is_null).then(|| found.bytes().to_vec())
             })
             .collect()
     }
