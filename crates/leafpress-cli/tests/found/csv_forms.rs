@@ -6,16 +6,6 @@ use super::{Found, assert_all};
 /// Texts that mean NULL, where inputs of other formats are loaded too.
 const NULLS: &[Found] = &[
     Found {
-        finding: "\\N of a database's text is NULL, also beside JSON",
-        files: &[("a.tsv", b"1\t\\N\n2\t\\\\N\n"), ("j", b"{\"id\": 3, \"v\": \"\\\\N\"}\n")],
-        databases: &[("t.db", "CREATE TABLE t(id INTEGER, v TEXT)")],
-        run: "leafpress load t.db a.tsv other.db --table t --append --columns id,v --format pgtext || \
-              leafpress load o.db j --table t -q; \
-              leafpress load t.db a.tsv o.db::t --table t --append --columns id,v --format pgtext",
-        holds: &[("t.db", "SELECT * FROM t ORDER BY id", "1,NULL;2,'\\N';3,'\\N'")],
-        ..Found::NONE
-    },
-    Found {
         finding: "--null holds for CSV beside JSON whose name does not tell",
         files: &[("a", b"id,v\n1,NA\n2,\n3,b\n"), ("b", b"{\"id\": 4, \"v\": \"NA\"}\n")],
         run: "leafpress load t.db a b --table t --null NA; \

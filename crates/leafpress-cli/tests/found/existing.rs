@@ -15,7 +15,7 @@ const DECIDED_LATE: &[Found] = &[
               leafpress load t.db t.csv --append; \
               leafpress load t.db t.csv --append --on-error skip",
         status: 1,
-        says: &["t.csv:10002: SQLite refuses it: malformed JSON", "rejected   1 row"],
+        says: &["t.csv:10002:1: malformed JSON", "rejected       1 row"],
         holds: &[("t.db", "SELECT count(*), sum(v IS NULL) FROM t", "10001,0")],
         ..Found::NONE
     },
@@ -37,6 +37,63 @@ const DECIDED_LATE: &[Found] = &[
 #[test]
 fn indexes_and_foreign_keys_decide_late() {
     assert_all(DECIDED_LATE);
+}
+
+/// Keys and indexes that the flags name and the table has, in a form that no flag can state.
+const NAMED: &[Found] = &[
+    Found {
+        finding: "--pk and --index name what a table has, whatever its collations and directions",
+        files: &[("t.csv", b"k,v\nA,2\nb,3\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE a(k TEXT PRIMARY KEY, v) WITHOUT ROWID; INSERT INTO a VALUES ('A', 1); \
+             CREATE TABLE b(k TEXT COLLATE NOCASE PRIMARY KEY, v COLLATE NOCASE); \
+             CREATE INDEX b_v ON b(v); INSERT INTO b VALUES ('a', 1); \
+             CREATE TABLE c(k TEXT, v, PRIMARY KEY (v DESC, k)); INSERT INTO c VALUES ('A', 2)",
+        )],
+        run: "leafpress load t.db t.csv --table a --upsert --pk k -q && \
+              leafpress load t.db t.csv --table b --upsert --pk k --index v -q && \
+              leafpress load t.db t.csv --table c --ignore --pk k,v -q",
+        holds: &[
+            ("t.db", "SELECT * FROM a", "'A','2';'b','3'"),
+            ("t.db", "SELECT * FROM b ORDER BY k", "'a','2';'b','3'"),
+            ("t.db", "SELECT count(*) FROM c", "3"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "--pk and --index name what a table has not",
+        files: &[("t.csv", b"k,v\nA,2\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE a(k, v, w); CREATE UNIQUE INDEX a_k ON a(k) WHERE v > 1; \
+             CREATE INDEX a_v ON a(v); CREATE UNIQUE INDEX a_w ON a(w)",
+        )],
+        run: "leafpress load t.db t.csv --table a --append --pk k; \
+              leafpress load t.db t.csv --table a --append --unique v; \
+              leafpress load t.db t.csv --table a --append --index 'v NOCASE'",
+        status: 2,
+        says: &["has another primary key", "has no unique index of v", "has no index of v NOCASE"],
+        holds: &[("t.db", "SELECT count(*) FROM a", "0")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the row without its parent is named, also beside a column called rowid",
+        files: &[("t.csv", b"rowid,r\nz,1\na,99\n")],
+        databases: &[("t.db", "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES (1)")],
+        run: "leafpress load t.db t.csv --create \
+              'CREATE TABLE t(\"rowid\" TEXT, r REFERENCES p(id))'",
+        status: 3,
+        says: &["t.csv:3:"],
+        never_says: &["t.csv:2:"],
+        holds: &[("t.db", "SELECT count(*) FROM sqlite_schema", "1")],
+        ..Found::NONE
+    },
+];
+
+#[test]
+fn keys_are_named_as_a_table_has_them() {
+    assert_all(NAMED);
 }
 
 /// Tables that are missing, for rows that change what is there.

@@ -602,16 +602,15 @@ fn missing_rule(
     let columns: Vec<_> = names.iter().cloned().zip(types).collect();
     let asked = made_table(options, (&there.name, &[]), &columns)?;
     let has_index = |asked: &IndexShape| {
-        let alike = |it: &IndexShape| it.unique == asked.unique && it.entry == asked.entry;
+        let alike =
+            |it: &IndexShape| it.unique == asked.unique && it.entry.is_as_wished(&asked.entry);
         there.indexes.iter().any(alike)
     };
     // The index of a primary key comes before those that the options name.
     let of_key = asked.indexes.len().saturating_sub(options.indexes.len());
-    let (of_key, of_options) = asked.indexes.split_at(of_key);
-    let has_key = options.primary_key.is_empty()
-        || (asked.rowid_column == there.rowid_column
-            && asked.key == there.key
-            && of_key.iter().all(has_index));
+    let key = asked.constraint_columns(if of_key > 0 { 1 } else { 0 });
+    let of_options = &asked.indexes[of_key..];
+    let has_key = options.primary_key.is_empty() || there.has_key_of(&key);
     let takes_null = |name: &&String| {
         let at = column_named(&names, name).ok();
         at.is_none_or(|at| !there.columns[at].not_null && there.rowid_column != Some(at))

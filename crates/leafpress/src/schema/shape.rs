@@ -8,7 +8,7 @@
 
 use super::table::{is_plain_type, quote_identifier};
 pub use leafpress_format::EntryColumn;
-use leafpress_format::{Affinity, KeyColumn};
+use leafpress_format::{Affinity, Collation, KeyColumn};
 
 /// A declared table and its indexes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -73,7 +73,14 @@ impl TableShape {
                 pressed.map(|index| &index.entry).nth(index)
             }
         };
-        let Some(entry) = entry else { return self.rowid_column.into_iter().collect() };
+        match entry {
+            Some(entry) => self.key_columns(entry),
+            None => self.rowid_column.into_iter().collect(),
+        }
+    }
+
+    /// The columns of the key of one of its B-trees.
+    fn key_columns(&self, entry: &EntryShape) -> Vec<usize> {
         let columns = entry.columns.iter().take(entry.unique_columns);
         columns
             .filter_map(|column| match column {
@@ -81,6 +88,20 @@ impl TableShape {
                 EntryColumn::Rowid => self.rowid_column,
             })
             .collect()
+    }
+
+    /// Returns true if no two rows have equal values in these columns, in any order.
+    pub fn has_key_of(&self, columns: &[usize]) -> bool {
+        let sorted = |mut columns: Vec<usize>| {
+            columns.sort_unstable();
+            columns
+        };
+        let wanted = sorted(columns.to_vec());
+        // A partial index is no key of all rows.
+        let of_all_rows = |it: &&IndexShape| it.sql.is_none() || it.through_sql.is_none();
+        let unique = self.indexes.iter().filter(|it| it.unique).filter(of_all_rows);
+        sorted(self.constraint_columns(0)) == wanted
+            || unique.into_iter().any(|it| sorted(self.key_columns(&it.entry)) == wanted)
     }
 
     /// All statements that declare it.
@@ -172,6 +193,18 @@ pub struct EntryShape {
 }
 
 impl EntryShape {
+    /// Returns true if this has the columns and directions of a wish, and its collations where it names
+    /// any.
+    pub fn is_as_wished(&self, wish: &Self) -> bool {
+        let fits = |(own, wished): (&KeyColumn, &KeyColumn)| {
+            let is_open = wished.collation == Collation::Binary;
+            own.order == wished.order && (is_open || own.collation == wished.collation)
+        };
+        self.columns == wish.columns
+            && self.unique_columns == wish.unique_columns
+            && self.order.iter().zip(&wish.order).all(fits)
+    }
+
     /// Returns true if the last column of each record is the rowid.
     pub fn ends_in_rowid(&self) -> bool {
         self.columns.last() == Some(&EntryColumn::Rowid)

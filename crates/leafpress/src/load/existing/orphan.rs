@@ -74,9 +74,10 @@ impl Search<'_> {
     }
 }
 
-/// The columns of the foreign keys, key by key.
+/// The columns of the foreign keys, key by key. SQLite reads a table without indexes in the order of its
+/// rowids, whose name a column may have.
 fn select(keys: &[ForeignKey], table: &str) -> String {
     let columns = keys.iter().flat_map(|key| &key.from).map(|name| quote_identifier(name));
     let columns = columns.collect::<Vec<_>>().join(", ");
-    format!("SELECT {columns} FROM main.{} ORDER BY rowid", quote_identifier(table))
+    format!("SELECT {columns} FROM main.{}", quote_identifier(table))
 }

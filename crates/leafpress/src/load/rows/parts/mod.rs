@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 
-use leafpress_format::{Affinity, FormatError, PlacedLeaves};
+use leafpress_format::{FormatError, PlacedLeaves};
 
 use self::pressing::Pressing;
 use super::fallible::Fault;
@@ -172,17 +172,18 @@ fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
 
 /// Rules for the columns: any value may stand in any column, unless the table is STRICT.
 fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
-    let rule = |(index, column): (usize, &Column)| {
+    let rule = |index: usize| {
         if shape.rowid_column == Some(index) {
             TypeRule::Rowid
         } else if shape.strict {
             TypeRule::for_column(&shape.columns[index], true, ValueKinds::All)
         } else {
-            TypeRule::Affinity(Affinity::of_declared_type(&column.declared_type))
+            // Of a table that is there, whose keys are compared by it.
+            TypeRule::Affinity(shape.columns[index].affinity)
         }
     };
     let names = columns.iter().map(|column| column.name.clone()).collect();
-    let rules = columns.iter().enumerate().map(rule).collect();
+    let rules = (0..columns.len()).map(rule).collect();
     let sources = ValueSource::straight(columns.len());
     let not_null = shape.columns.iter().map(|column| column.not_null).collect();
     let demands = Demands { not_null, ..Demands::default() };

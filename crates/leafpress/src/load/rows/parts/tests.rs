@@ -137,6 +137,19 @@ fn rows_for_a_table_that_is_there_are_left_out_too() {
 }
 
 #[test]
+fn keys_are_equal_as_the_table_that_is_there_stores_them() {
+    for (mode, kept) in [(IntoTable::Upsert, "b"), (IntoTable::Ignore, "a")] {
+        let case = Case::new();
+        let make = "CREATE TABLE t(id INTEGER PRIMARY KEY, name)";
+        Connection::open(case.path("a.db")).unwrap().execute_batch(make).unwrap();
+        let columns = ["id", "name"].map(|name| Column::declared(name, ""));
+        let rows = [(Value::Text(b"1"), "a"), (Value::Integer(1), "b")];
+        case.loader().into_table(mode).load_rows(&columns, rows).expect("a load");
+        assert_eq!(case.rows("SELECT id || name FROM t"), [format!("1{kept}")]);
+    }
+}
+
+#[test]
 fn settings_that_these_rows_cannot_follow_are_refused() {
     let case = Case::new();
     for (name, loader) in [
