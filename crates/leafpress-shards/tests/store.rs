@@ -301,6 +301,18 @@ fn an_answer_that_is_lost_is_found_out() {
 }
 
 #[test]
+fn the_last_write_without_an_answer_is_looked_at() {
+    let store = Faulty::new();
+    let to = shards(&store);
+    let publication = to.begin().expect("a run");
+    for fault in [Fault::RequestLost, Fault::RequestLost, Fault::RequestLost, Fault::AnswerLost] {
+        store.add("_CURRENT", fault);
+    }
+    publish(&to, &publication).expect("it is published");
+    assert_eq!(to.manifest().expect("a manifest").run, publication.run);
+}
+
+#[test]
 fn a_store_that_never_answers_leaves_the_outcome_open() {
     let store = Faulty::new();
     let to = shards(&store);
