@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use leafpress::load::{Column, ColumnType, Value};
 use leafpress::{ErrorKind, Result};
-use leafpress_shards::remote::RemoteOptions;
+use leafpress_shards::remote::{RemoteDatabase, RemoteOptions};
 use leafpress_shards::{
     Cache, Key, Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Schema, Sharder,
     Shards,
@@ -561,10 +561,31 @@ fn urls_that_make_no_sense_are_told() {
         "://",
         "s3:///x",
         "http://host/x",
+        "s3://AKIA:wJalr/secret@bucket/x",
+        "s3://AKIA:7/secret@bucket/x",
+        "az://c/p?sv=2024&sig=secret",
+        "s3://bucket/x#secret",
+        "://AKIA:secret@bucket",
     ] {
         let error = Shards::at(wrong).map(drop).expect_err(wrong);
         assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{wrong}: {error}");
-        assert!(!error.to_string().contains("secret"), "{error}");
+        for part in ["secret", "AKIA", "wJalr", "sv="] {
+            assert!(!error.to_string().contains(part), "{error}");
+        }
+    }
+}
+
+#[test]
+fn messages_show_no_secret_of_the_url_of_a_database() {
+    for url in [
+        "https://bucket.example/x.db?X-Amz-Signature=secret",
+        "https://ann:se/cret@bucket.example/x.db",
+        "https://ann:secret@bucket.example/x.db#1",
+        "http://ann:secret@127.0.0.1:1/x.db",
+    ] {
+        let options = RemoteOptions::default().timeout(Duration::from_millis(200));
+        let error = RemoteDatabase::open_url(url, None, &options).map(drop).expect_err(url);
+        assert!(!format!("{error} {error:?}").contains("cret"), "{error} {error:?}");
     }
 }
 
