@@ -212,7 +212,11 @@ impl Shards {
             return Err(Error::not_found("file", run, format!("the run {run} has no {shown}"))
                 .to_do("see leafpress shards list"));
         };
-        let manifest = Manifest::from_json(&bytes).map_err(|reason| Error::input(shown, reason))?;
+        let manifest = match Manifest::from_json(&bytes) {
+            Ok(found) if found.run == run => found,
+            Ok(found) => return Err(Error::input(shown, format!("it is of run {}", found.run))),
+            Err(reason) => return Err(Error::input(shown, reason)),
+        };
         Ok((manifest, bytes))
     }
 
