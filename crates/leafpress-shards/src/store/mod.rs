@@ -5,6 +5,7 @@
 //! | `home` | what all homes do, and the names in them |
 //! | `local`, `callbacks` | local files; the functions that a home calls |
 //! | `ahead`, `pieces` | pieces of a part that go up while it is pressed; their size and number |
+//! | `pace` | number of pieces and parts that go up at once |
 //! | `folder` | a folder |
 //! | `objects` | S3, Google Cloud Storage, Azure (feature `object-store`) |
 //!
@@ -18,6 +19,8 @@ mod home;
 mod local;
 #[cfg(feature = "object-store")]
 pub mod objects;
+#[cfg(feature = "object-store")]
+mod pace;
 #[cfg(feature = "object-store")]
 mod pieces;
 

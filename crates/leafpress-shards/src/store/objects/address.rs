@@ -92,6 +92,6 @@ fn retries() -> RetryConfig {
 }
 
 /// TLS needs a library of cryptography; a program that has chosen one keeps it.
-fn install_cryptography() {
+pub fn install_cryptography() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

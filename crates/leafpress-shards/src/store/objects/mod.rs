@@ -127,7 +127,10 @@ impl Store for Objects {
             self.fetch(path, draft.path(), &|| false)?;
             return Ok(draft);
         }
-        let ahead = self.pieces.as_ref().map(|store| Ahead::new(Arc::clone(store), self.key(path)));
+        let ahead = self
+            .pieces
+            .as_ref()
+            .map(|store| Ahead::new(Arc::clone(store), self.key(path), Arc::clone(&self.pace)));
         Ok(draft.sent_ahead(ahead))
     }
 
