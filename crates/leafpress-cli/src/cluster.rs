@@ -14,7 +14,15 @@ pub fn url_of(database: &Path) -> Option<&str> {
     ["rqlite://", "rqlites://"].iter().any(|scheme| text.starts_with(scheme)).then_some(text)
 }
 
-/// The URL without credentials.
+/// The scheme alone of a URL that may hold a password, also of one that is misspelled; `None` for other words.
+pub fn shortened(word: &str) -> Option<String> {
+    let (scheme, rest) = word.split_once(':')?;
+    let is_cluster = ["rqlite", "rqlites"].iter().any(|it| scheme.eq_ignore_ascii_case(it));
+    let may_hold = is_cluster || (rest.starts_with("//") && rest.contains(['@', '?']));
+    may_hold.then(|| format!("{scheme}://…"))
+}
+
+/// A URL that has been read, without credentials.
 pub fn shown(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("rqlite", url));
     let place = rest.split('?').next().unwrap_or_default();
@@ -43,5 +51,16 @@ mod tests {
         let named = |database: &str| name_of(Path::new(database));
         assert_eq!(named("rqlites://ann:se@cret@h:1,i:2?ca=f"), "rqlites://h:1,i:2");
         assert_eq!(named("a@b.db"), "a@b.db");
+    }
+
+    #[test]
+    fn a_url_that_was_not_read_shows_its_scheme_alone() {
+        for word in ["rqlite:", "Rqlites:/a", "rqlite://ann:se", "s3://a:b/c@d", "az://c/p?sig=x"] {
+            let scheme = word.split(':').next().unwrap();
+            assert_eq!(shortened(word), Some(format!("{scheme}://…")), "{word}");
+        }
+        for word in ["a@b.db", "a:b@c", "s3://bucket/x", "rqlite", "--type=a=text"] {
+            assert_eq!(shortened(word), None, "{word}");
+        }
     }
 }

@@ -84,11 +84,28 @@ fn refuse(error: &clap::Error, arguments: &[OsString]) -> Status {
     }
     // The flags could not be read, so whether an object is awaited on stdout
     // has to be read off the words themselves.
+    let message = error.render();
     if awaits_json(arguments) {
-        output::print_usage_json(error);
+        output::print_usage_json(&without_passwords(message.to_string(), arguments));
     }
-    output::print_message(&without_raw_words(error.render().ansi().to_string(), arguments));
+    let message = without_passwords(message.ansi().to_string(), arguments);
+    output::print_message(&without_raw_words(message, arguments));
     Status::Usage
+}
+
+/// The message with the URLs of the command line that it quotes cut short, as they may hold passwords.
+fn without_passwords(mut message: String, arguments: &[OsString]) -> String {
+    for word in arguments {
+        // As it stands in the message.
+        let word = String::from_utf8_lossy(word.as_encoded_bytes());
+        let value = word.split_once('=').map(|(_, value)| value);
+        for part in [Some(&*word), value].into_iter().flatten() {
+            if let Some(short) = cluster::shortened(part) {
+                message = message.replace(part, &short);
+            }
+        }
+    }
+    message
 }
 
 /// The message with the words of the command line that it quotes made printable.

@@ -247,11 +247,10 @@ fn completed(error: Error) -> Error {
     }
 }
 
-/// The object for a command line that makes no sense.
-pub fn print_usage_json(error: &clap::Error) {
-    let text = error.render().to_string();
+/// The object for a command line that makes no sense, of the text for people.
+pub fn print_usage_json(text: &str) {
     // What follows the first paragraph is the usage line, for people.
-    let message = text.split("\n\n").next().unwrap_or(&text);
+    let message = text.split("\n\n").next().unwrap_or(text);
     let message = message.strip_prefix("error: ").unwrap_or(message);
     let mut to_do: Vec<&str> =
         text.lines().filter_map(|line| line.trim_start().strip_prefix("tip: ")).collect();

@@ -222,6 +222,37 @@ fn a_cluster_needs_a_build_that_knows_it() {
 }
 
 #[test]
+fn messages_show_no_password() {
+    let folder = TempDir::new().unwrap();
+    for arguments in [
+        &["verify", "rqlite://ann:sw0rdfish@db1:4001"][..],
+        &["verify", "rqlite://ann:sw0rdfish"],
+        &["verify", "a.db", "rqlite://ann:sw0rdfish@db1:4001"],
+        &["index", "rqlite://ann:sw0rdfish@db1:4001", "t", "a"],
+        &["io", "rqlites://ann:sw0rdfish@db1:4001", "-c", "x"],
+        &["storage", "rqlite://ann:pa?sw0rdfish@db1:4001"],
+        &["advise", "rqlite://ann:sw0rdfish@db1:4001"],
+        &["load", "rqlite:/ann:sw0rdfish@db1", "a.csv"],
+        &["load", "RQLITE://ann:sw0rdfish@db1", "a.csv"],
+        &["load", "rqlite://ann:sw0rdfish@db1", "a.csv", "--rqlite://ann:sw0rdfish@db1"],
+        &["load", "a.db", "a.csv", "--type=rqlite://ann:sw0rdfish"],
+        &["doctor", "rqlite:/ann:sw0rdfish@db1"],
+        &["doctor", "rqlite://ann:sw0rdfish"],
+        &["queue", "push", "Rqlite://ann:sw0rdfish@db1", "mail", "x"],
+        &["shards", "list", "s3://AKIA:wJalr/sw0rdfish@bucket/x"],
+        &["shards", "list", "az://container/x?sig=sw0rdfish"],
+        &["shards", "list", "s3://bucket/x", "s3://AKIA:sw0rdfish@bucket/x"],
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let outcome = run(folder.path(), &[arguments, json].concat());
+            assert!((2..=3).contains(&outcome.status), "{arguments:?}");
+            let said = outcome.stdout + &outcome.stderr;
+            assert!(!said.is_empty() && !said.contains("sw0rdfish"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_usage_error_is_an_object_too_where_json_is_asked_for() {
     let folder = TempDir::new().unwrap();
     for arguments in [

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
+from datetime import time as clock
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,37 @@ def test_all_parts_have_the_types_that_the_rows_of_all_tasks_ask_for(by: str, tm
         (4, 9, "10", "-10000000000000000000000000"),
         (5, None, None, None),
     ]
+
+
+class Times(InOneProcess):
+    """Times of the day, in the units that Arrow has for them."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def schema(self) -> Any:
+        import pyarrow
+
+        of_unit = pyarrow.time32 if self.unit in ("s", "ms") else pyarrow.time64
+        return pyarrow.schema({"at": of_unit(self.unit)})
+
+    def scatter(self, plan: _engines.Plan) -> list[_engines.Scattered]:
+        import pyarrow
+
+        rows = [{"at": clock(hour % 24, hour)} for hour in range(48)] + [{"at": None}]
+        return [plan.scatter(pyarrow.Table.from_pylist(rows, self.schema()))]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_time_is_a_key(unit: str, tmp_path: Path) -> None:
+    report = _engines.write(Times(unit), tmp_path / "out", "hash(at)", 5, {"table": "t"})
+    assert len([part for part in report.parts if part.rows]) > 1
+    with lp.Shards(tmp_path / "out") as shards:
+        for hour in range(48):
+            for key in [clock(hour % 24, hour), clock(hour % 24, hour).isoformat()]:
+                assert shards.get(key).fetchall() == [(f"{hour % 24:02}:{hour:02}:00",)]
+        assert shards.get(None).fetchall() == [(None,)]
 
 
 class LosesScratch(InOneProcess):

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::key::Key;
 use crate::routing::Routing;
+use crate::store::{is_name, parts_of};
 
 /// Name of the format in manifests.
 const FORMAT: &str = "leafpress-shards";
@@ -130,7 +131,7 @@ impl Manifest {
         if self.parts.is_empty() || !in_order {
             return Some("its parts are not numbered from 0 up, each once".to_owned());
         }
-        if let Some(problem) = self.parts.iter().find_map(PartRecord::problem) {
+        if let Some(problem) = self.parts.iter().find_map(|part| part.problem(&self.run)) {
             return Some(problem);
         }
         if sum(&self.parts, |part| part.rows) != Some(self.rows) {
@@ -145,10 +146,10 @@ impl Manifest {
 
 impl PartRecord {
     /// Reason why the record makes no sense.
-    fn problem(&self) -> Option<String> {
+    fn problem(&self, run: &str) -> Option<String> {
         let (part, path, page_bytes) = (self.part, &self.path, self.page_size);
-        if !is_inside(path) {
-            return Some(format!("the path of part {part} leads out of the folder: {path}"));
+        if !is_of_run(path, run) {
+            return Some(format!("the path of part {part} is not in {}: {path}", parts_of(run)));
         }
         if !PAGE_BYTES.contains(&page_bytes) || !page_bytes.is_power_of_two() {
             return Some(format!("part {part} has pages of {page_bytes} bytes"));
@@ -166,11 +167,13 @@ fn sum(parts: &[PartRecord], number: impl Fn(&PartRecord) -> u64) -> Option<u64>
     parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(number(part)))
 }
 
-/// Returns true if a path of a manifest stays inside of the folder.
-fn is_inside(path: &str) -> bool {
-    let is_name =
-        |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['\\', ':', '\0']);
-    path.split('/').all(is_name)
+/// Returns true if a path names a file in the folder of a run's parts. Each run has files of its own: `gc` and
+/// whoever removes a run look at no other manifest.
+fn is_of_run(path: &str, run: &str) -> bool {
+    let name = path.strip_prefix(&parts_of(run)).and_then(|rest| rest.strip_prefix('/'));
+    let is_file =
+        |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\\', ':', '\0']);
+    is_name(run) && name.is_some_and(is_file)
 }
 
 #[cfg(test)]
@@ -207,13 +210,22 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let changes: [fn(&mut Manifest); 15] = [
+        let changes: [fn(&mut Manifest); 19] = [
             |it| it.format.clear(),
             |it| it.version = 2,
             |it| it.parts.clear(),
             |it| it.parts[1].part = 0,
             |it| it.parts[0].path = "../x.db".to_owned(),
             |it| it.parts[0].path = "/x.db".to_owned(),
+            |it| it.parts[0].path = "runs/b/parts/0.db".to_owned(),
+            |it| it.parts[0].path = "runs/a/parts/b/0.db".to_owned(),
+            |it| it.parts[0].path = "runs/a/parts/..".to_owned(),
+            |it| {
+                it.run = "..".to_owned();
+                for part in &mut it.parts {
+                    part.path = format!("runs/../parts/{}.db", part.part);
+                }
+            },
             |it| it.rows += 1,
             |it| it.parts[0].rows = u64::MAX,
             |it| it.parts[0].bytes = u64::MAX,

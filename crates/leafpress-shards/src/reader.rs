@@ -300,11 +300,15 @@ impl Reader {
         connection.progress_handler(STEPS_BETWEEN_LOOKS, Some((self.stop)())).map_err(failed)
     }
 
-    /// Number of parts that are read at once: their copies fit into the cache.
+    /// Number of parts that are read at once: if they are copied, the copies fit into the cache.
     fn threads(&self) -> Result<usize> {
         let open = self.open.get()?;
         let threads = std::thread::available_parallelism().map_or(1, Into::into);
         let threads = threads.min(open.parts.len());
+        #[cfg(feature = "object-store")]
+        if self.ranges.is_some() && self.store.object("").is_some() {
+            return Ok(threads);
+        }
         if open.cache.get().is_none() && self.store.in_place("").is_some() {
             return Ok(threads);
         }
@@ -352,4 +356,45 @@ fn rows<T>(
 ) -> Result<Vec<T>> {
     let rows = statement.query_map(params, map).map_err(failed)?;
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+#[cfg(all(test, feature = "object-store"))]
+mod tests {
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+
+    use super::*;
+    use crate::manifest::{PartRecord, Schema};
+    use crate::routing::Routing;
+    use crate::store::objects::Objects;
+
+    #[test]
+    fn a_scan_by_ranges_needs_no_copies() {
+        let part = |part| PartRecord {
+            part,
+            path: format!("runs/a/parts/{part}.db"),
+            bytes: 600 << 20,
+            sha256: String::new(),
+            rows: 1,
+            smallest: Key::Null,
+            largest: Key::Null,
+            page_size: 4096,
+            pages: (600 << 20) / 4096,
+            interior_pages: None,
+            attempt: "a".to_owned(),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let records = (0..cores).map(part).collect();
+        let manifest = Manifest::new("a".to_owned(), Schema::default(), Routing::Rows, records);
+        let reader = || {
+            let store = Objects::on(Arc::new(InMemory::new()), None, "memory://a", Path::default());
+            Reader::new(Arc::new(store), manifest.clone(), None)
+        };
+        let by_ranges = reader().by_ranges(RemoteOptions::default());
+        assert_eq!(by_ranges.threads().unwrap(), cores);
+        let open = by_ranges.open.get().unwrap();
+        assert!(open.cache.get().is_none(), "a folder was made for copies");
+        // Control: whole parts of this size are copied one by one.
+        assert_eq!(reader().threads().unwrap(), 1);
+    }
 }

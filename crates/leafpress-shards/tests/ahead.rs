@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -40,12 +40,24 @@ struct Pieces {
     failures: Mutex<[u32; 3]>,
     /// If true, another object of the same size takes the place of one that was completed.
     replaces: AtomicBool,
+    /// Time for which the first piece stays under way, if any.
+    first: Option<Duration>,
+    /// Pieces that came while the first one was under way, with it.
+    beside_first: AtomicUsize,
+    is_first_over: AtomicBool,
 }
 
 impl Pieces {
     fn new() -> Arc<Self> {
+        Arc::new(Self::with_first(None))
+    }
+
+    /// A store whose first piece takes so long.
+    fn with_first(first: Option<Duration>) -> Self {
         let (requests, came, failures, replaces) = Default::default();
-        Arc::new(Self { store: Arc::new(InMemory::new()), requests, came, failures, replaces })
+        let (beside_first, is_first_over) = Default::default();
+        let store = Arc::new(InMemory::new());
+        Self { store, requests, came, failures, replaces, first, beside_first, is_first_over }
     }
 
     fn shards(self: &Arc<Self>) -> Shards {
@@ -96,6 +108,13 @@ impl MultipartStore for Pieces {
         piece: usize,
         bytes: PutPayload,
     ) -> Answer<PartId> {
+        if let Some(first) = self.first
+            && !self.is_first_over.load(Ordering::Relaxed)
+            && self.beside_first.fetch_add(1, Ordering::Relaxed) == 0
+        {
+            tokio::time::sleep(first).await;
+            self.is_first_over.store(true, Ordering::Relaxed);
+        }
         let part = self.store.put_part(at, id, piece, bytes).await?;
         self.note(1, |it| it.pieces.push(piece)).map(|()| part)
     }
@@ -168,6 +187,22 @@ fn pieces_go_up_while_a_part_is_pressed_and_the_first_page_last() {
     // A small part is one request.
     let small = publish(&to, &to.begin().expect("a run"), |loader| load(loader, 100));
     assert_eq!((small.expect("it is published"), store.requests().begun), (100, 1));
+}
+
+/// A slow network carries one piece within the time of a request, and not those of all parts.
+#[test]
+fn one_piece_of_all_parts_goes_first() {
+    let store = Arc::new(Pieces::with_first(Some(Duration::from_millis(500))));
+    let to = store.shards();
+    let publication = to.begin().expect("a run");
+    std::thread::scope(|scope| {
+        for part in 0..3 {
+            let builder = PartBuilder::new(&to, &publication.run, part);
+            scope.spawn(move || builder.build(|loader| load(loader, ROWS)).expect("a part"));
+        }
+    });
+    assert_eq!(store.requests().completed, 3);
+    assert_eq!(store.beside_first.load(Ordering::Relaxed), 1);
 }
 
 /// The first guess of the types is refuted by the last row, so all rows are pressed once more.

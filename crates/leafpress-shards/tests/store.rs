@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use leafpress::load::{Column, ColumnType, Value};
 use leafpress::{ErrorKind, Result};
-use leafpress_shards::remote::RemoteOptions;
+use leafpress_shards::remote::{RemoteDatabase, RemoteOptions};
 use leafpress_shards::{
     Cache, Key, Manifest, PartBuilder, PartRecord, Publication, RouteBy, Routing, Schema, Sharder,
     Shards,
@@ -40,11 +40,22 @@ enum Fault {
     Kept,
 }
 
+/// Work that is done in the middle of a request.
+struct Hook {
+    /// A look at an object, which is answered then, or a write, which comes after it.
+    is_look: bool,
+    /// End of the object's name.
+    ending: String,
+    /// Number of such requests before it.
+    before: u32,
+    work: Box<dyn FnOnce() + Send>,
+}
+
 /// A store in memory with faults.
-#[derive(Debug)]
 struct Faulty {
     store: InMemory,
     faults: Mutex<Vec<(&'static str, Fault)>>,
+    hook: Mutex<Option<Hook>>,
     puts: AtomicU32,
     gets: AtomicU32,
 }
@@ -52,7 +63,25 @@ struct Faulty {
 impl Faulty {
     fn new() -> Arc<Self> {
         let (puts, gets) = (AtomicU32::new(0), AtomicU32::new(0));
-        Arc::new(Self { store: InMemory::new(), faults: Mutex::default(), puts, gets })
+        let (faults, hook) = Default::default();
+        Arc::new(Self { store: InMemory::new(), faults, hook, puts, gets })
+    }
+
+    /// Does the work of the hook if it is its turn.
+    async fn reach(&self, is_look: bool, path: &Path) {
+        let work = {
+            let mut hook = self.hook.lock().expect("a lock");
+            let mut found = hook.take_if(|it| {
+                let is_it = it.is_look == is_look && path.as_ref().ends_with(&it.ending);
+                let is_turn = is_it && it.before == 0;
+                it.before -= u32::from(is_it && !is_turn);
+                is_turn
+            });
+            found.take().map(|it| it.work)
+        };
+        if let Some(work) = work {
+            tokio::task::spawn_blocking(work).await.expect("the work");
+        }
     }
 
     /// Adds a fault of the next write of such an object.
@@ -71,6 +100,12 @@ impl Faulty {
     }
 }
 
+impl fmt::Debug for Faulty {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Faulty")
+    }
+}
+
 impl fmt::Display for Faulty {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str("faulty")
@@ -85,6 +120,7 @@ fn lost() -> object_store::Error {
 impl ObjectStore for Faulty {
     async fn put_opts(&self, at: &Path, bytes: PutPayload, how: PutOptions) -> Answer<PutResult> {
         self.puts.fetch_add(1, Ordering::Relaxed);
+        self.reach(false, at).await;
         match self.take(at) {
             None => self.store.put_opts(at, bytes, how).await,
             Some(Fault::RequestLost | Fault::Kept) => Err(lost()),
@@ -113,7 +149,12 @@ impl ObjectStore for Faulty {
 
     async fn get_opts(&self, at: &Path, how: GetOptions) -> Answer<GetResult> {
         self.gets.fetch_add(1, Ordering::Relaxed);
-        self.store.get_opts(at, how).await
+        let is_look = how.head;
+        let answer = self.store.get_opts(at, how).await;
+        if is_look {
+            self.reach(true, at).await;
+        }
+        answer
     }
 
     fn delete_stream(
@@ -301,6 +342,18 @@ fn an_answer_that_is_lost_is_found_out() {
 }
 
 #[test]
+fn the_last_write_without_an_answer_is_looked_at() {
+    let store = Faulty::new();
+    let to = shards(&store);
+    let publication = to.begin().expect("a run");
+    for fault in [Fault::RequestLost, Fault::RequestLost, Fault::RequestLost, Fault::AnswerLost] {
+        store.add("_CURRENT", fault);
+    }
+    publish(&to, &publication).expect("it is published");
+    assert_eq!(to.manifest().expect("a manifest").run, publication.run);
+}
+
+#[test]
 fn a_store_that_never_answers_leaves_the_outcome_open() {
     let store = Faulty::new();
     let to = shards(&store);
@@ -359,7 +412,83 @@ fn gc_of_a_store_tells_what_it_removed_before_an_error() {
     assert_eq!((removed.files, removed.problems.len()), (vec![first.path], 1));
     assert!(removed.problems[0].contains(&last.path), "{:?}", removed.problems);
     to.gc(Duration::ZERO, false).expect_err("nothing is removed");
-    assert_eq!(names(&store).len(), 1);
+    // Its mark too: the run lacks a file, and must not be published.
+    assert_eq!(names(&store).len(), 2);
+    store.faults.lock().expect("a lock").clear();
+    assert_eq!(to.gc(Duration::from_secs(3600), false).expect("gc").too_young, 1);
+    assert_eq!(to.gc(Duration::ZERO, false).expect("gc").files, [last.path]);
+    assert_eq!(names(&store), [""; 0]);
+}
+
+/// A publication between any two looks of gc at its manifest.
+#[test]
+fn gc_removes_nothing_of_a_run_that_is_published_meanwhile() {
+    for before in 0..3 {
+        let store = Faulty::new();
+        let to = shards(&store);
+        let first = shard(&to, 100, 2, 10).expect("a run");
+        let publication = to.begin().expect("a run");
+        let (run, records) = (publication.run.clone(), vec![part(&to, &publication, "a", 3)]);
+        let manifest = Manifest::new(run.clone(), schema(), Routing::Rows, records);
+        let (sender, outcome) = std::sync::mpsc::channel();
+        let (other, begun) = (to.clone(), publication.clone());
+        let work = move || {
+            let published = other.publish(&begun, manifest);
+            sender.send(published.map_err(|error| error.kind().name())).expect("the test waits");
+        };
+        let ending = format!("{run}/manifest.json");
+        let hook = Hook { is_look: true, ending, before, work: Box::new(work) };
+        *store.hook.lock().expect("a lock") = Some(hook);
+        let collected = to.gc(Duration::ZERO, false).expect("gc");
+        assert!(collected.problems.is_empty(), "{collected:?}");
+        let published = outcome.try_recv().expect("gc looked so often");
+        let now = to.manifest().expect("a manifest").run;
+        if before < 2 {
+            assert_eq!((published.map(|it| it.run), &now), (Ok(run.clone()), &run), "{before}");
+            assert_eq!(collected.files, [""; 0]);
+        } else {
+            assert_eq!((published, &now), (Err("changed"), &first.run), "{before}");
+            assert_eq!(collected.files.len(), 1);
+            to.abandon(&publication);
+            assert!(names(&store).iter().all(|name| !name.contains(&run)));
+        }
+        assert!(to.verify(|| false).expect("a verdict").sound, "{before}");
+        assert!(names(&store).iter().all(|name| !name.ends_with("_REMOVING")));
+    }
+}
+
+/// All of gc between a publication's look at the parts and its manifest.
+#[test]
+fn a_run_whose_parts_go_while_it_is_published_never_becomes_current() {
+    let store = Faulty::new();
+    let to = shards(&store);
+    let first = shard(&to, 100, 2, 10).expect("a run");
+    let publication = to.begin().expect("a run");
+    let gc = to.clone();
+    let work =
+        Box::new(move || assert_eq!(gc.gc(Duration::ZERO, false).expect("gc").files.len(), 2));
+    let hook = Hook { is_look: false, ending: "manifest.json".to_owned(), before: 0, work };
+    *store.hook.lock().expect("a lock") = Some(hook);
+    let error = publish(&to, &publication).expect_err("its part is gone");
+    assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
+    assert_eq!(to.manifest().expect("a manifest").run, first.run);
+    assert!(names(&store).iter().all(|name| !name.contains(&publication.run)));
+    to.rollback(Some(&publication.run)).expect_err("there is no such run");
+}
+
+/// The mark of a gc that was killed: the run may lack files, so it is not published.
+#[test]
+fn a_run_that_gc_began_to_remove_is_not_published() {
+    let store = Faulty::new();
+    let to = shards(&store);
+    let publication = to.begin().expect("a run");
+    let mark = Path::from(format!("a/place/runs/{}/_REMOVING", publication.run));
+    block(store.store.put(&mark, "".into())).expect("a mark");
+    let error = publish(&to, &publication).expect_err("the mark is there");
+    assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
+    assert!(error.to_string().contains("are being removed"), "{error}");
+    to.gc(Duration::ZERO, false).expect("gc");
+    assert_eq!(names(&store), [""; 0]);
 }
 
 #[test]
@@ -549,10 +678,31 @@ fn urls_that_make_no_sense_are_told() {
         "://",
         "s3:///x",
         "http://host/x",
+        "s3://AKIA:wJalr/secret@bucket/x",
+        "s3://AKIA:7/secret@bucket/x",
+        "az://c/p?sv=2024&sig=secret",
+        "s3://bucket/x#secret",
+        "://AKIA:secret@bucket",
     ] {
         let error = Shards::at(wrong).map(drop).expect_err(wrong);
         assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{wrong}: {error}");
-        assert!(!error.to_string().contains("secret"), "{error}");
+        for part in ["secret", "AKIA", "wJalr", "sv="] {
+            assert!(!error.to_string().contains(part), "{error}");
+        }
+    }
+}
+
+#[test]
+fn messages_show_no_secret_of_the_url_of_a_database() {
+    for url in [
+        "https://bucket.example/x.db?X-Amz-Signature=secret",
+        "https://ann:se/cret@bucket.example/x.db",
+        "https://ann:secret@bucket.example/x.db#1",
+        "http://ann:secret@127.0.0.1:1/x.db",
+    ] {
+        let options = RemoteOptions::default().timeout(Duration::from_millis(200));
+        let error = RemoteDatabase::open_url(url, None, &options).map(drop).expect_err(url);
+        assert!(!format!("{error} {error:?}").contains("cret"), "{error} {error:?}");
     }
 }
 

@@ -46,6 +46,8 @@ fn may_route(data_type: &DataType) -> bool {
                 | DataType::Float64
                 | DataType::Date32
                 | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Time64(_)
                 | DataType::Timestamp(..)
         )
 }

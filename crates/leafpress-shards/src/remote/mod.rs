@@ -31,6 +31,7 @@ use leafpress_vfs::{Registration, register};
 use object_store::path::Path as ObjectPath;
 use object_store::{ClientOptions, ObjectStore, RetryConfig};
 use rusqlite::Connection;
+use url::Url;
 
 use self::object::Object;
 pub use self::object::RemoteStats;
@@ -113,7 +114,7 @@ impl RemoteDatabase {
     /// answer requests for ranges.
     ///
     /// # Errors
-    /// [`Misuse`](leafpress::ErrorKind::Misuse) if it is no URL of HTTP, or one with a query; as
+    /// [`Misuse`](leafpress::ErrorKind::Misuse) if it is no URL of HTTP, or one with credentials or a query; as
     /// [`open`](Self::open).
     pub fn open_url(
         url: &str,
@@ -121,6 +122,11 @@ impl RemoteDatabase {
         options: &RemoteOptions,
     ) -> Result<Self> {
         let (folder, name) = split_url(url)?;
+        // The error of `HttpBuilder` would show the URL, and so do those of requests.
+        let parsed = Url::parse(folder).map_err(|error| wrong_url(&error.to_string()))?;
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err(wrong_url("it has credentials, which are not sent"));
+        }
         // Else a client for HTTPS cannot be made. If the program has chosen one, that stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = ClientOptions::new()
@@ -134,7 +140,7 @@ impl RemoteDatabase {
             .with_client_options(client)
             .with_retry(retry)
             .build()
-            .map_err(|source| Error::misuse(format!("{url} cannot be read: {source}")))?;
+            .map_err(|source| wrong_url(&source.to_string()))?;
         Self::open(Arc::new(store), name, record, options)
     }
 
@@ -173,8 +179,11 @@ fn split_url(url: &str) -> Result<(&str, &str)> {
     let split = url.rsplit_once('/').filter(|(folder, name)| {
         !name.is_empty() && folder.len() > "https://".len() && !url.contains(['?', '#'])
     });
-    split.filter(|_| is_http).ok_or_else(|| {
-        Error::misuse(format!("{url:?} is not the URL of a file"))
-            .to_do("name it as http://host/path/file.db or https://host/path/file.db")
-    })
+    split.filter(|_| is_http).ok_or_else(|| wrong_url("it names no file, or has a ? or #"))
+}
+
+/// The URL is not shown: it may hold credentials or a signature.
+fn wrong_url(reason: &str) -> Error {
+    Error::misuse(format!("the URL of the database is wrong: {reason}"))
+        .to_do("name it as http://host/path/file.db or https://host/path/file.db")
 }

@@ -1,5 +1,9 @@
 //! Removes what no manifest names.
 //!
+//! A run without a manifest may be published at any moment. So gc leaves the mark `_REMOVING` in it, looks for the
+//! manifest once more, then removes the files, and the mark last. A publication gives the manifest its name, then
+//! looks for the mark and the parts. One of the two sees the other: gc leaves the run alone, or the publication fails.
+//!
 //! Must never: remove a file that a manifest names, or anything of a run whose manifest cannot be read.
 
 use std::collections::HashSet;
@@ -8,7 +12,9 @@ use std::time::Duration;
 use leafpress::Result;
 use serde::Serialize;
 
-use super::{ALIVE, Before, MANIFEST, Shards, namer_of, note_previous, path_in, readable, run_of};
+use super::{
+    ALIVE, Before, MANIFEST, REMOVING, Shards, namer_of, note_previous, path_in, readable, run_of,
+};
 use crate::catalog::CATALOG;
 use crate::manifest::Manifest;
 use crate::store::{self, Entry, RUNS, parts_of};
@@ -91,30 +97,70 @@ impl Shards {
         let mut entries = self.store.entries(run)?;
         let folder = format!("{RUNS}/{run}/");
         entries.extend(unfinished.iter().filter(|it| it.path.starts_with(&folder)).cloned());
-        let is_published = self.is_published(run)?;
-        let mut named = HashSet::new();
-        let mut manifest = None;
-        if is_published {
-            let found = match readable(self.manifest_of(run))? {
-                Ok((found, _)) => manifest.insert(found),
-                Err(problem) => {
-                    collected.problems.push(problem);
-                    return Ok(None);
-                }
-            };
-            named.extend(found.parts.iter().map(|part| part.path.clone()));
-            named.insert(path_in(run, CATALOG)?);
-        } else if entries.iter().any(|entry| !entry.is_older(older_than)) {
+        if !self.is_published(run)? {
+            return self.gc_unpublished(run, &entries, older_than, collected);
+        }
+        let (manifest, _) = match readable(self.manifest_of(run))? {
+            Ok(found) => found,
+            Err(problem) => {
+                collected.problems.push(problem);
+                return Ok(None);
+            }
+        };
+        let mut named: HashSet<_> = manifest.parts.iter().map(|part| part.path.clone()).collect();
+        named.insert(path_in(run, CATALOG)?);
+        let lost = entries.iter().filter(|entry| is_lost(entry, run, &named));
+        let (old, young): (Vec<_>, Vec<_>) = lost.partition(|entry| entry.is_older(older_than));
+        collected.too_young += young.len();
+        self.remove_lost(&old, collected)?;
+        Ok(Some(manifest))
+    }
+
+    /// Removes what a run without a manifest has; returns the manifest if it is published meanwhile.
+    fn gc_unpublished(
+        &self,
+        run: &str,
+        entries: &[Entry],
+        older_than: Duration,
+        collected: &mut Collected,
+    ) -> Result<Option<Manifest>> {
+        let mark = Entry::at(path_in(run, REMOVING)?);
+        // One that was left is not young: it says that the run lacks files.
+        let (marks, entries): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|entry| entry.path == mark.path);
+        let is_young = entries.iter().any(|entry| !entry.is_older(older_than));
+        let lost: Vec<_> =
+            entries.into_iter().filter(|entry| is_lost(entry, run, &HashSet::new())).collect();
+        if is_young {
             // The first parts of a long run are old when its last ones are pressed.
-            collected.too_young += entries.iter().filter(|it| is_lost(it, run, &named)).count();
+            collected.too_young += lost.len();
             return Ok(None);
         }
-        let mut some_went = false;
-        for entry in entries.iter().filter(|entry| is_lost(entry, run, &named)) {
-            if !entry.is_older(older_than) {
-                collected.too_young += 1;
-                continue;
+        if collected.dry_run {
+            self.remove_lost(&lost, collected)?;
+            return Ok(None);
+        }
+        if !lost.is_empty() || !marks.is_empty() {
+            match self.store.touch(&mark.path) {
+                // Another gc was faster.
+                Err(_) if self.store.has_lost(run) => return Ok(None),
+                touched => touched?,
             }
+            if self.is_published(run)? {
+                self.store.remove(&mark)?;
+                return self.gc_run(run, &[], older_than, collected);
+            }
+        }
+        let some_went = self.remove_lost(&lost, collected)?;
+        self.store.remove(&mark)?;
+        self.store.forget(run, if some_went { Duration::ZERO } else { older_than });
+        Ok(None)
+    }
+
+    /// Removes files, or only counts them; returns true if some went.
+    fn remove_lost(&self, lost: &[&Entry], collected: &mut Collected) -> Result<bool> {
+        let count = collected.files.len();
+        for entry in lost {
             if !collected.dry_run
                 && let Err(error) = self.store.remove(entry)
             {
@@ -125,14 +171,10 @@ impl Shards {
                 collected.problems.push(error.kind().to_string());
                 continue;
             }
-            some_went = true;
             collected.bytes += entry.bytes;
             collected.files.push(entry.path.clone());
         }
-        if !is_published && !collected.dry_run {
-            self.store.forget(run, if some_went { Duration::ZERO } else { older_than });
-        }
-        Ok(manifest)
+        Ok(collected.files.len() > count)
     }
 }
 
@@ -157,8 +199,9 @@ fn is_publication_file(entry: &Entry, run: &str) -> bool {
 }
 
 /// Returns true for what a run has before its manifest has its name, and leaves when it is
-/// killed: the sign of life, the database, a journal, hidden files.
+/// killed: the sign of life, the database, a journal, hidden files; and for the mark of a gc that was killed.
 fn is_of_publication(name: &str) -> bool {
     let begins_with = |own| name.trim_start_matches('.').starts_with(own);
-    name == ALIVE || (name != MANIFEST && [MANIFEST, CATALOG].into_iter().any(begins_with))
+    [ALIVE, REMOVING].contains(&name)
+        || (name != MANIFEST && [MANIFEST, CATALOG].into_iter().any(begins_with))
 }

@@ -34,6 +34,8 @@ const CURRENT: &str = "_CURRENT";
 const MANIFEST: &str = "manifest.json";
 /// Changed now and then while a run is being made: see [`Shards::keep_alive`].
 const ALIVE: &str = "_ALIVE";
+/// There while `gc` removes the files of a run.
+const REMOVING: &str = "_REMOVING";
 
 /// Advice where files of a run went while it was made.
 pub const KEEP_FILES: &str = "make the run anew; until it ends, let nothing remove its files: leafpress shards gc \
@@ -212,7 +214,11 @@ impl Shards {
             return Err(Error::not_found("file", run, format!("the run {run} has no {shown}"))
                 .to_do("see leafpress shards list"));
         };
-        let manifest = Manifest::from_json(&bytes).map_err(|reason| Error::input(shown, reason))?;
+        let manifest = match Manifest::from_json(&bytes) {
+            Ok(found) if found.run == run => found,
+            Ok(found) => return Err(Error::input(shown, format!("it is of run {}", found.run))),
+            Err(reason) => return Err(Error::input(shown, reason)),
+        };
         Ok((manifest, bytes))
     }
 
@@ -269,8 +275,9 @@ impl Shards {
     /// # Errors
     /// [`Input`](ErrorKind::Input) if the file of a part is not there or has another size: then the run is
     /// not published.
-    /// [`Changed`](ErrorKind::Changed) if another run was published since the beginning: then this one
-    /// is complete, not current, and [`rollback`](Self::rollback) to it makes it so.
+    /// [`Changed`](ErrorKind::Changed) if [`gc`](Self::gc) removes its files: then it is not published either; if
+    /// another run was published since the beginning: then this one is complete, not current, and
+    /// [`rollback`](Self::rollback) to it makes it so.
     /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if an object store does not say: then this run is
     /// complete, and current or not; if the change of a folder cannot be synced: then it is current, and
     /// a power cut may make the former one current again.
@@ -291,31 +298,38 @@ impl Shards {
         self.write_catalog(&manifest)?;
         self.check_parts(&manifest)?;
         self.store.create(&path, &bytes)?;
+        // Once more: a gc that has not seen the manifest removes the parts, and has left its mark.
+        if let Err(error) = self.check_parts(&manifest) {
+            let _ = self.store.remove(&Entry::at(path));
+            return Err(error);
+        }
         self.make_current(&manifest.run, &Ok(publication.previous.clone()), &bytes)?;
         // The run is current, also if gc has to remove this.
         let _ = self.store.remove(&Entry::at(path_in(&manifest.run, ALIVE)?));
         Ok(manifest)
     }
 
-    /// Refuses a manifest whose parts are not there, each with its size.
+    /// Refuses a manifest whose parts are not there, each with its size, or are being removed.
     fn check_parts(&self, manifest: &Manifest) -> Result<()> {
-        let entries = self.store.entries(&manifest.run)?.into_iter();
+        let run = &manifest.run;
+        let entries = self.store.entries(run)?.into_iter();
         let found = entries.filter(|entry| entry.upload.is_none());
         let found: HashMap<_, _> = found.map(|entry| (entry.path, entry.bytes)).collect();
+        let still = "the run that was current still is";
+        if found.contains_key(&path_in(run, REMOVING)?) {
+            return Err(Error::changed(format!("the files of run {run} are being removed"))
+                .on_disk(still)
+                .to_do(KEEP_FILES));
+        }
         for part in &manifest.parts {
-            let size = match found.get(&part.path) {
-                Some(size) => Some(*size),
-                None => self.store.size(&part.path)?,
-            };
-            let reason = match size {
-                Some(size) if size == part.bytes => continue,
+            let reason = match found.get(&part.path) {
+                Some(size) if *size == part.bytes => continue,
                 Some(size) => format!("it has {size} bytes, and the manifest says {}", part.bytes),
                 None => "it is not there any more".to_owned(),
             };
             let shown = path_text(self.store.shown(&part.path));
-            let (number, run) = (part.part, &manifest.run);
-            return Err(Error::input(shown, format!("part {number} of run {run}: {reason}"))
-                .on_disk("the run that was current still is")
+            return Err(Error::input(shown, format!("part {} of run {run}: {reason}", part.part))
+                .on_disk(still)
                 .to_do(KEEP_FILES));
         }
         Ok(())

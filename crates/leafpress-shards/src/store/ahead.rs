@@ -26,6 +26,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 use super::callbacks::Stop;
+use super::pace::Pace;
 use super::pieces::{PIECE_BYTES, PIECES_AT_ONCE, PIECES_MAX};
 use crate::runtime::{Pending, begin, wait};
 
@@ -39,6 +40,7 @@ pub struct Ahead {
     process: Process,
     store: Arc<dyn MultipartStore>,
     key: Path,
+    pace: Arc<Pace>,
     state: Mutex<State>,
 }
 
@@ -72,8 +74,8 @@ struct Sent {
 
 impl Ahead {
     /// Pieces of an object of this store. Nothing is sent before one is complete.
-    pub fn new(store: Arc<dyn MultipartStore>, key: Path) -> Self {
-        Self { process: Process::current(), store, key, state: Mutex::default() }
+    pub fn new(store: Arc<dyn MultipartStore>, key: Path, pace: Arc<Pace>) -> Self {
+        Self { process: Process::current(), store, key, pace, state: Mutex::default() }
     }
 
     /// Completes the object from its finished file. `None` if no piece has gone up, or the file has too
@@ -182,6 +184,7 @@ impl Upload {
     fn begin(ahead: &Ahead) -> Result<Self> {
         let (pieces, receiver) = mpsc::channel(1);
         let (store, key) = (Arc::clone(&ahead.store), ahead.key.clone());
+        let pace = Arc::clone(&ahead.pace);
         let sent = begin(async move {
             let id = store.create_multipart(&key).await?;
             let taken = stream::unfold(receiver, |mut receiver| async {
@@ -189,7 +192,7 @@ impl Upload {
             });
             let sent = taken.map(|(piece, bytes): (u64, Bytes)| {
                 let digest = digest_of(&bytes);
-                let put = put((&store, &key, &id), piece, bytes);
+                let put = put((&store, &key, &id), &pace, piece, bytes);
                 async move { (piece, (digest, put.await)) }
             });
             let pieces = sent.buffer_unordered(PIECES_AT_ONCE).collect().await;
@@ -242,7 +245,8 @@ impl Rest<'_> {
                 _ => {
                     self.await_all_but(if piece == 0 { 0 } else { PIECES_AT_ONCE - 1 })?;
                     let to = (&self.ahead.store, &self.ahead.key, self.id);
-                    self.under_way.push_back((piece, begin(put(to, piece, bytes.into()))?));
+                    self.under_way
+                        .push_back((piece, begin(put(to, &self.ahead.pace, piece, bytes.into()))?));
                 }
             }
         }
@@ -295,11 +299,12 @@ impl fmt::Debug for Ahead {
 /// Sends a piece.
 fn put(
     (store, key, id): (&Arc<dyn MultipartStore>, &Path, &MultipartId),
+    pace: &Arc<Pace>,
     piece: u64,
     bytes: Bytes,
 ) -> impl Future<Output = Answer<PartId>> + Send + 'static {
-    let (store, key, id) = (Arc::clone(store), key.clone(), id.clone());
-    async move { store.put_part(&key, &id, piece as usize, bytes.into()).await }
+    let (store, key, id, pace) = (Arc::clone(store), key.clone(), id.clone(), Arc::clone(pace));
+    async move { pace.send(store.put_part(&key, &id, piece as usize, bytes.into())).await }
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {

@@ -5,6 +5,7 @@
 //! | `home` | what all homes do, and the names in them |
 //! | `local`, `callbacks` | local files; the functions that a home calls |
 //! | `ahead`, `pieces` | pieces of a part that go up while it is pressed; their size and number |
+//! | `pace` | number of pieces and parts that go up at once |
 //! | `folder` | a folder |
 //! | `objects` | S3, Google Cloud Storage, Azure (feature `object-store`) |
 //!
@@ -18,6 +19,8 @@ mod home;
 mod local;
 #[cfg(feature = "object-store")]
 pub mod objects;
+#[cfg(feature = "object-store")]
+mod pace;
 #[cfg(feature = "object-store")]
 mod pieces;
 
@@ -50,7 +53,8 @@ fn open_url(url: &str) -> Result<Arc<dyn Store>> {
 }
 
 #[cfg(not(feature = "object-store"))]
-fn open_url(url: &str) -> Result<Arc<dyn Store>> {
-    Err(Error::unsupported(format!("{url}: this build of leafpress has no object stores"))
+fn open_url(_: &str) -> Result<Arc<dyn Store>> {
+    // The URL is not shown: nobody has looked if it holds credentials.
+    Err(Error::unsupported("a URL names an object store, and this build of leafpress has none")
         .to_do("build it with the feature object-store, or name a folder"))
 }

@@ -292,6 +292,31 @@ fn a_run_without_all_of_its_parts_never_becomes_current() {
     }
 }
 
+/// Each run has parts of its own: `gc` of another run would remove them.
+#[test]
+fn a_run_names_no_part_of_another_one() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let shards = Shards::at(&out).expect("a folder");
+    let [first, second] = [(); 2].map(|()| shards.begin().expect("a run"));
+    let record = part(&out, &first.run, 0, "a", 5);
+    let of_run = |run: &str| {
+        Manifest::new(run.to_owned(), Schema::default(), Routing::Rows, vec![record.clone()])
+    };
+    let error = shards.publish(&second, of_run(&second.run)).expect_err("a part of another run");
+    assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+    assert!(Shards::open(&out).is_err() && shards.list().expect("runs").runs.is_empty());
+    shards.publish(&first, of_run(&first.run)).expect("control: of the run itself");
+
+    // A manifest in the folder of another run names what is not there.
+    let json = |run: &str| out.join("runs").join(run).join("manifest.json");
+    fs::copy(json(&first.run), json(&second.run)).expect("a copy");
+    let collected = shards.gc(Duration::ZERO, false).expect("gc");
+    assert_eq!((collected.files.len(), collected.problems.len()), (0, 1), "{collected:?}");
+    assert!(collected.problems[0].contains("it is of run"), "{collected:?}");
+    assert!(out.join(&record.path).exists());
+}
+
 #[test]
 fn a_damaged_manifest_hides_no_other_run() {
     let folder = TempDir::new().expect("a folder");

@@ -49,10 +49,11 @@ mod with_rqlite {
     /// Looks at the nodes of a cluster.
     pub fn run(url: &str, flags: &DoctorFlags) -> Status {
         let started = Instant::now();
-        let doing = format!("asking the nodes of {}", shown(url));
-        let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
-        let found = url.parse::<Address>().and_then(|address| survey(&address));
-        drop(spinner);
+        let found = url.parse::<Address>().and_then(|address| {
+            let doing = format!("asking the nodes of {}", shown(url));
+            let _spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
+            survey(&address)
+        });
         let cluster = match found {
             Ok(cluster) => cluster,
             Err(error) => return output::print_failure(error, flags.json),

@@ -22,6 +22,9 @@ pub const RETRIES_MAX: Duration = Duration::from_secs(30);
 const REPEATS_MAX: usize = 10;
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
+const WRITE_IT_SO: &str = "write it as s3://BUCKET/PREFIX, and give credentials, a signature and another server by the \
+                           environment: see docs/scale.md";
+
 /// A store that was found.
 pub struct Found {
     pub store: Arc<dyn ObjectStore>,
@@ -30,20 +33,22 @@ pub struct Found {
     pub unfinished: Option<Unfinished>,
 }
 
-/// Makes the client for a URL.
+/// Makes the client for a URL. Before it is known to hold no credentials and no signature, messages show none of it.
 ///
 /// # Errors
 /// [`Misuse`](leafpress::ErrorKind::Misuse) for a URL that makes no sense, and for credentials that
 /// are missing or contradict one another.
 pub fn open(text: &str) -> Result<Found> {
     install_cryptography();
-    let url = Url::parse(text).map_err(|error| wrong(text, &error.to_string()))?;
+    let url = Url::parse(text).map_err(|error| {
+        Error::misuse(format!("the URL of the shards makes no sense: {error}")).to_do(WRITE_IT_SO)
+    })?;
     if !url.username().is_empty() && !url.scheme().starts_with("abfs") || url.password().is_some() {
-        return Err(Error::misuse("a URL of shards has no credentials")
-            .to_do("give them by the environment: see docs/scale.md"));
+        return Err(Error::misuse("a URL of shards has no credentials").to_do(WRITE_IT_SO));
     }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(wrong(text, "it has no ? and no #"));
+    // What looks like a port may be the beginning of a secret with a slash.
+    if url.port().is_some() || url.query().is_some() || url.fragment().is_some() {
+        return Err(Error::misuse("a URL of shards has no port, no ? and no #").to_do(WRITE_IT_SO));
     }
     let prefix =
         Path::from_url_path(url.path()).map_err(|error| wrong(text, &error.to_string()))?;
@@ -87,6 +92,6 @@ fn retries() -> RetryConfig {
 }
 
 /// TLS needs a library of cryptography; a program that has chosen one keeps it.
-fn install_cryptography() {
+pub fn install_cryptography() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

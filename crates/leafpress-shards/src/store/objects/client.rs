@@ -9,6 +9,7 @@ use futures_util::TryStreamExt as _;
 use leafpress::vfs::fork::Process;
 use leafpress::vfs::locks;
 use leafpress::{Error, Result, path_text};
+use object_store::client::HttpErrorKind;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _, PutOptions, UpdateVersion};
@@ -17,6 +18,11 @@ use super::address;
 use super::unfinished::{Unfinished, Upload};
 use crate::runtime::wait;
 use crate::store::home::{Entry, Store as _};
+use crate::store::pace::{Pace, kind_of};
+
+/// Advice where a request took longer than its limit.
+const GIVE_TIME: &str = "see that the store answers; if the network is slow, give each request more time by AWS_TIMEOUT, \
+                         GOOGLE_TIMEOUT or AZURE_TIMEOUT, such as 5m";
 
 /// A part of an object store.
 pub struct Objects {
@@ -27,6 +33,8 @@ pub struct Objects {
     /// The store once more, for uploads whose pieces come in any order.
     pub pieces: Option<Arc<dyn MultipartStore>>,
     pub unfinished: Option<Unfinished>,
+    /// Of all that is large and goes up.
+    pub pace: Arc<Pace>,
     /// The process that opened it: connections cannot be used in a child of `fork`.
     process: Process,
 }
@@ -53,7 +61,8 @@ impl Objects {
         let url = url.trim_end_matches('/').to_owned();
         // From then on forks are counted.
         locks::ensure();
-        Self { url, prefix, store, pieces, unfinished: None, process: Process::current() }
+        let (unfinished, pace, process) = (None, Arc::new(Pace::new()), Process::current());
+        Self { url, prefix, store, pieces, unfinished, pace, process }
     }
 
     /// The key of a path.
@@ -125,6 +134,7 @@ impl Objects {
             PermissionDenied { .. } | Unauthenticated { .. } => {
                 (Io::PermissionDenied, Some("give credentials that may do that: see docs/scale.md"))
             }
+            _ if kind_of(error) == HttpErrorKind::Timeout => (Io::Other, Some(GIVE_TIME)),
             _ => (Io::Other, None),
         };
         let source = std::io::Error::new(kind, says(error));
@@ -164,4 +174,38 @@ impl fmt::Debug for Objects {
 /// An error of the store, in one line.
 pub fn says(error: &object_store::Error) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use object_store::aws::AmazonS3Builder;
+    use object_store::{ClientOptions, RetryConfig};
+
+    use super::*;
+
+    #[test]
+    fn a_request_without_an_answer_names_the_way_to_more_time() {
+        address::install_cryptography();
+        // Connections are made by the system, and nobody answers.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let options =
+            ClientOptions::new().with_allow_http(true).with_timeout(Duration::from_millis(100));
+        let store = AmazonS3Builder::new()
+            .with_endpoint(format!("http://{}", listener.local_addr().unwrap()))
+            .with_bucket_name("b")
+            .with_skip_signature(true)
+            .with_client_options(options)
+            .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
+            .build()
+            .unwrap();
+        let objects = Objects::on(Arc::new(store), None, "s3://b", Path::default());
+        let sent = objects.put("x", Bytes::from_static(b"x"), PutOptions::default()).unwrap();
+        let error = objects.failed("put up", "x", &sent.unwrap_err());
+        assert!(error.to_string().contains("AWS_TIMEOUT"), "{error}");
+        let lost = object_store::Error::Generic { store: "S3", source: "reset".into() };
+        assert!(!objects.failed("put up", "x", &lost).to_string().contains("AWS_TIMEOUT"));
+    }
 }

@@ -83,7 +83,7 @@ impl Store for Objects {
     fn change(&self, path: &str, change: &mut Change<'_>) -> Result<()> {
         let mut sent: Option<Bytes> = None;
         let mut answer = String::new();
-        for _ in 0..WRITES_MAX {
+        for sent_before in 0..=WRITES_MAX {
             let found = match self.get(path) {
                 Err(error) if sent.is_some() => return Err(self.unknown(path, &error.to_string())),
                 found => found?,
@@ -91,6 +91,9 @@ impl Store for Objects {
             let (before, version) = found.unzip();
             if before.is_some() && before == sent {
                 return Ok(());
+            }
+            if sent_before == WRITES_MAX {
+                break;
             }
             let bytes = Bytes::from(change(before.as_deref())?);
             let mode = version.map_or(PutMode::Create, PutMode::Update);
@@ -124,7 +127,10 @@ impl Store for Objects {
             self.fetch(path, draft.path(), &|| false)?;
             return Ok(draft);
         }
-        let ahead = self.pieces.as_ref().map(|store| Ahead::new(Arc::clone(store), self.key(path)));
+        let ahead = self
+            .pieces
+            .as_ref()
+            .map(|store| Ahead::new(Arc::clone(store), self.key(path), Arc::clone(&self.pace)));
         Ok(draft.sent_ahead(ahead))
     }
 

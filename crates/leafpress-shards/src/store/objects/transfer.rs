@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path as FilePath;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use leafpress::vfs::locks::FileHandle;
@@ -23,6 +24,7 @@ use crate::runtime::{Pending, begin, wait};
 use crate::store::callbacks::Stop;
 use crate::store::home::Store as _;
 use crate::store::local::Local;
+use crate::store::pace::Pace;
 use crate::store::pieces::{PIECE_BYTES, PIECES_AT_ONCE, PIECES_MAX};
 
 /// Name of the metadata.
@@ -61,7 +63,9 @@ pub fn put(
         let mut bytes = Vec::new();
         handle.read_to_end(&mut bytes).map_err(failed)?;
         let options = PutOptions { mode: PutMode::Create, attributes, ..PutOptions::default() };
-        objects.put(path, bytes.into(), options)?
+        let (store, key) = (objects.store()?, objects.key(path));
+        let pace = Arc::clone(&objects.pace);
+        wait(async move { pace.send(store.put_opts(&key, bytes.into(), options)).await.map(drop) })?
     } else {
         put_pieces(objects, &mut handle, (file, size), path, attributes, stop)?
     };
@@ -165,7 +169,7 @@ fn put_pieces(
         Err(error) => return Ok(Err(error)),
     };
     let piece = PIECE_BYTES.max(size.div_ceil(PIECES_MAX));
-    let sent = send(handle, file, piece, upload.as_mut(), stop);
+    let sent = send(handle, file, piece, (upload.as_mut(), &objects.pace), stop);
     let done = match sent {
         Ok(Ok(())) => {
             let (back, done) = wait(async move {
@@ -189,7 +193,7 @@ fn send(
     handle: &mut FileHandle,
     file: &FilePath,
     piece: u64,
-    upload: &mut dyn MultipartUpload,
+    (upload, pace): (&mut dyn MultipartUpload, &Arc<Pace>),
     stop: &Stop<'_>,
 ) -> Result<object_store::Result<()>> {
     let mut under_way: VecDeque<Pending<object_store::Result<()>>> = VecDeque::new();
@@ -208,7 +212,8 @@ fn send(
                 true
             }
             Ok(_) => {
-                under_way.push_back(begin(upload.put_part(bytes.into()))?);
+                let (put, pace) = (upload.put_part(bytes.into()), Arc::clone(pace));
+                under_way.push_back(begin(async move { pace.send(put).await })?);
                 false
             }
         };

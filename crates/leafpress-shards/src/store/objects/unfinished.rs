@@ -31,6 +31,29 @@ const REGION_DEFAULT: &str = "us-east-1";
 const ATTEMPTS_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The options of a client, but the type of what it sends.
+const OPTIONS: [ClientConfigKey; 19] = [
+    ClientConfigKey::AllowHttp,
+    ClientConfigKey::AllowInvalidCertificates,
+    ClientConfigKey::ConnectTimeout,
+    ClientConfigKey::Http1Only,
+    ClientConfigKey::Http2KeepAliveInterval,
+    ClientConfigKey::Http2KeepAliveTimeout,
+    ClientConfigKey::Http2KeepAliveWhileIdle,
+    ClientConfigKey::Http2MaxFrameSize,
+    ClientConfigKey::Http2Only,
+    ClientConfigKey::NoSystemCertificates,
+    ClientConfigKey::PoolIdleTimeout,
+    ClientConfigKey::PoolMaxIdlePerHost,
+    ClientConfigKey::ProxyCaCertificate,
+    ClientConfigKey::ProxyExcludes,
+    ClientConfigKey::ProxyUrl,
+    ClientConfigKey::RandomizeAddresses,
+    ClientConfigKey::ReadTimeout,
+    ClientConfigKey::Timeout,
+    ClientConfigKey::UserAgent,
+];
+
 /// The uploads of a bucket.
 #[derive(Debug, Clone)]
 pub struct Unfinished {
@@ -62,13 +85,7 @@ impl Unfinished {
     /// [`Misuse`](leafpress::ErrorKind::Misuse) if the configuration contradicts itself.
     pub fn new(builder: &AmazonS3Builder, store: Arc<AmazonS3>) -> Result<Self> {
         let given = |key: &Key| builder.get_config_value(key);
-        let mut options = ClientOptions::default();
-        for key in [ClientConfigKey::AllowHttp, ClientConfigKey::AllowInvalidCertificates] {
-            if let Some(value) = given(&Key::Client(key)) {
-                options = options.with_config(key, value);
-            }
-        }
-        let client = ReqwestConnector::default().connect(&options);
+        let client = ReqwestConnector::default().connect(&options_of(builder));
         let client = client.map_err(|error| Error::misuse(error.to_string()))?;
         let region = given(&Key::Region).unwrap_or_else(|| REGION_DEFAULT.to_owned());
         let is_signed = given(&Key::SkipSignature).is_none_or(|skip| skip != "true");
@@ -163,6 +180,16 @@ impl Unfinished {
     }
 }
 
+/// The options of the store's client, which the builder gives one by one.
+fn options_of(builder: &AmazonS3Builder) -> ClientOptions {
+    OPTIONS.into_iter().fold(ClientOptions::default(), |options, key| {
+        match builder.get_config_value(&Key::Client(key)) {
+            Some(value) => options.with_config(key, value),
+            None => options,
+        }
+    })
+}
+
 async fn credential(
     provider: &AwsCredentialProvider,
 ) -> object_store::Result<Arc<object_store::aws::AwsCredential>> {
@@ -225,6 +252,39 @@ fn entity(name: &quick_xml::events::BytesRef<'_>) -> std::result::Result<String,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_client_has_all_options_of_the_store() {
+        // By their names in the environment.
+        let given = [
+            ("allow_http", "true"),
+            ("allow_invalid_certificates", "true"),
+            ("connect_timeout", "7 seconds"),
+            ("disable_system_certificates", "true"),
+            ("http1_only", "true"),
+            ("http2_keep_alive_interval", "8 seconds"),
+            ("pool_idle_timeout", "9 seconds"),
+            ("pool_max_idle_per_host", "3"),
+            ("proxy_ca_certificate", "a certificate"),
+            ("proxy_excludes", "localhost"),
+            ("proxy_url", "http://proxy:3128"),
+            ("read_timeout", "10 seconds"),
+            ("timeout", "2 minutes"),
+            ("user_agent", "a program"),
+        ];
+        let builder = given.iter().fold(AmazonS3Builder::new(), |builder, (name, value)| {
+            let key = format!("aws_{name}").parse().expect("a key");
+            builder.with_config(key, *value)
+        });
+        let options = options_of(&builder);
+        for (name, value) in given {
+            let key = name.parse().expect("a key");
+            let found = options.get_config_value(&key);
+            assert_eq!(found, builder.get_config_value(&Key::Client(key)), "{name}");
+            let known = ClientOptions::default().with_config(key, value).get_config_value(&key);
+            assert_eq!(found, known, "{name}");
+        }
+    }
 
     #[test]
     fn a_page_of_uploads_is_read() {
