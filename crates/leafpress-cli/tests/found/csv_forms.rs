@@ -4,19 +4,17 @@
 use super::{Found, assert_all};
 
 /// Texts that mean NULL, where inputs of other formats are loaded too.
-const NULLS: &[Found] = &[
-    Found {
-        finding: "--null holds for CSV beside JSON whose name does not tell",
-        files: &[("a", b"id,v\n1,NA\n2,\n3,b\n"), ("b", b"{\"id\": 4, \"v\": \"NA\"}\n")],
-        run: "leafpress load t.db a b --table t --null NA; \
+const NULLS: &[Found] = &[Found {
+    finding: "--null holds for CSV beside JSON whose name does not tell",
+    files: &[("a", b"id,v\n1,NA\n2,\n3,b\n"), ("b", b"{\"id\": 4, \"v\": \"NA\"}\n")],
+    run: "leafpress load t.db a b --table t --null NA; \
               leafpress load t.db a b --table u --null NA --null ''",
-        holds: &[
-            ("t.db", "SELECT * FROM t ORDER BY id", "1,NULL;2,'';3,'b';4,'NA'"),
-            ("t.db", "SELECT * FROM u ORDER BY id", "1,NULL;2,NULL;3,'b';4,'NA'"),
-        ],
-        ..Found::NONE
-    },
-];
+    holds: &[
+        ("t.db", "SELECT * FROM t ORDER BY id", "1,NULL;2,'';3,'b';4,'NA'"),
+        ("t.db", "SELECT * FROM u ORDER BY id", "1,NULL;2,NULL;3,'b';4,'NA'"),
+    ],
+    ..Found::NONE
+}];
 
 #[test]
 fn texts_that_mean_null_do_so_beside_other_formats() {

@@ -17,6 +17,7 @@ use crate::system::{self, End, Side};
 const LISTER: &str = "--as-lister";
 const PROBE: &str = "--as-probe";
 const MORTAL: &str = "--as-mortal";
+const FULL: &str = "--as-full";
 /// Programs that are started while a process writes.
 const PROGRAMS: usize = 20;
 /// Time by which a child outlives its parent, unless it is killed.
@@ -26,9 +27,14 @@ const SURVIVAL_S: u32 = 300;
 pub fn run(flag: &str, arguments: &[&str]) -> ExitCode {
     match (flag, arguments) {
         (LISTER, [file]) => std::fs::write(file, open_files().join("\n")).unwrap(),
-        (PROBE, [path]) if take_alone(path.as_ref()).is_ok() => return ExitCode::from(1),
+        (PROBE, [path]) if take_alone(path.as_ref(), Duration::ZERO).is_ok() => {
+            return ExitCode::from(1);
+        }
         (PROBE, [_]) => {}
         (MORTAL, [profile, path]) => write_until_killed(profile.parse().unwrap(), path.as_ref()),
+        (FULL, [profile, path]) => {
+            fork_without_descriptors(profile.parse().unwrap(), path.as_ref())
+        }
         _ => panic!("not known: {flag} {arguments:?}"),
     }
     ExitCode::SUCCESS
@@ -48,10 +54,14 @@ fn open_files() -> Vec<String> {
     links.collect()
 }
 
-/// Takes the database for a connection alone, at once or not at all, and gives it back.
-fn take_alone(path: &Path) -> rusqlite::Result<()> {
+/// Time in which a child that was forked just before has let go of what it inherited: for that it must run
+/// once.
+const FIRST_STEP: Duration = Duration::from_secs(20);
+
+/// Takes the database for a connection alone within `patience`, and gives it back.
+fn take_alone(path: &Path, patience: Duration) -> rusqlite::Result<()> {
     let connection = Connection::open(path)?;
-    connection.busy_timeout(Duration::ZERO)?;
+    connection.busy_timeout(patience)?;
     connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT")
 }
 
@@ -142,13 +152,35 @@ fn write_until_killed(profile: Profile, path: &Path) {
             });
             unreachable!("it is killed before: {wait:?} {}", load.writer().stats().calls);
         }
-        Side::Child => {
-            system::kill_me_in(SURVIVAL_S);
-            loop {
-                std::thread::sleep(Duration::from_secs(1));
-            }
-        }
+        Side::Child => sleep_until_killed(),
     }
+}
+
+fn sleep_until_killed() -> ! {
+    system::kill_me_in(SURVIVAL_S);
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// A process that forks in a transaction while it can open no more files, until it is killed.
+fn fork_without_descriptors(profile: Profile, path: &Path) {
+    let writer = open(path, profile);
+    writer.execute_batch("CREATE TABLE t(id INTEGER, who TEXT)").unwrap();
+    let wait = writer.transaction_scoped(|tx| {
+        tx.execute(INSERT, (-3, "never committed"))?;
+        let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        match system::fork() {
+            Side::Parent(child) => {
+                drop(all);
+                std::io::stdout().write_all(format!("{child}\n").as_bytes()).unwrap();
+                std::thread::sleep(Duration::from_secs(SURVIVAL_S.into()));
+                Ok(())
+            }
+            Side::Child => sleep_until_killed(),
+        }
+    });
+    unreachable!("it is killed before: {wait:?}");
 }
 
 /// Kills the child also if a check fails.
@@ -164,10 +196,19 @@ impl Drop for Killed {
 
 /// The locks of a process that was killed are free, though a child of its fork lives.
 pub fn write_at_once_though_a_child_lives(profile: Profile) {
+    for parent in [MORTAL, FULL] {
+        write_at_once_after(parent, profile);
+    }
+    println!("{profile}: a killed process leaves no lock, though its child lives");
+}
+
+fn write_at_once_after(parent: &str, profile: Profile) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
-    let mortal = Command::new(this_program())
-        .args([MORTAL, profile.name(), path.to_str().unwrap()])
+    // Few files, so that a program can open all that it may.
+    let mortal = Command::new("sh")
+        .args(["-c", "ulimit -n 256 && exec \"$0\" \"$@\"", &this_program()])
+        .args([parent, profile.name(), path.to_str().unwrap()])
         .stdout(Stdio::piped())
         .spawn();
     let mut mortal = Killed(mortal.unwrap());
@@ -176,7 +217,8 @@ pub fn write_at_once_though_a_child_lives(profile: Profile) {
     let survivor: i32 = line.trim().parse().expect("a process");
     std::thread::sleep(Duration::from_millis(200));
     drop(mortal);
-    let alone = take_alone(&path);
+    // A child of the load's own forks may not have run yet when its parent dies.
+    let alone = take_alone(&path, FIRST_STEP);
     let lives = Path::new("/proc").join(survivor.to_string()).exists();
     let writer = open(&path, profile);
     writer.execute(INSERT, (-4, "after the kill")).unwrap();
@@ -192,5 +234,4 @@ pub fn write_at_once_though_a_child_lives(profile: Profile) {
     assert!(lives || !cfg!(target_os = "linux"), "the child was to live on");
     assert_eq!(uncommitted, Ok(0));
     assert_eq!(sharing, (profile == Profile::Durable).then_some((None, 1)));
-    println!("{profile}: a killed process leaves no lock, though its child lives");
 }

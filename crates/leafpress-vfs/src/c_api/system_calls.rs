@@ -146,12 +146,14 @@ pub fn with_descriptor<T>(
 }
 
 /// Lets `number` be another name of `file` from now on, to be closed by `exec`. What it was
-/// before is closed in this process.
+/// before is closed in this process, also where the limit of open files is below the number.
 pub fn put_in_place_of(number: RawFd, file: &OwnedFd) {
     // SAFETY: numbers are passed; the caller gives up the descriptor that `number` was.
     unsafe {
         if libc::dup2(file.as_raw_fd(), number) == number {
             libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC);
+        } else {
+            libc::close(number);
         }
     }
 }

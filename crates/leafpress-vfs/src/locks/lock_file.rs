@@ -1,7 +1,7 @@
 //! Bytes of a file that processes lock to tell one another what they do.
 //!
 //! The locks belong to one opening of the file. The system drops them when the process ends, however
-//! it ends, and a child of `fork` does not have them.
+//! it ends, and a child of `fork` gives them up as its first step.
 //!
 //! Must never: wait for a lock, or be used for a database or a file of SQLite's.
 

@@ -687,20 +687,35 @@ pub(super) fn let_go_after_fork() {
 
 /// Replaces each descriptor by a dead file, in a child (invariant 4), and forgets
 /// them all. The parent's locks stay, as the parent has the same files open; and they go
-/// with the parent, as the child has them open no more.
+/// with the parent, as the child has them open no more. (A parent that is killed before its child has
+/// run at all leaves them until then.)
 pub(super) fn start_anew_in_child() {
     let Ok(Some(mut held)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
     let parents = mem::take(&mut *held.table);
     held.numbers.clear();
     drop(held);
-    let dead = dead_file();
+    let mut dead = dead_file();
+    let is_full = dead.is_err();
     for known in parents.into_iter().flat_map(|table| table.files.into_values()) {
         for descriptor in known.descriptors {
-            if let Ok(dead) = &dead {
-                put_in_place_of(descriptor.file.as_raw_fd(), dead);
+            let number = descriptor.file.as_raw_fd();
+            if dead.is_ok() {
+                // Its number may be closed by what inherited it, or never will.
+                mem::forget(descriptor.file);
+            } else {
+                // There was no free number. Now there is this one.
+                drop(descriptor.file);
+                dead = dead_file();
             }
-            // Its number may be closed by what inherited it, or never will.
-            mem::forget(descriptor.file);
+            if let Ok(dead) = &dead
+                && dead.as_raw_fd() != number
+            {
+                put_in_place_of(number, dead);
+            }
         }
+    }
+    if is_full {
+        // It stands at the number of one of them.
+        mem::forget(dead);
     }
 }
