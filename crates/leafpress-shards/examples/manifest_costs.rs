@@ -1,6 +1,6 @@
 //! Costs of a large manifest: `manifest_costs FOLDER PARTS` publishes one, opens it and routes keys.
 //!
-//! The parts are records without files, as only the manifest is measured.
+//! The parts are files without content, as only the manifest is measured.
 
 use std::time::Instant;
 
@@ -30,7 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 bounds: (1..parts as i64).map(|part| Key::Integer(part * 1000)).collect(),
             },
         };
-        let records = (0..parts).map(|part| record(&publication.run, part)).collect();
+        let records: Vec<_> = (0..parts).map(|part| record(&publication.run, part)).collect();
+        make_files(&format!("{folder}/{kind}"), &publication.run, &records)?;
         let schema = Schema { table: "t".to_owned(), sql: vec!["CREATE TABLE t(id)".to_owned()] };
         let manifest = Manifest::new(publication.run.clone(), schema, routing, records);
         let began = Instant::now();
@@ -49,6 +50,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "{kind}: {parts} parts, published in {published:.2?}, opened (twice) in {opened:.2?}, routed in \
              {routed:.3} µs ({sum})"
         );
+    }
+    Ok(())
+}
+
+/// Makes a sparse file for each part, as a publication looks whether they are there.
+fn make_files(root: &str, run: &str, records: &[PartRecord]) -> std::io::Result<()> {
+    std::fs::create_dir_all(format!("{root}/runs/{run}/parts"))?;
+    for record in records {
+        std::fs::File::create(format!("{root}/{}", record.path))?.set_len(record.bytes)?;
     }
     Ok(())
 }
