@@ -213,3 +213,33 @@ const PASSED_OVER: &[Found] = &[
 fn a_trigger_that_runs_first_decides_about_a_null() {
     assert_all(PASSED_OVER);
 }
+
+/// A trigger that changes the table itself.
+const OWN_ROWS: &[Found] = &[Found {
+    finding: "the rows that a trigger adds or removes are not counted as rows of the input",
+    files: &[
+        ("t.csv", b"id,v\n1,a\n2,b\n"),
+        (
+            "s.sql",
+            b"CREATE TABLE t(id INTEGER PRIMARY KEY, v);
+          CREATE TRIGGER a AFTER INSERT ON t WHEN new.id < 10
+          BEGIN INSERT INTO t VALUES (new.id + 10, 'more'); END",
+        ),
+        (
+            "u.sql",
+            b"CREATE TABLE u(id INTEGER PRIMARY KEY, v);
+          CREATE TRIGGER b AFTER INSERT ON u BEGIN DELETE FROM u WHERE id < new.id; END",
+        ),
+    ],
+    run: "leafpress load t.db t.csv --table t --schema s.sql && \
+          leafpress load u.db t.csv --table u --schema u.sql",
+    says: &["loaded 2 rows into table t", "loaded 2 rows into table u"],
+    never_says: &["ignored"],
+    holds: &[("t.db", "SELECT count(*) FROM t", "4"), ("u.db", "SELECT count(*) FROM u", "1")],
+    ..Found::NONE
+}];
+
+#[test]
+fn a_trigger_that_changes_the_table_itself_changes_no_count() {
+    assert_all(OWN_ROWS);
+}
