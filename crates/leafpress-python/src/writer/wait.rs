@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use leafpress::vfs::fork::Process;
 use leafpress::writer::{PendingCall, Ticket};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -53,16 +54,19 @@ pub fn look_awake<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
 /// Returns true if this thread is the one that runs Python's signal handlers.
 pub fn is_main(py: Python<'_>) -> PyResult<bool> {
     thread_local! {
-        static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
+        /// In a child of `fork`, the thread that forked is the main one.
+        static IS_MAIN: Cell<Option<(Process, bool)>> = const { Cell::new(None) };
     }
-    if let Some(known) = IS_MAIN.get() {
+    if let Some((process, known)) = IS_MAIN.get()
+        && process.is_current()
+    {
         return Ok(known);
     }
     let _inside = ending::Inside::enter(py);
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     let is_main = main.eq(threading.call_method0("get_ident")?)?;
-    IS_MAIN.set(Some(is_main));
+    IS_MAIN.set(Some((Process::current(), is_main)));
     Ok(is_main)
 }
 
