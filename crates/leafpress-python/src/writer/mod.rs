@@ -188,18 +188,19 @@ impl NativeWriter {
         executed(py, wait::carried_out(py, call)?)
     }
 
-    /// Submits one statement; waits for room only.
-    #[pyo3(signature = (sql, parameters, call_limit=None))]
+    /// Submits one statement; waits for room only, and not for that `if_room`.
+    #[pyo3(signature = (sql, parameters, call_limit=None, if_room=false))]
     fn submit(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
         call_limit: Option<Bound<'_, PyAny>>,
+        if_room: bool,
     ) -> PyResult<NativeTicket> {
         let parameters = parameters_of(&sql, parameters)?;
         let writer = self.limited_to_submit(py, call_limit)?;
-        let ticket = if open_here::is_open_here(py, self.address()) {
+        let ticket = if if_room || open_here::is_open_here(py, self.address()) {
             // There is no room before the transaction ends, for which this thread must go on.
             writer.try_submit(sql, parameters).raise(py)?
         } else {
