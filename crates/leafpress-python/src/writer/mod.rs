@@ -41,6 +41,7 @@ use crate::json::as_json;
 #[pyclass(frozen, weakref, module = "leafpress._leafpress")]
 pub struct NativeWriter {
     writer: Writer,
+    call_limit: Option<Duration>,
     is_closed: AtomicBool,
     /// Its transactions, for the end of the program.
     transactions: Mutex<Vec<Weak<open_here::Shared>>>,
@@ -57,6 +58,11 @@ impl NativeWriter {
     /// The address of the object, which is not moved.
     pub fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
+    }
+
+    /// Longest time that each of its calls may run, if no other one is given.
+    pub fn call_limit(&self) -> Option<Duration> {
+        self.call_limit
     }
 
     /// Remembers a transaction, to end it with the program.
@@ -157,10 +163,11 @@ impl NativeWriter {
     #[pyo3(signature = (path, options=None))]
     fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let builder = options::builder(py, path, options)?;
+        let call_limit = options::call_limit(options)?;
         // A writer that comes too late is closed at once.
         let writer = wait::apart(py, || builder.open(), || false)?.raise(py)?;
         let (is_closed, transactions) = (AtomicBool::new(false), Mutex::default());
-        Ok(Self { writer, is_closed, transactions, work: Mutex::default() })
+        Ok(Self { writer, call_limit, is_closed, transactions, work: Mutex::default() })
     }
 
     /// Carries out one statement, and waits until it is committed.
