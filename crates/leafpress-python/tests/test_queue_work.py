@@ -416,6 +416,23 @@ def test_a_call_of_the_work_that_is_stopped_is_made_again(
     assert states(path) == {}
 
 
+@pytest.mark.timeout(60)
+def test_a_close_of_a_writer_with_work_keeps_its_time(path: Path) -> None:
+    pushed(path, 8)
+    writer = lp.Writer(path, busy_timeout=600)
+    queue = lp.Queue(writer, "mail")
+    works = [iter(queue.work(concurrency=4)) for _ in range(2)]
+    for work in works:
+        next(work)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(lp.TimedOut, match="longer than the 2s"):
+            writer.close(2)
+        # The calls that are stopped have another second.
+        assert time.monotonic() - began < 5
+
+
 def test_retries_run_until_a_job_is_dead(path: Path) -> None:
     pushed(path, 1, backoff_first=0.01, backoff_max=0.01, attempts_max=3)
     attempts = []

@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leafpress::Writer;
 use leafpress::vfs::sync::lock;
@@ -50,8 +50,8 @@ pub struct NativeWriter {
 
 /// Work in threads of its own that is to end before its writer is closed.
 pub trait EndsBefore: Send + Sync {
-    /// Ends the work; waits at most `limit`.
-    fn end(&self, limit: Option<Duration>);
+    /// Ends the work; waits until then at most.
+    fn end(&self, until: Option<Instant>);
 }
 
 impl NativeWriter {
@@ -119,12 +119,13 @@ impl NativeWriter {
         // It stays there: after Ctrl-C another call may wait for its end.
         let all = lock(&self.work).clone();
         move || {
+            let until = limit.and_then(|limit| Instant::now().checked_add(limit));
             for work in all.iter().filter_map(Weak::upgrade) {
-                work.end(limit);
+                work.end(until);
             }
-            match limit {
-                None => writer.close(),
-                Some(limit) => writer.close_timeout(limit),
+            match (limit, until) {
+                (Some(limit), Some(until)) => writer.close_until(until, limit),
+                _ => writer.close(),
             }
         }
     }
