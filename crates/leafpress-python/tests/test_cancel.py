@@ -157,6 +157,17 @@ queue = lp.Queue(writer, "mail")
 {HOLD}
 wait = lambda: queue.push(1)
 """,
+    "a claim": f"""
+writer = lp.Writer(path)
+queue = lp.Queue(writer, "mail")
+{HOLD}
+wait = queue.claim
+""",
+    "a backup": f"""
+writer = lp.Writer(path)
+{HOLD}
+wait = lambda: writer.backup(path + ".copy")
+""",
     "the opening of a queue": f"""
 writer = lp.Writer(path)
 {HOLD}
@@ -229,6 +240,7 @@ def test_ctrl_c_ends_a_wait(what: str, path: Path) -> None:
                           capture_output=True, text=True)
     assert (done.stdout, done.stderr, done.returncode) == ("stopped\n", "", 0)
     assert values_in(path) == ([] if what == "opening" or what in CARRIED_OUT else [1])
+    assert not Path(f"{path}.copy").exists()
 
 
 @pytest.mark.timeout(60)

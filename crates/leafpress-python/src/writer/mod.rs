@@ -335,17 +335,17 @@ impl NativeWriter {
 
     /// Copies the database into a new file.
     fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let writer = self.get(py)?;
-        let mut look = signal_look();
-        let copied = py.detach(|| {
-            let goes_on =
-                |_| if look() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-            writer.backup_with(path, goes_on)
-        });
-        match take_signal() {
-            Some(signal) => Err(signal),
-            None => copied.raise(py),
-        }
+        let writer = self.get(py)?.clone();
+        let state = Arc::new(AtomicU8::new(WAITS));
+        let its_state = Arc::clone(&state);
+        let copy = move || {
+            writer.backup_with(path, |_| match its_state.swap(AT_WORK, Ordering::SeqCst) {
+                DONE => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            })
+        };
+        let stop = || state.swap(DONE, Ordering::SeqCst) == AT_WORK;
+        wait::apart(py, copy, stop)?.raise(py)
     }
 
     /// Maintains the database as a whole: VACUUM, PRAGMA optimize, REINDEX or a checkpoint.
@@ -405,7 +405,7 @@ fn many(writer: &Writer, sql: String, given: &Bound<'_, PyAny>) -> PyResult<Pend
     Ok(writer.transaction_async(move |tx| tx.execute_many(&sql, &rows)))
 }
 
-/// Maintenance before its turn, at it, and after it or not wanted any more.
+/// A backup or maintenance before its turn, at it, and after it or not wanted any more.
 const WAITS: u8 = 0;
 const AT_WORK: u8 = 1;
 const DONE: u8 = 2;
