@@ -57,13 +57,12 @@ impl NativeTransaction {
         if self.shared.is_open() {
             return Err(misuse(py, "the transaction has begun already"));
         }
-        let mut writer = self.writer.get().get_to_submit(py)?.clone();
-        if let Some(limit) = self.limit {
-            writer = writer.with_call_limit(Some(limit));
-        }
+        let writer = self.writer.get();
+        let limit = self.limit.or(writer.call_limit());
+        let writer = writer.get_to_submit(py)?.with_call_limit(limit);
         let (requests, closures) = mpsc::channel();
         let (begun, has_begun) = reply::pair();
-        let mut steps = Steps::new(closures, begun, self.limit);
+        let mut steps = Steps::new(closures, begun, limit);
         *lock(&self.shared.requests) = Some(requests);
         *lock(&self.shared.call) = Some(writer.transaction_async(move |tx| steps.run(tx)));
         Ok(Begin { shared: Arc::clone(&self.shared), has_begun, is_over: false })

@@ -157,6 +157,17 @@ queue = lp.Queue(writer, "mail")
 {HOLD}
 wait = lambda: queue.push(1)
 """,
+    "a claim": f"""
+writer = lp.Writer(path)
+queue = lp.Queue(writer, "mail")
+{HOLD}
+wait = queue.claim
+""",
+    "a backup": f"""
+writer = lp.Writer(path)
+{HOLD}
+wait = lambda: writer.backup(path + ".copy")
+""",
     "the opening of a queue": f"""
 writer = lp.Writer(path)
 {HOLD}
@@ -229,13 +240,67 @@ def test_ctrl_c_ends_a_wait(what: str, path: Path) -> None:
                           capture_output=True, text=True)
     assert (done.stdout, done.stderr, done.returncode) == ("stopped\n", "", 0)
     assert values_in(path) == ([] if what == "opening" or what in CARRIED_OUT else [1])
+    assert not Path(f"{path}.copy").exists()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_a_call_after_a_handler_was_set(name: str, path: Path) -> None:
+    program = f"""
+import os, signal, sys, threading
+import leafpress as lp
+writer = lp.Writer(sys.argv[1])
+writer.execute("INSERT INTO t VALUES (1)")
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("SIGTERM"))
+threading.Timer(0.3, os.kill, [os.getpid(), signal.{name}]).start()
+try:
+    writer.execute({ENDLESS_INSERT!r})
+except (KeyboardInterrupt, SystemExit) as error:
+    print(error.args)
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(path)], timeout=50,
+                          capture_output=True, text=True)
+    arguments = ("SIGTERM",) if name == "SIGTERM" else ()
+    assert (done.stdout, done.stderr, done.returncode) == (f"{arguments}\n", "", 0)
+    assert values_in(path) == [1]
+
+
+@pytest.mark.timeout(60)
+def test_no_finalizer_runs_in_the_middle_of_a_call(path: Path) -> None:
+    """Since 3.12 Python collects garbage where it is asked for signals."""
+    program = """
+import gc, itertools, sys
+import leafpress as lp
+class Garbage:
+    def __del__(self):
+        try:
+            writer.execute("INSERT INTO t VALUES ('finalizer')")
+        except lp.Error as error:
+            print(error)
+writer = lp.Writer(sys.argv[1])
+# The first row takes long enough for some looks at signals.
+sql = '''WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000000 * (? = 0))
+    INSERT INTO t SELECT max(i) > 0 FROM n'''
+# No code of Python runs while these are made, so garbage is collected later.
+rows, kept = itertools.tee(zip(range(2000)))
+gc.collect()
+garbage = Garbage()
+garbage.itself = garbage
+del garbage
+writer.executemany(sql, rows)
+gc.collect()
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(path)], timeout=50,
+                          capture_output=True, text=True)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+    assert sorted(set(values_in(path)), key=str) == [1, "finalizer"]
 
 
 @pytest.mark.timeout(60)
 def test_a_signal_handler_may_wait_for_a_call_of_another_thread(path: Path) -> None:
     """So it does not run in the middle of a call that the main thread carries out."""
     program = """
-import os, signal, sqlite3, sys, threading, time
+import os, signal, sqlite3, sys, threading
 import leafpress as lp
 writer = lp.Writer(sys.argv[1], busy_timeout=600)
 other = sqlite3.connect(sys.argv[1], isolation_level=None, check_same_thread=False)
@@ -248,7 +313,6 @@ def handler(*_):
     thread.join()
 writer.execute("INSERT INTO t VALUES (0)")
 signal.signal(signal.SIGUSR1, handler)
-time.sleep(0.2)  # what is known of the handlers is older than 100 ms then
 other.execute("BEGIN IMMEDIATE")
 threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGUSR1]).start()
 print(writer.execute("INSERT INTO t VALUES (1)").rowcount)

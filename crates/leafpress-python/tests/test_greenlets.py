@@ -45,6 +45,7 @@ def begun(writer: lp.Writer) -> Any:
     return made
 
 
+@pytest.mark.timeout(60)
 def test_a_call_that_waits_for_another_greenlet_of_its_thread_is_refused(path: pathlib.Path) -> None:
     writer = lp.Writer(path)
     queue = lp.Queue(writer, "q")
@@ -58,6 +59,7 @@ def test_a_call_that_waits_for_another_greenlet_of_its_thread_is_refused(path: p
         lambda: writer.insert_many("t", [(9,)]),
         lambda: writer.transaction().__enter__(),
         lambda: writer.maintain("optimize"),
+        lambda: writer.backup(path.with_suffix(".copy")),
         ticket.result,
         writer.close,
         lambda: queue.push(9),
@@ -81,6 +83,18 @@ def test_a_call_that_waits_for_another_greenlet_of_its_thread_is_refused(path: p
     writer.execute("INSERT INTO t VALUES (4)")
     writer.close()
     assert rows_in(path) == [1, 2, 3, 4]
+
+
+@pytest.mark.timeout(60)
+def test_a_call_without_room_is_refused_beside_a_transaction_of_its_thread(path: pathlib.Path) -> None:
+    with lp.Writer(path, queue_capacity=1) as writer:
+        other = begun(writer)
+        ticket = writer.submit("INSERT INTO t VALUES (3)")
+        with pytest.raises(lp.QueueFull):
+            writer.submit("INSERT INTO t VALUES (9)")
+        other.switch()
+        ticket.result()
+    assert rows_in(path) == [1, 2, 3]
 
 
 def test_other_writers_and_threads_are_not_refused(path: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -147,6 +147,32 @@ waiting.result()
     assert numbers_in(database) == [-1, 0, 1, 2]
 
 
+def test_ctrl_c_ends_a_wait_in_a_child_of_a_thread(database):
+    """The thread that forks is the main one of the child."""
+    done = run(
+        database,
+        """
+def fork():
+    writer.execute(INSERT, (1,))
+    if not (pid := os.fork()):
+        signal.alarm(20)
+        queue = lp.Queue(PATH, "jobs")
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+        try:
+            queue.claim(wait=None)
+        except KeyboardInterrupt:
+            os._exit(3)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+waiting.result()
+thread = threading.Thread(target=fork)
+thread.start()
+thread.join()
+""",
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("3\n", "", 0)
+
+
 def test_forks_under_load_hang_nobody(database):
     """Other threads are in the middle of calls at each fork."""
     done = run(

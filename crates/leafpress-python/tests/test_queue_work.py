@@ -373,6 +373,66 @@ def test_jobs_that_a_handler_pushes_run_beside_a_long_one(path: Path, concurrenc
         assert (report.claimed, report.done) == (6, 6)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("reason", "end"),
+    [("interrupt", {"until_empty": True}), ("interrupt", {"jobs_max": 4}), ("limit", {"until_empty": True})],
+)
+def test_a_call_of_the_work_that_is_stopped_is_made_again(
+    reason: str, end: dict[str, Any], path: Path
+) -> None:
+    pushed(path, 4)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        # So an ack takes long.
+        database.executescript("""
+            CREATE TABLE many(a);
+            INSERT INTO many WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+                SELECT i FROM n;
+            CREATE TRIGGER slow AFTER DELETE ON leafpress_job BEGIN
+                SELECT count(*) FROM many AS a, many AS b WHERE a.a + b.a = 0;
+            END;
+        """)
+    stops, is_over = 0, threading.Event()
+
+    def stop() -> None:
+        nonlocal stops
+        while stops < 5 and not is_over.wait(0.001):
+            stops += writer.interrupt()
+
+    seen = []
+    with lp.Writer(path, call_limit=0.05 if reason == "limit" else None) as writer:
+        change = threading.Thread(target=stop)
+        if reason == "limit":
+            change = threading.Timer(1, writer.execute, ["DELETE FROM many"], {"call_limit": 20})
+        queue = lp.Queue(writer, "mail", must_exist=True)
+        change.start()
+        try:
+            report = queue.work(lambda job: seen.append(job.payload), lease=60, **end)
+        finally:
+            is_over.set()
+            change.join()
+    assert sorted(seen) == [0, 1, 2, 3] and (report.claimed, report.done) == (4, 4)
+    assert reason == "limit" or stops > 0
+    assert states(path) == {}
+
+
+@pytest.mark.timeout(60)
+def test_a_close_of_a_writer_with_work_keeps_its_time(path: Path) -> None:
+    pushed(path, 8)
+    writer = lp.Writer(path, busy_timeout=600)
+    queue = lp.Queue(writer, "mail")
+    works = [iter(queue.work(concurrency=4)) for _ in range(2)]
+    for work in works:
+        next(work)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(lp.TimedOut, match="longer than the 2s"):
+            writer.close(2)
+        # The calls that are stopped have another second.
+        assert time.monotonic() - began < 5
+
+
 def test_retries_run_until_a_job_is_dead(path: Path) -> None:
     pushed(path, 1, backoff_first=0.01, backoff_max=0.01, attempts_max=3)
     attempts = []

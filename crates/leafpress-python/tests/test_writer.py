@@ -21,6 +21,7 @@ import polars
 import pyarrow
 import pydantic
 import pytest
+from working import wait_until
 
 import leafpress as lp
 
@@ -458,6 +459,21 @@ def test_a_transaction_has_its_time(writer, path):
         tx.execute(ENDLESS)
     with pytest.raises(lp.TimedOut):
         writer.execute(ENDLESS, call_limit=0.1)
+
+
+@pytest.mark.timeout(60)
+def test_a_limit_of_the_writer_ends_a_transaction_that_idles(path):
+    with lp.Writer(path, call_limit=0.1) as writer:
+        writer.execute_batch(TABLE)
+        with pytest.raises(lp.TimedOut), writer.transaction() as tx:
+            tx.execute("INSERT INTO t VALUES (1, 'never')")
+            # Its turn comes after the transaction.
+            ticket = writer.submit("INSERT INTO t(b) VALUES ('other')")
+            wait_until(ticket.done)
+        with writer.transaction(call_limit=100) as tx:
+            time.sleep(0.3)
+            tx.execute("INSERT INTO t(b) VALUES ('longer')")
+    assert rows_in(path) == [(1, "other"), (2, "longer")]
 
 
 @pytest.mark.parametrize("is_same", [True, False])

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ._arguments import checked_methods, checked_options, path_text
 from ._errors import Error, TimedOut, make, misuse
-from ._greenlets import note_begun, note_ended, refuse_if_held
+from ._greenlets import is_held, note_begun, note_ended, refuse_if_held
 from ._insert import (
     DECLARED,
     columns_and_rows,
@@ -195,9 +195,11 @@ class Writer:
         room if the queue is full.
 
         Raises `ProgrammingError` for wrong parameters, or if the writer is closed; `QueueFull` in
-        a transaction of this thread, where there would never be room.
+        a transaction of this thread, or beside that of another greenlet of it, where there would
+        never be room.
         """
-        return Ticket(self._native.submit(sql, parameters, call_limit), self._native)
+        ticket = self._native.submit(sql, parameters, call_limit, is_held(self._native))
+        return Ticket(ticket, self._native)
 
     def execute_batch(self, sql: str) -> None:
         """Carries out any number of statements without parameters as one transaction.
@@ -285,6 +287,7 @@ class Writer:
 
         Raises `OperationalError` if the file is there or cannot be written. No file is left then.
         """
+        refuse_if_held(self._native)
         self._native.backup(path_text(path))
 
     def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:

@@ -110,10 +110,15 @@ impl NativeQueue {
         if let Some(worker) = worker {
             options = options.worker(worker);
         }
-        if to.is_none() && wait == Some(0.0) {
+        if to.is_none() && wait == Some(0.0) && count > 0 {
             let queue = self.here(py)?;
-            let found = py.detach(|| queue.claim_with(&options)).raise(py)?;
-            return claims(py, found);
+            loop {
+                let look = queue.look_once_async(&options);
+                let (found, is_cut_short) = wait::carried_out(py, look)?;
+                if !is_cut_short {
+                    return claims(py, found);
+                }
+            }
         }
         answer_of(py, self.to(py, &to)?.claim_with_async(&options), to, claims)
     }

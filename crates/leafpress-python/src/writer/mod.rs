@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leafpress::Writer;
 use leafpress::vfs::sync::lock;
@@ -41,6 +41,7 @@ use crate::json::as_json;
 #[pyclass(frozen, weakref, module = "leafpress._leafpress")]
 pub struct NativeWriter {
     writer: Writer,
+    call_limit: Option<Duration>,
     is_closed: AtomicBool,
     /// Its transactions, for the end of the program.
     transactions: Mutex<Vec<Weak<open_here::Shared>>>,
@@ -49,14 +50,19 @@ pub struct NativeWriter {
 
 /// Work in threads of its own that is to end before its writer is closed.
 pub trait EndsBefore: Send + Sync {
-    /// Ends the work; waits at most `limit`.
-    fn end(&self, limit: Option<Duration>);
+    /// Ends the work; waits until then at most.
+    fn end(&self, until: Option<Instant>);
 }
 
 impl NativeWriter {
     /// The address of the object, which is not moved.
     pub fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
+    }
+
+    /// Longest time that each of its calls may run, if no other one is given.
+    pub fn call_limit(&self) -> Option<Duration> {
+        self.call_limit
     }
 
     /// Remembers a transaction, to end it with the program.
@@ -113,12 +119,13 @@ impl NativeWriter {
         // It stays there: after Ctrl-C another call may wait for its end.
         let all = lock(&self.work).clone();
         move || {
+            let until = limit.and_then(|limit| Instant::now().checked_add(limit));
             for work in all.iter().filter_map(Weak::upgrade) {
-                work.end(limit);
+                work.end(until);
             }
-            match limit {
-                None => writer.close(),
-                Some(limit) => writer.close_timeout(limit),
+            match (limit, until) {
+                (Some(limit), Some(until)) => writer.close_until(until, limit),
+                _ => writer.close(),
             }
         }
     }
@@ -157,10 +164,11 @@ impl NativeWriter {
     #[pyo3(signature = (path, options=None))]
     fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let builder = options::builder(py, path, options)?;
+        let call_limit = options::call_limit(options)?;
         // A writer that comes too late is closed at once.
         let writer = wait::apart(py, || builder.open(), || false)?.raise(py)?;
         let (is_closed, transactions) = (AtomicBool::new(false), Mutex::default());
-        Ok(Self { writer, is_closed, transactions, work: Mutex::default() })
+        Ok(Self { writer, call_limit, is_closed, transactions, work: Mutex::default() })
     }
 
     /// Carries out one statement, and waits until it is committed.
@@ -188,18 +196,19 @@ impl NativeWriter {
         executed(py, wait::carried_out(py, call)?)
     }
 
-    /// Submits one statement; waits for room only.
-    #[pyo3(signature = (sql, parameters, call_limit=None))]
+    /// Submits one statement; waits for room only, and not for that `if_room`.
+    #[pyo3(signature = (sql, parameters, call_limit=None, if_room=false))]
     fn submit(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = sql_of)] sql: String,
         parameters: &Bound<'_, PyAny>,
         call_limit: Option<Bound<'_, PyAny>>,
+        if_room: bool,
     ) -> PyResult<NativeTicket> {
         let parameters = parameters_of(&sql, parameters)?;
         let writer = self.limited_to_submit(py, call_limit)?;
-        let ticket = if open_here::is_open_here(py, self.address()) {
+        let ticket = if if_room || open_here::is_open_here(py, self.address()) {
             // There is no room before the transaction ends, for which this thread must go on.
             writer.try_submit(sql, parameters).raise(py)?
         } else {
@@ -326,17 +335,17 @@ impl NativeWriter {
 
     /// Copies the database into a new file.
     fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let writer = self.get(py)?;
-        let mut look = signal_look();
-        let copied = py.detach(|| {
-            let goes_on =
-                |_| if look() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-            writer.backup_with(path, goes_on)
-        });
-        match take_signal() {
-            Some(signal) => Err(signal),
-            None => copied.raise(py),
-        }
+        let writer = self.get(py)?.clone();
+        let state = Arc::new(AtomicU8::new(WAITS));
+        let its_state = Arc::clone(&state);
+        let copy = move || {
+            writer.backup_with(path, |_| match its_state.swap(AT_WORK, Ordering::SeqCst) {
+                DONE => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            })
+        };
+        let stop = || state.swap(DONE, Ordering::SeqCst) == AT_WORK;
+        wait::apart(py, copy, stop)?.raise(py)
     }
 
     /// Maintains the database as a whole: VACUUM, PRAGMA optimize, REINDEX or a checkpoint.
@@ -396,7 +405,7 @@ fn many(writer: &Writer, sql: String, given: &Bound<'_, PyAny>) -> PyResult<Pend
     Ok(writer.transaction_async(move |tx| tx.execute_many(&sql, &rows)))
 }
 
-/// Maintenance before its turn, at it, and after it or not wanted any more.
+/// A backup or maintenance before its turn, at it, and after it or not wanted any more.
 const WAITS: u8 = 0;
 const AT_WORK: u8 = 1;
 const DONE: u8 = 2;

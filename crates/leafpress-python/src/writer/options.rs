@@ -38,6 +38,16 @@ pub fn builder(
     Ok(builder.readers(readers.0, readers.1))
 }
 
+/// The option `call_limit` of these.
+///
+/// # Errors
+/// As [`duration`].
+pub fn call_limit(options: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Duration>> {
+    let given = options.map(|options| options.get_item("call_limit")).transpose()?.flatten();
+    let given = given.filter(|limit| !limit.is_none());
+    given.map(|limit| duration("call_limit", &limit)).transpose()
+}
+
 fn with_option(
     builder: WriterBuilder,
     readers: &mut (usize, Duration),

@@ -14,9 +14,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use leafpress::vfs::fork::Process;
 use leafpress::writer::{PendingCall, Ticket};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyModule, PyTuple};
 
 use super::reply::{self, Gone};
 use crate::ending;
@@ -53,16 +55,19 @@ pub fn look_awake<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
 /// Returns true if this thread is the one that runs Python's signal handlers.
 pub fn is_main(py: Python<'_>) -> PyResult<bool> {
     thread_local! {
-        static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
+        /// In a child of `fork`, the thread that forked is the main one.
+        static IS_MAIN: Cell<Option<(Process, bool)>> = const { Cell::new(None) };
     }
-    if let Some(known) = IS_MAIN.get() {
+    if let Some((process, known)) = IS_MAIN.get()
+        && process.is_current()
+    {
         return Ok(known);
     }
     let _inside = ending::Inside::enter(py);
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     let is_main = main.eq(threading.call_method0("get_ident")?)?;
-    IS_MAIN.set(Some(is_main));
+    IS_MAIN.set(Some((Process::current(), is_main)));
     Ok(is_main)
 }
 
@@ -140,54 +145,70 @@ thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// As [`has_own_handlers`], or as that was less than 100 ms ago.
-fn had_own_handlers(py: Python<'_>) -> PyResult<bool> {
-    thread_local! {
-        static KNOWN: Cell<Option<(Instant, bool)>> = const { Cell::new(None) };
-    }
-    match KNOWN.get() {
-        Some((at, known)) if at.elapsed() < 2 * SLICE => Ok(known),
-        _ => {
-            let known = has_own_handlers(py)?;
-            KNOWN.set(Some((Instant::now(), known)));
-            Ok(known)
-        }
-    }
+/// Objects of Python by which signals are looked at.
+struct Interpreter {
+    /// All signals of this system, as a tuple.
+    signals: Py<PyAny>,
+    /// The function that tells the handler of one.
+    handler_of: Py<PyAny>,
+    /// The handler of Ctrl-C that Python sets.
+    usual: Py<PyAny>,
+    map: Py<PyAny>,
+    gc: Py<PyModule>,
 }
 
-/// Signals of this system, the handler that Python sets by default, and the function that tells a handler.
-type Signals = (Vec<i32>, Py<PyAny>, Py<PyAny>);
-
-/// Returns true if the program has signal handlers of its own. They may wait for other threads' calls, so
-/// they cannot run in the middle of one.
-fn has_own_handlers(py: Python<'_>) -> PyResult<bool> {
-    static SIGNALS: PyOnceLock<Signals> = PyOnceLock::new();
-    let find = || -> PyResult<Signals> {
-        let _inside = ending::Inside::enter(py);
-        // The functions of `signal` are Python's code, which runs the handlers of signals that wait.
-        let signal = py.import("_signal")?;
-        let valid = signal.call_method0("valid_signals")?;
-        let numbers = valid.try_iter()?.map(|number| number?.extract()).collect::<PyResult<_>>()?;
-        let usual = signal.getattr("default_int_handler")?;
-        Ok((numbers, usual.unbind(), signal.getattr("getsignal")?.unbind()))
-    };
-    let (numbers, usual, handler_of) = SIGNALS.get_or_try_init(py, find)?;
-    for number in numbers {
-        let handler = handler_of.bind(py).call1((number,))?;
-        if handler.is_callable() && !handler.is(usual) {
-            return Ok(true);
-        }
+impl Interpreter {
+    fn get(py: Python<'_>) -> PyResult<&Self> {
+        static FOUND: PyOnceLock<Interpreter> = PyOnceLock::new();
+        FOUND.get_or_try_init(py, || {
+            let _inside = ending::Inside::enter(py);
+            // The functions of `signal` are Python's code, which takes longer.
+            let signal = py.import("_signal")?;
+            let builtins = py.import("builtins")?;
+            let signals = signal.call_method0("valid_signals")?;
+            Ok(Self {
+                signals: builtins.getattr("tuple")?.call1((signals,))?.unbind(),
+                handler_of: signal.getattr("getsignal")?.unbind(),
+                usual: signal.getattr("default_int_handler")?.unbind(),
+                map: builtins.getattr("map")?.unbind(),
+                gc: py.import("gc")?.unbind(),
+            })
+        })
     }
-    Ok(false)
+
+    /// Returns true if the program has signal handlers of its own. They may wait for other threads'
+    /// calls, so they cannot run in the middle of one. Only the main thread sets handlers.
+    fn has_own_handlers(&self, py: Python<'_>) -> PyResult<bool> {
+        for handler in self.map.bind(py).call1((&self.handler_of, &self.signals))?.try_iter()? {
+            let handler = handler?;
+            if handler.is_callable() && !handler.is(&self.usual) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Runs the signal handlers, and no finalizers, which may wait for other threads' calls too: since
+    /// 3.12 Python collects garbage there, and before 3.13 also if that is disabled.
+    fn check_signals_only(&self, py: Python<'_>) -> PyResult<()> {
+        const NEVER: (i32, i32, i32) = (i32::MAX, i32::MAX, i32::MAX);
+        let gc = self.gc.bind(py);
+        let is_enabled = gc.call_method0("isenabled")?.is_truthy()?;
+        gc.call_method0("disable")?;
+        let thresholds = gc.call_method0("get_threshold")?.cast_into::<PyTuple>()?;
+        gc.call_method1("set_threshold", NEVER)?;
+        let checked = py.check_signals();
+        gc.call_method1("set_threshold", thresholds)?;
+        if is_enabled {
+            gc.call_method0("enable")?;
+        }
+        checked
+    }
 }
 
 /// Looks at Ctrl-C; true if it has raised, so that the call is to end.
 fn signals_raise() -> bool {
-    let raised = Python::attach(|py| match has_own_handlers(py) {
-        Ok(true) => None,
-        Ok(false) => py.check_signals().err(),
-        Err(error) => Some(error),
-    });
+    let raised = Python::attach(|py| Interpreter::get(py)?.check_signals_only(py)).err();
     let is_raised = raised.is_some();
     if is_raised {
         RAISED.set(raised);
@@ -205,7 +226,7 @@ pub fn carried_out<T: Send + 'static>(py: Python<'_>, call: PendingCall<T>) -> P
     if !is_main(py)? {
         return py.detach(|| call.wait()).raise(py);
     }
-    let call = if had_own_handlers(py)? {
+    let call = if Interpreter::get(py)?.has_own_handlers(py)? {
         call
     } else {
         let done = py.detach(|| call.carry_out_if_idle(signals_raise));

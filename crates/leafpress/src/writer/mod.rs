@@ -188,8 +188,8 @@ impl Local {
 enum Closing {
     /// All accepted calls.
     All,
-    /// Calls that end within this time.
-    Within(Duration),
+    /// Calls that end until then, when the limit ends.
+    Until(Instant, Duration),
 }
 
 /// Time after the limit of a close: for statements that are being undone, and for the last
@@ -458,7 +458,19 @@ impl Writer {
     /// database open until it does, and the last checkpoint until it is done. The error says which
     /// of them it is. A checkpoint that goes on loses nothing: what it has not copied is in the log.
     pub fn close_timeout(self, limit: Duration) -> Result<()> {
-        self.shared.get()?.close(Closing::Within(limit))
+        match Instant::now().checked_add(limit) {
+            Some(until) => self.close_until(until, limit),
+            None => self.close(),
+        }
+    }
+
+    /// As [`close_timeout`](Self::close_timeout), for a caller whose own work has taken a part of `limit`:
+    /// that ends at `until`.
+    ///
+    /// # Errors
+    /// As [`close_timeout`](Self::close_timeout).
+    pub fn close_until(self, until: Instant, limit: Duration) -> Result<()> {
+        self.shared.get()?.close(Closing::Until(until, limit))
     }
 
     /// Submits a call to the thread that drives the engine.
@@ -515,15 +527,15 @@ impl Shared {
         }
         let ends_at = match closing {
             Closing::All => None,
-            Closing::Within(limit) => Instant::now().checked_add(limit.saturating_add(GRACE)),
+            Closing::Until(until, _) => until.checked_add(GRACE),
         };
         self.begin_close();
         let outcome = match closing {
             Closing::All => self.end.wait(None).unwrap_or(Ok(())),
-            Closing::Within(limit) => match self.end.wait(Some(limit)) {
-                Some(outcome) => outcome,
-                None => self.break_off(limit),
-            },
+            Closing::Until(until, limit) => {
+                let left = until.saturating_duration_since(Instant::now());
+                self.end.wait(Some(left)).unwrap_or_else(|| self.break_off(limit))
+            }
         };
         self.end.shut_down_rest_until(ends_at);
         if !self.end.is_left_alone()

@@ -25,8 +25,8 @@ const AHEAD_TIME_MAX: Duration = Duration::from_secs(1);
 /// Longest time for which jobs wait ready without a consumer: one that takes longer than the last
 /// ones must not keep them from other processes.
 const READY_MAX: Duration = Duration::from_millis(250);
-/// Time after which a database that was busy is asked again.
-const BUSY_DELAY: Duration = Duration::from_millis(20);
+/// Time after which a call that failed for the moment is made again.
+const AGAIN_DELAY: Duration = Duration::from_millis(20);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
@@ -86,7 +86,12 @@ fn run(shared: Arc<Shared>) {
     let over = Over(Arc::clone(&shared));
     let lease = match shared.options.lease {
         Some(lease) => Ok(lease),
-        None => shared.queue.settings().map(|settings| settings.lease),
+        None => loop {
+            match shared.queue.settings() {
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => {}
+                settings => break settings.map(|settings| settings.lease),
+            }
+        },
     };
     match lease {
         Ok(lease) => Driver::new(shared, lease).run(),
@@ -155,7 +160,6 @@ impl Driver {
         }
     }
 
-    /// At the end a busy database is not asked for ever: its jobs come again after their leases.
     fn is_closing(&self) -> bool {
         self.shared.lock().phase >= Phase::Closing
     }
@@ -360,8 +364,8 @@ impl Driver {
         let mut state = self.shared.lock();
         let claims = match found {
             Ok(claims) => claims,
-            Err(error) if is_busy(&error) => {
-                self.claim_not_before = now + BUSY_DELAY;
+            Err(error) if is_for_the_moment(&error) => {
+                self.claim_not_before = now + AGAIN_DELAY;
                 return;
             }
             Err(error) => {
@@ -410,10 +414,10 @@ impl Driver {
                     self.settled(token, Outcome::Done(None), answer);
                 }
             }
-            Err(error) if is_busy(&error) && !self.is_closing() => {
+            Err(error) if comes_again(&error, self.is_closing()) => {
                 let again = tokens.into_iter().map(|token| (token, Outcome::Done(None)));
                 self.shared.lock().to_settle.extend(again);
-                self.settle_not_before = Instant::now() + BUSY_DELAY;
+                self.settle_not_before = Instant::now() + AGAIN_DELAY;
             }
             Err(error) => self.fail(error),
         }
@@ -422,9 +426,9 @@ impl Driver {
     fn settled(&mut self, token: Token, outcome: Outcome, answer: Result<Became>) {
         let mut state = self.shared.lock();
         match answer {
-            Err(error) if is_busy(&error) && state.phase < Phase::Closing => {
+            Err(error) if comes_again(&error, state.phase >= Phase::Closing) => {
                 state.to_settle.push((token, outcome));
-                self.settle_not_before = Instant::now() + BUSY_DELAY;
+                self.settle_not_before = Instant::now() + AGAIN_DELAY;
                 return;
             }
             Ok(Became::Done) => state.counts.done += 1,
@@ -449,7 +453,7 @@ impl Driver {
         let answers = match answers {
             Ok(answers) => answers,
             // It is tried again after the next third of the lease.
-            Err(error) if is_busy(&error) => return,
+            Err(error) if is_for_the_moment(&error) => return,
             Err(error) => return self.fail(error),
         };
         let mut state = self.shared.lock();
@@ -476,8 +480,16 @@ impl Driver {
     }
 }
 
-fn is_busy(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Busy { .. })
+/// Returns true if a call has changed nothing, and may succeed when it is made again.
+fn is_for_the_moment(error: &Error) -> bool {
+    use ErrorKind::{Busy, Interrupted, TimedOut};
+    matches!(error.kind(), Busy { .. } | Interrupted | TimedOut { .. })
+}
+
+/// Returns true if a call that settles jobs is made again after this error. At the end a call that
+/// takes too long is not made for ever: its jobs come again after their leases.
+fn comes_again(error: &Error, is_closing: bool) -> bool {
+    is_for_the_moment(error) && (!is_closing || matches!(error.kind(), ErrorKind::Interrupted))
 }
 
 fn is_lost(error: &Error) -> bool {

@@ -206,15 +206,14 @@ fn settled_too_late() -> Error {
 }
 
 impl EndsBefore for Shared {
-    fn end(&self, limit: Option<Duration>) {
+    fn end(&self, until: Option<Instant>) {
         if self.check_process().is_err() {
             return;
         }
         self.close();
-        let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.lock();
         while state.phase != Phase::Over {
-            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             match left {
                 Some(Duration::ZERO) => return,
                 Some(left) => {

@@ -126,6 +126,23 @@ impl Queue {
         async move { queue.claim_by(Caller::Task, &options).await }
     }
 
+    /// A single look of [`claim_with`](Self::claim_with), which waits for no job: for a thread that carries
+    /// out its calls itself. True beside no jobs says that it was cut short to let other calls in between,
+    /// and is to be made again.
+    ///
+    /// # Errors
+    /// As [`claim_with`](Self::claim_with).
+    pub fn look_once_async(&self, options: &ClaimOptions) -> PendingCall<(Vec<Claim>, bool)> {
+        if let Err(error) = options.check() {
+            return self.writer.refused_async(error);
+        }
+        let options = options.clone();
+        self.call(move |work, queue| {
+            let found = claim::claim(work, &*work.row(queue)?, &options)?;
+            Ok((found.claims, found.is_cut_short))
+        })
+    }
+
     pub(super) async fn claim_by(
         &self,
         caller: Caller,
