@@ -45,6 +45,7 @@ mod connect;
 mod content;
 mod key;
 mod manifest;
+mod names;
 mod part;
 mod reader;
 #[cfg(feature = "object-store")]

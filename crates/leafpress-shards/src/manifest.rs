@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use crate::key::Key;
+use crate::names::{is_name, parts_of};
 use crate::routing::Routing;
-use crate::store::{is_name, parts_of};
 
 /// Name of the format in manifests.
 const FORMAT: &str = "leafpress-shards";

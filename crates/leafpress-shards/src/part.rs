@@ -15,8 +15,9 @@ use crate::connect;
 use crate::content::Content;
 use crate::key::{Key, value_of};
 use crate::manifest::{PartRecord, Schema};
+use crate::names::{is_name, parts_of};
 use crate::runs::Shards;
-use crate::store::{Store, is_name, parts_of};
+use crate::store::Store;
 
 /// Presses one part of a run. Tasks on several machines may do that for the same run.
 ///

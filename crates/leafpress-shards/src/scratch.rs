@@ -12,8 +12,9 @@ use leafpress::{Error, Result, path_text};
 
 use crate::catalog::PAGE_BYTES;
 use crate::content::Content;
+use crate::names::{is_name, last_name, parts_of};
 use crate::runs::{KEEP_FILES, Shards};
-use crate::store::{Local, Store, is_name, last_name, parts_of};
+use crate::store::{Local, Store};
 
 /// Bytes that are asked for at once, at least: a request to a store costs as much time as many bytes.
 const READ_BYTES_MIN: usize = 256 << 10;

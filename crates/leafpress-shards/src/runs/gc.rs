@@ -17,7 +17,8 @@ use super::{
 };
 use crate::catalog::CATALOG;
 use crate::manifest::Manifest;
-use crate::store::{self, Entry, RUNS, parts_of};
+use crate::names::{RUNS, last_name, parts_of};
+use crate::store::Entry;
 
 /// Files that no manifest names.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -189,12 +190,12 @@ fn is_lost(entry: &Entry, run: &str, named: &HashSet<String>) -> bool {
 /// Returns true for a file in the folder of the parts.
 fn is_part_file(entry: &Entry, run: &str) -> bool {
     let inside = entry.path.strip_prefix(&parts_of(run)).and_then(|it| it.strip_prefix('/'));
-    inside == Some(store::last_name(&entry.path))
+    inside == Some(last_name(&entry.path))
 }
 
 /// Returns true for a file of the run that its publication has left.
 fn is_publication_file(entry: &Entry, run: &str) -> bool {
-    let name = store::last_name(&entry.path);
+    let name = last_name(&entry.path);
     entry.path == format!("{RUNS}/{run}/{name}") && is_of_publication(name)
 }
 

@@ -23,8 +23,9 @@ use crate::connect;
 use crate::content::Content;
 use crate::key::hex;
 use crate::manifest::{Manifest, PartRecord};
+use crate::names::{RUNS, is_name, last_name};
 use crate::reader::Reader;
-use crate::store::{self, Entry, Local, RUNS, Stop, Store, is_name};
+use crate::store::{self, Entry, Local, Stop, Store};
 
 mod gc;
 
@@ -574,7 +575,7 @@ impl Shards {
         if let Some(file) = self.store.in_place(path) {
             return Ok(Local::at(file));
         }
-        let copy = Local::temporary(Some(store::last_name(path)))?;
+        let copy = Local::temporary(Some(last_name(path)))?;
         self.store.fetch(path, copy.path(), stop)?;
         Ok(copy)
     }

@@ -15,9 +15,10 @@ use leafpress::vfs::rights::{Rights, make_folder_below};
 use leafpress::{Error, ErrorKind, Result, path_text};
 
 use super::callbacks::{Change, Sha256Of, Stop};
-use super::home::{Entry, RUNS, Store, is_older, parts_of};
+use super::home::{Entry, Store, is_older};
 use super::local::Local;
 use crate::content::fill;
+use crate::names::{RUNS, parts_of};
 
 /// Held while `_CURRENT` changes.
 const LOCK: &str = "_LOCK";

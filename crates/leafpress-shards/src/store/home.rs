@@ -1,4 +1,4 @@
-//! A home of shards, whatever it is, and the names and files in it.
+//! A home of shards, whatever it is, and the files in it.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,6 @@ use leafpress::{Error, Result};
 
 use super::callbacks::{Change, Sha256Of, Stop};
 use super::local::Local;
-
-/// Folder of the runs.
-pub const RUNS: &str = "runs";
 
 /// A home of shards.
 pub trait Store: Debug + Send + Sync {
@@ -152,17 +149,6 @@ pub fn is_older(modified: Option<SystemTime>, than: Duration) -> bool {
     than.is_zero() || age.is_some_and(|age| age >= than)
 }
 
-/// The last name of a path.
-pub fn last_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-/// Returns true if a run or an attempt may be called so.
-pub fn is_name(name: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    (1..=100).contains(&name.len()) && name.bytes().all(is_plain)
-}
-
 /// Digits that nothing else has: of the system's random numbers, as a child of `fork` or a copy of the machine has all
 /// that a process keeps.
 ///
@@ -173,9 +159,4 @@ pub fn unique_digits() -> Result<String> {
         Error::io("read random numbers of", Path::new("the system"), source.into())
     })?;
     Ok(format!("{number:016x}"))
-}
-
-/// Path of the folder of a run's parts, from the folder of the shards.
-pub fn parts_of(run: &str) -> String {
-    format!("{RUNS}/{run}/parts")
 }

@@ -32,7 +32,7 @@ use leafpress::Error;
 use leafpress::Result;
 
 pub use self::callbacks::Stop;
-pub use self::home::{Entry, RUNS, Store, is_name, last_name, parts_of, unique_digits};
+pub use self::home::{Entry, Store, unique_digits};
 pub use self::local::Local;
 
 /// Opens the home that a path or URL names. It need not be there yet.

@@ -608,7 +608,7 @@ fn missing_rule(
     };
     // The index of a primary key comes before those that the options name.
     let of_key = asked.indexes.len().saturating_sub(options.indexes.len());
-    let key = asked.constraint_columns(if of_key > 0 { 1 } else { 0 });
+    let key = asked.constraint_columns(usize::from(of_key > 0));
     let of_options = &asked.indexes[of_key..];
     let has_key = options.primary_key.is_empty() || there.has_key_of(&key);
     let takes_null = |name: &&String| {

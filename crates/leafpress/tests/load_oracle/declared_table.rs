@@ -5,6 +5,8 @@ use proptest::sample::{select, subsequence};
 
 use crate::existing_oracle::Table;
 
+const NAMES: [&str; 3] = ["i", "t", "n"];
+
 /// A column's rules.
 #[derive(Debug, Clone)]
 struct Rules {
@@ -142,60 +144,18 @@ pub fn table() -> impl Strategy<Value = Table> {
 
 impl Declaration {
     fn table(&self) -> Table {
-        let names = ["i", "t", "n"];
-        let mut parts: Vec<String> =
-            (0..3).map(|at| self.column(names[at], &self.columns[at])).collect();
-        parts.extend(
-            self.generated.map(|it| format!("g {} {it}", if self.strict { "ANY" } else { "" })),
-        );
-        let conflict = self.key_conflict;
-        match self.key {
-            Key::Both => parts.push(format!("PRIMARY KEY (t, i) {conflict}")),
-            Key::BothDescending => parts.push(format!("PRIMARY KEY (i DESC, t) {conflict}")),
-            _ => {}
-        }
-        parts.extend(self.pair.map(|conflict| format!("UNIQUE (n, i) {conflict}")));
-        let mut options = Vec::new();
-        options.extend(self.strict.then_some("STRICT"));
-        options.extend(self.without_rowid.then_some("WITHOUT ROWID"));
-        let mut sql = format!(
-            "CREATE TABLE t({}) {}; CREATE TABLE log(x)",
-            parts.join(", "),
-            options.join(", ")
-        );
-        for (number, (unique, of, only)) in self.indexes.iter().enumerate() {
-            let unique = if *unique { "UNIQUE" } else { "" };
-            let only = only.map_or_else(String::new, |it| format!("WHERE {it}"));
-            sql += &format!("; CREATE {unique} INDEX x{number} ON t({of}) {only}");
-        }
-        for (number, trigger) in self.triggers.iter().enumerate() {
-            sql += &format!("; CREATE TRIGGER g{number} {trigger}");
-        }
-        let not_null: Vec<&'static str> = names
-            .into_iter()
-            .zip(&self.columns)
-            .filter(|(name, rules)| {
-                if self.is_of_the_key(name) && self.is_numbered() {
-                    return false;
-                }
-                rules.not_null.is_some()
-                    || self.is_of_the_key(name) && (self.strict || self.without_rowid)
-            })
-            .map(|(name, _)| name)
-            .collect();
-        let has_default =
-            |name: &str| self.columns[names.iter().position(|it| *it == name).unwrap()].default;
+        let sql = self.sql();
         // A trigger runs before SQLite looks for NULL, and may pass over the row.
         let has_before_trigger = self.triggers.iter().any(|it| it.starts_with("BEFORE"));
         let passes_over = has_before_trigger && !sql.contains("ON CONFLICT");
+        let columns = || NAMES.into_iter().zip(&self.columns);
+        let not_null: Vec<(&'static str, &Rules)> =
+            columns().filter(|(name, rules)| self.is_not_null(name, rules)).collect();
+        let needed = not_null.iter().filter(|(_, rules)| !rules.default && !passes_over);
         Table {
             key: self.upsert_key(),
-            needed: not_null
-                .iter()
-                .copied()
-                .filter(|name| !has_default(name) && !passes_over)
-                .collect(),
-            not_null,
+            needed: needed.map(|(name, _)| *name).collect(),
+            not_null: not_null.iter().map(|(name, _)| *name).collect(),
             has_unique: self.key != Key::None
                 || self.pair.is_some()
                 || self.columns.iter().any(|it| it.unique.is_some())
@@ -205,6 +165,47 @@ impl Declaration {
         }
     }
 
+    /// The statements that make the table, its indexes and its triggers.
+    fn sql(&self) -> String {
+        let columns = NAMES.into_iter().zip(&self.columns);
+        let mut parts: Vec<String> =
+            columns.map(|(name, rules)| self.column(name, rules)).collect();
+        let any = if self.strict { "ANY" } else { "" };
+        parts.extend(self.generated.map(|it| format!("g {any} {it}")));
+        let conflict = self.key_conflict;
+        match self.key {
+            Key::Both => parts.push(format!("PRIMARY KEY (t, i) {conflict}")),
+            Key::BothDescending => parts.push(format!("PRIMARY KEY (i DESC, t) {conflict}")),
+            _ => {}
+        }
+        parts.extend(self.pair.map(|conflict| format!("UNIQUE (n, i) {conflict}")));
+        let strict = self.strict.then_some("STRICT");
+        let options: Vec<_> =
+            strict.into_iter().chain(self.without_rowid.then_some("WITHOUT ROWID")).collect();
+        let table = format!("CREATE TABLE t({}) {}", parts.join(", "), options.join(", "));
+        let indexes = self.indexes.iter().enumerate().map(|(number, (unique, of, only))| {
+            let unique = if *unique { "UNIQUE" } else { "" };
+            let only = only.map_or_else(String::new, |it| format!("WHERE {it}"));
+            format!("CREATE {unique} INDEX x{number} ON t({of}) {only}")
+        });
+        let triggers = self.triggers.iter().enumerate();
+        let triggers = triggers.map(|(number, it)| format!("CREATE TRIGGER g{number} {it}"));
+        let all: Vec<_> = [table, "CREATE TABLE log(x)".to_owned()]
+            .into_iter()
+            .chain(indexes)
+            .chain(triggers)
+            .collect();
+        all.join("; ")
+    }
+
+    fn is_not_null(&self, name: &str, rules: &Rules) -> bool {
+        let is_of_the_key = self.is_of_the_key(name);
+        if is_of_the_key && self.is_numbered() {
+            return false;
+        }
+        rules.not_null.is_some() || is_of_the_key && (self.strict || self.without_rowid)
+    }
+
     fn column(&self, name: &str, rules: &Rules) -> String {
         let types = match (name, self.strict) {
             ("i", _) => "INTEGER",
@@ -212,35 +213,27 @@ impl Declaration {
             (_, true) => "REAL",
             (_, false) => "NUMERIC",
         };
-        let mut sql = format!("{name} {types}");
         let conflict = self.key_conflict;
-        match (self.key, name) {
-            (Key::Rowid, "i") | (Key::Text, "t") => sql += &format!(" PRIMARY KEY {conflict}"),
-            (Key::Autoincrement, "i") => sql += &format!(" PRIMARY KEY {conflict} AUTOINCREMENT"),
-            _ => {}
-        }
-        sql += &rules.not_null.map_or_else(String::new, |it| format!(" NOT NULL {it}"));
-        if !self.is_the_key(name) {
-            sql += &rules.unique.map_or_else(String::new, |it| format!(" UNIQUE {it}"));
-        }
-        if rules.default {
-            sql += match name {
-                "i" => " DEFAULT 7",
-                "t" => " DEFAULT 'none'",
-                _ => " DEFAULT 1.5",
-            };
-        }
-        if rules.check {
-            sql += match name {
-                "i" => " CHECK (i < 35)",
-                "t" => " CHECK (length(t) < 2)",
-                _ => " CHECK (n <> 6)",
-            };
-        }
-        if name == "t" && rules.nocase {
-            sql += " COLLATE NOCASE";
-        }
-        sql
+        let key = match (self.key, name) {
+            (Key::Rowid, "i") | (Key::Text, "t") => format!("PRIMARY KEY {conflict}"),
+            (Key::Autoincrement, "i") => format!("PRIMARY KEY {conflict} AUTOINCREMENT"),
+            _ => String::new(),
+        };
+        let (default, check) = match name {
+            "i" => ("DEFAULT 7", "CHECK (i < 35)"),
+            "t" => ("DEFAULT 'none'", "CHECK (length(t) < 2)"),
+            _ => ("DEFAULT 1.5", "CHECK (n <> 6)"),
+        };
+        let unique = rules.unique.filter(|_| !self.is_the_key(name));
+        let all = [
+            format!("{name} {types} {key}"),
+            rules.not_null.map_or_else(String::new, |it| format!("NOT NULL {it}")),
+            unique.map_or_else(String::new, |it| format!("UNIQUE {it}")),
+            if rules.default { default } else { "" }.to_owned(),
+            if rules.check { check } else { "" }.to_owned(),
+            if name == "t" && rules.nocase { "COLLATE NOCASE" } else { "" }.to_owned(),
+        ];
+        all.join(" ")
     }
 
     /// Returns true for a key of this column alone. It is unique already.
@@ -264,14 +257,13 @@ impl Declaration {
 
     /// The columns of the primary key, else of the only unique index of columns for all rows.
     fn upsert_key(&self) -> Vec<&'static str> {
-        let names = ["i", "t", "n"];
         if self.key != Key::None {
-            return names.into_iter().filter(|name| self.is_of_the_key(name)).collect();
+            return NAMES.into_iter().filter(|name| self.is_of_the_key(name)).collect();
         }
         let mut keys: Vec<Vec<&'static str>> = Vec::new();
         keys.extend(self.pair.map(|_| vec!["n", "i"]));
         let unique =
-            names.into_iter().zip(&self.columns).filter(|(_, rules)| rules.unique.is_some());
+            NAMES.into_iter().zip(&self.columns).filter(|(_, rules)| rules.unique.is_some());
         keys.extend(unique.map(|(name, _)| vec![name]));
         if self.generated.is_some_and(|it| it.contains("UNIQUE")) {
             return Vec::new();

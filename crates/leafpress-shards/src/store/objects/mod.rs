@@ -34,8 +34,9 @@ pub use self::client::Objects;
 use self::client::says;
 use super::ahead::Ahead;
 use super::callbacks::{Change, Sha256Of, Stop};
-use super::home::{Entry, RUNS, Store, last_name};
+use super::home::{Entry, Store};
 use super::local::Local;
+use crate::names::{RUNS, last_name};
 use crate::runtime::wait;
 
 /// Attempts of a conditional write whose outcome is not clear, or that another process was faster than.
