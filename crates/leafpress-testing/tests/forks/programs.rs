@@ -33,7 +33,7 @@ pub fn run(flag: &str, arguments: &[&str]) -> ExitCode {
         (PROBE, [_]) => {}
         (MORTAL, [profile, path]) => write_until_killed(profile.parse().unwrap(), path.as_ref()),
         (FULL, [profile, path]) => {
-            fork_without_descriptors(profile.parse().unwrap(), path.as_ref())
+            fork_without_descriptors(profile.parse().unwrap(), path.as_ref());
         }
         _ => panic!("not known: {flag} {arguments:?}"),
     }
