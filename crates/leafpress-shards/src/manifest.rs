@@ -168,7 +168,7 @@ fn sum(parts: &[PartRecord], number: impl Fn(&PartRecord) -> u64) -> Option<u64>
 }
 
 /// Returns true if a path names a file in the folder of a run's parts. Each run has files of its own: `gc` and
-/// whoever removes a run look at no other manifest.
+/// programs that remove a run look at no other manifest.
 fn is_of_run(path: &str, run: &str) -> bool {
     let name = path.strip_prefix(&parts_of(run)).and_then(|rest| rest.strip_prefix('/'));
     let is_file =

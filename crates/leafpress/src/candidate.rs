@@ -97,9 +97,10 @@ impl Candidate {
             let reason = "is empty: SQLite takes that for a new database, with nothing in it";
             return Err(not_checkable(named, reason));
         }
+        // Before the choice, so that a log that appears after it is seen.
+        let stamp = Stamp::of(&path);
         let access = choose_access(named, &path, metadata.len())
             .map_err(|error| unreadable_log(named, &path).unwrap_or(error))?;
-        let stamp = Stamp::of(&path);
         Ok(Self { named: named.to_owned(), path, access, stamp, busy_timeout: BUSY_WAIT })
     }
 
@@ -277,7 +278,7 @@ pub(crate) fn needs_recovery(path: &Path) -> Error {
     .to_do(format!(
         "let SQLite recover it, which writes to it: sqlite3 '{}' 'PRAGMA schema_version'; then \
          try again",
-        path_text(path)
+        path_text(path).replace('\'', r"'\''")
     ))
 }
 

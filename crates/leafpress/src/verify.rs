@@ -21,7 +21,7 @@ use rusqlite::{Connection, ErrorCode, ffi};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
-use crate::sqlite_error::sqlite_says;
+use crate::sqlite_error::{needs_its_application, sqlite_says};
 use crate::{Error, Result};
 
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
@@ -222,7 +222,8 @@ impl Check<'_> {
     }
 
     fn integrity(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let limit = self.options.problems_max.saturating_add(1);
+        // SQLite takes a larger number for the name of a table.
+        let limit = self.options.problems_max.min(i32::MAX as usize - 1) + 1;
         let sql = format!("PRAGMA {}({limit})", check_name(self.options));
         let mut statement = connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
@@ -245,6 +246,12 @@ impl Check<'_> {
         for table in tables {
             match self.foreign_keys_of(connection, &table) {
                 Ok(()) => {}
+                Err(error) if needs_its_application(&error) => {
+                    let says = sqlite_says(&error);
+                    self.notes.push(format!(
+                        "the foreign keys of table {table} were not checked: {says}"
+                    ));
+                }
                 // SQLite's plain "error" here is a foreign key that cannot work.
                 Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => {
                     self.problems.push(format!("table {table}: {}", sqlite_says(&error)));

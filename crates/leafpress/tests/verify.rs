@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use leafpress::ErrorKind;
 use leafpress::verify::{VerifyOptions, verify};
 use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
 use tempfile::TempDir;
 
 /// Every file of the folder with its bytes and its time of change.
@@ -263,4 +264,29 @@ fn the_caller_can_stop_it() {
     let error = verify(&path, &VerifyOptions::default().stop_when(|| true)).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
     assert_eq!(error.advice(), None, "it was as asked");
+}
+
+/// SQLite takes a number beyond 32 bits for the name of a table.
+#[test]
+fn all_problems_may_be_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE t(a)").unwrap();
+    assert!(verify(&path, &VerifyOptions::default().problems_max(usize::MAX)).unwrap().sound);
+}
+
+#[test]
+fn a_foreign_key_that_needs_a_function_of_the_application_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let connection = Connection::open(&path).unwrap();
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("own", 1, flags, |_| Ok(1)).unwrap();
+    let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES (1);
+        CREATE TABLE c(x, g AS (own(x)) REFERENCES p); INSERT INTO c VALUES (5)";
+    connection.execute_batch(sql).unwrap();
+    drop(connection);
+    let report = verify(&path, &VerifyOptions::default()).unwrap();
+    assert!(report.sound, "{report:?}");
+    assert!(report.notes.iter().any(|it| it.contains("own")), "{report:?}");
 }

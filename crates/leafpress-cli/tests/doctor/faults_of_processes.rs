@@ -270,20 +270,27 @@ fn a_log_that_was_replaced_under_a_process() {
 
 #[test]
 fn a_database_that_was_deleted_under_a_process() {
-    let folder = folder();
-    let connection = database(folder.path(), "DELETE");
-    fs::remove_file(folder.path().join("a.db")).unwrap();
-    let object = look(folder.path(), "a.db");
-    let seen = expect_care(&object, &[28]);
-    assert!(seen.contains("the database open, which is deleted"), "{seen}");
-    // The advice works.
-    let fix = fix_of(&object, 28);
-    let command = &fix[fix.find("cp /proc/").unwrap()..];
-    let words: Vec<&str> = command.split(' ').collect();
-    fs::copy(words[1], folder.path().join(words[2])).unwrap();
-    drop(connection);
-    let rescued = rusqlite::Connection::open(folder.path().join("a.db.rescued")).unwrap();
-    rescued.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+    for journal in ["DELETE", "WAL"] {
+        let folder = folder();
+        let connection = database(folder.path(), journal);
+        connection.execute_batch("CREATE TABLE last(n); INSERT INTO last VALUES (7)").unwrap();
+        for ending in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(folder.path().join(format!("a.db{ending}")));
+        }
+        let object = look(folder.path(), "a.db");
+        let seen = expect_care(&object, &[28]);
+        assert!(seen.contains("the database open, which is deleted"), "{seen}");
+        // The advice works.
+        let fix = fix_of(&object, 28);
+        let command = &fix[fix.find("cp /proc/").unwrap()..];
+        for copy in command.split(" && ") {
+            let words: Vec<&str> = copy.split(' ').collect();
+            fs::copy(words[1], folder.path().join(words[2])).unwrap();
+        }
+        drop(connection);
+        let rescued = rusqlite::Connection::open(folder.path().join("a.db.rescued")).unwrap();
+        assert_eq!(rescued.query_row("SELECT n FROM last", [], |row| row.get(0)), Ok(7));
+    }
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn open_url(url: &str) -> Result<Arc<dyn Store>> {
 
 #[cfg(not(feature = "object-store"))]
 fn open_url(_: &str) -> Result<Arc<dyn Store>> {
-    // The URL is not shown: nobody has looked if it holds credentials.
+    // The URL is not shown: it may hold credentials.
     Err(Error::unsupported("a URL names an object store, and this build of leafpress has none")
         .to_do("build it with the feature object-store, or name a folder"))
 }

@@ -130,7 +130,7 @@ mod tests {
         take(&pace, 1, SLOW * 2);
         assert_eq!(rooms(&pace), (1, 1), "one may always go");
 
-        // Rooms that nobody used show nothing.
+        // Rooms that no request used show nothing.
         let pace = Pace::new();
         take(&pace, 1, FAST / 2);
         take(&pace, 1, FAST / 2);

@@ -158,3 +158,32 @@ impl Writer {
         done
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::writer::call_queue::CarriedOutBy;
+    use crate::writer::request::Batch;
+
+    /// The caller of the first call found the engine locked by the look, and left its call to others.
+    #[test]
+    fn a_look_for_an_idle_engine_wakes_the_writers_thread_for_a_call_that_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = Writer::builder(folder.path().join("a.db")).open().unwrap();
+        writer.execute_batch("CREATE TABLE t(n)").unwrap();
+        let queue = &writer.shared.here().unwrap().queue;
+        loop {
+            let call = Call::Batch(Batch::from("INSERT INTO t VALUES (1)"));
+            let ticket = queue.push((call, None), |_| Ok(()), CarriedOutBy::Caller).unwrap();
+            let found_idle = writer.idle_engine().is_some();
+            let answered = ticket.wait_answered(Some(Duration::from_secs(60)));
+            assert_eq!(answered.ok(), Some(true));
+            // Otherwise the writer's thread had not begun to sleep, and carried the call out.
+            if !found_idle {
+                return;
+            }
+        }
+    }
+}

@@ -152,3 +152,23 @@ impl BusyClock {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a statement that commits itself does: it waits, works, and waits for its commit.
+    #[test]
+    fn work_between_two_waits_is_no_wait() {
+        let limit = Duration::from_millis(20);
+        let clock = BusyClock::new(limit, Arc::default(), None);
+        clock.restart();
+        std::thread::sleep(2 * limit);
+        assert!(clock.wait(0), "it has waited for nothing yet");
+        std::thread::sleep(2 * limit);
+        assert!(clock.wait(1), "its wait was short");
+        let began = Instant::now();
+        let waits = (2..).take_while(|attempt| clock.wait(*attempt)).count();
+        assert!(waits > 0 && began.elapsed() < 1000 * limit, "{waits} waits end at the limit");
+    }
+}

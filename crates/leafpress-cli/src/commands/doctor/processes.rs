@@ -330,12 +330,19 @@ fn lost_fix(evidence: &Evidence, process: &Neighbour, file: &OpenFile) -> String
         return format!("end process {pid}, give the database its old name back, open it again");
     }
     if file.which == Which::Database {
-        let mut copy = evidence.named.clone().into_os_string();
-        copy.push(".rescued");
-        let copy = quoted(std::path::Path::new(&copy));
+        let save = |descriptor, ending: &str| {
+            let mut copy = evidence.named.clone().into_os_string();
+            copy.push(ending);
+            format!("cp /proc/{pid}/fd/{descriptor} {}", quoted(std::path::Path::new(&copy)))
+        };
+        // The log has the commits that are not in the database yet.
+        let log = process.open.iter().find(|it| it.which == Which::Log);
+        let log = log.map(|it| save(it.descriptor, ".rescued-wal"));
+        let all = [Some(save(descriptor, ".rescued")), log].into_iter().flatten();
         return format!(
             "do not end it yet: let it copy the database (VACUUM INTO), or save the file while it \
-             does not write: cp /proc/{pid}/fd/{descriptor} {copy}"
+             does not write: {}",
+            all.collect::<Vec<_>>().join(" && ")
         );
     }
     format!(

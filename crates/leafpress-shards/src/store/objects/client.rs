@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_request_without_an_answer_names_the_way_to_more_time() {
         address::install_cryptography();
-        // Connections are made by the system, and nobody answers.
+        // The system makes the connections, and no program answers.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let options =
             ClientOptions::new().with_allow_http(true).with_timeout(Duration::from_millis(100));

@@ -24,6 +24,7 @@ use rusqlite::{Connection, Transaction};
 
 use super::maker::{Halt, ReadPage};
 use crate::error::Error;
+use crate::failed_commit::{is_failed_sync, leave_wal_as_it_is};
 use crate::load::existing::connect::{ExistingDatabase, UNCHANGED, ask};
 use crate::load::existing::dbpage::read_page;
 use crate::vfs::connection::vfs_name;
@@ -46,7 +47,10 @@ pub struct LogBefore {
 impl LogBefore {
     /// Has SQLite copy the log into the database, as far as readers let it. Call it before the
     /// transaction begins. Waits for no other connection.
-    pub fn copy(connection: &Connection) -> Self {
+    ///
+    /// # Errors
+    /// A sync failed: then pages that were copied may be lost, and the log must stay as it is.
+    pub fn copy(connection: &Connection) -> rusqlite::Result<Self> {
         let copy = || {
             let version = data_version(connection)?;
             let sql = "PRAGMA main.wal_checkpoint(PASSIVE)";
@@ -59,7 +63,13 @@ impl LogBefore {
         };
         let copied = copy();
         tracing::debug!(?copied, "the log before an index");
-        Self { copied_at: copied.unwrap_or_default() }
+        match copied {
+            Err(error) if is_failed_sync(&error) => {
+                leave_wal_as_it_is(connection)?;
+                Err(error)
+            }
+            copied => Ok(Self { copied_at: copied.unwrap_or_default() }),
+        }
     }
 
     /// Returns true if the file has held all that was committed since the log was copied.
@@ -236,7 +246,7 @@ mod tests {
         between: impl FnOnce(),
     ) -> Result<(), &'static str> {
         let target = resolve(path, Duration::from_secs(1)).unwrap();
-        let log = LogBefore::copy(&connection);
+        let log = LogBefore::copy(&connection).unwrap();
         between();
         let immediate = TransactionBehavior::Immediate;
         let transaction = connection.transaction_with_behavior(immediate).unwrap();
@@ -317,7 +327,7 @@ mod tests {
         std::fs::copy(&moved, &path).unwrap();
         // SQLite itself refuses to write there.
         let target = resolve(&path, Duration::ZERO).unwrap();
-        let log = LogBefore::copy(&connection);
+        let log = LogBefore::copy(&connection).unwrap();
         let transaction = connection.unchecked_transaction().unwrap();
         let layout = PageLayout::new(4096).unwrap();
         let refused = FilePages::open(&transaction, &target, layout, 2, log);

@@ -4,7 +4,8 @@
 //! where the thread may read it, else through SQLite by the thread that has the connection.
 
 use leafpress_format::{
-    FirstColumns, FormatError, PageLayout, Projection, TablePage, read_overflow_page,
+    FirstColumns, FormatError, PageLayout, Projection, RECORD_BYTES_MAX, TablePage,
+    read_overflow_page,
 };
 
 use super::press_plan::PressPlan;
@@ -130,6 +131,9 @@ impl<'s> EntryMaker<'s> {
     /// Reads on until the needed columns are there.
     pub fn add_long(&mut self, row: LongRow, pages: &mut impl ReadPage) -> Result<(), Halt> {
         let (mut record, mut overflow) = (row.beginning, row.overflow);
+        if row.record_bytes > RECORD_BYTES_MAX {
+            return Err(Halt::Malformed);
+        }
         while !self.has_all(&record) {
             let missing_bytes = row.record_bytes.saturating_sub(record.len() as u64);
             let Some(number) = overflow.filter(|_| missing_bytes > 0) else {

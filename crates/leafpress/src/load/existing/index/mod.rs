@@ -225,7 +225,9 @@ impl Indexer {
         let mut connection = target.open_for_bulk(&settings)?;
         let refused = |error| target.refused("make the index", error);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false).map_err(refused)?;
-        let log = LogBefore::copy(&connection);
+        let log = LogBefore::copy(&connection).map_err(|error| {
+            target.refused("copy the log into the database", error).on_disk(UNCHANGED)
+        })?;
         let transaction = target.begin(&mut connection)?;
         steps.end("waiting for the lock");
         let pages_before: u32 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
@@ -472,7 +474,7 @@ fn manner(
         return Ok(Manner::ThroughSql(reason));
     }
     let Some(layout) = layout(transaction).map_err(refused)? else {
-        return through_sql("the size of its pages is unknown");
+        return through_sql("its pages may have another form");
     };
     let columns = index.entry.columns.iter().filter_map(|column| match column {
         EntryColumn::Column(column) => Some(*column),
@@ -503,8 +505,8 @@ fn has_many_free_pages(connection: &Connection) -> rusqlite::Result<bool> {
 /// Layout of the pages, read with the lock held: another program may have changed it just before.
 fn layout(connection: &Connection) -> rusqlite::Result<Option<PageLayout>> {
     let page_bytes: u32 = ask(connection, "PRAGMA page_size")?;
-    let Some(header) = read_header(connection)? else { return Ok(None) };
-    Ok(PageLayout::with_reserved(page_bytes, header.reserved_bytes).ok())
+    let header = read_header(connection)?.filter(|header| header.is_of_this_format());
+    Ok(header.and_then(|it| PageLayout::with_reserved(page_bytes, it.reserved_bytes).ok()))
 }
 
 /// Result of the work.
