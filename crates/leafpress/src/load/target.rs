@@ -757,7 +757,7 @@ mod tests {
         for (loader, says) in [
             (append().strict(true), "it is not STRICT"),
             (append().primary_key("v"), "it has another primary key"),
-            (append().without_rowid(true).primary_key("id"), "it has another primary key"),
+            (append().without_rowid(true).primary_key("id"), "it is not WITHOUT ROWID"),
             (append().index("v"), "it has no index of v"),
             (append().unique("v DESC"), "it has no unique index of v DESC"),
             (append().not_null("v"), "it takes NULL in its column 'v'"),

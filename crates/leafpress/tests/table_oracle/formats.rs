@@ -230,7 +230,7 @@ pub fn check((flags, format, way): &(Flags, Format, Way)) {
     let rows = typed(flags);
     let folder = tempdir().unwrap();
     let path = folder.path().join("a.db");
-    let mut loader = flags.loader(&path);
+    let mut loader = flags.loader(&path).null_marker("\\N");
     for (at, (column_type, _)) in flags.types.iter().enumerate() {
         loader = loader.column_type(name(at), *column_type);
     }

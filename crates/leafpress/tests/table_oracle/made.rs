@@ -154,8 +154,7 @@ impl Flags {
             .on_conflict(self.on_conflict)
             .threads(self.threads)
             .memory(self.memory_bytes)
-            .analyze(self.analyze)
-            .null_marker("\\N");
+            .analyze(self.analyze);
         for key in &self.key {
             loader = loader.primary_key(name(*key));
         }
@@ -221,7 +220,7 @@ pub fn check_csv(flags: &Flags) {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     fs::write(folder.path().join("in.csv"), csv(&names, &flags.rows).0).unwrap();
     let path = folder.path().join("a.db");
-    let mut loader = flags.loader(&path);
+    let mut loader = flags.loader(&path).null_marker("\\N");
     for (at, (column_type, _)) in flags.types.iter().enumerate() {
         loader = loader.column_type(name(at), *column_type);
     }
