@@ -389,6 +389,13 @@ fn a_paused_queue_gives_nothing_and_settings_hold() {
     assert_eq!((&object["lease"], &object["backoff_factor"]), (&json!(120.0), &json!(3.0)));
     assert_eq!((&object["queue"], &object["group_rate"]), (&json!("q"), &json!([5, 1.0])));
     act(&["settings", "jobs.db", "q", "--lease", "0s"]).expect_status(2);
+    let first_alone = ["settings", "jobs.db", "q", "--backoff", "2h", "--json"];
+    let object = act(&first_alone).expect_status(0).json();
+    assert_eq!(
+        (&object["backoff_first"], &object["backoff_max"]),
+        (&json!(7200.0), &json!(7200.0))
+    );
+    act(&["settings", "jobs.db", "q", "--backoff", "3h,2,2h"]).expect_status(2);
 
     act(&["push", "jobs.db", "q", "x"]).expect_status(0);
     act(&["pause", "jobs.db", "q"]).expect_status(0);
