@@ -199,6 +199,12 @@ impl Session {
         *transaction = OpenTransaction { due_changes, ..OpenTransaction::default() };
     }
 
+    /// True if waiters are to be woken after the commit.
+    #[cfg(test)]
+    pub(super) fn wakes_after_commit(&self) -> bool {
+        !lock(&self.transaction).to_wake.is_empty()
+    }
+
     /// Ends all waits, as the writer takes no calls any more.
     pub(super) fn close(&self) {
         if let Some(wake_ups) = self.wake_ups.get() {

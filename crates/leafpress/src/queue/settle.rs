@@ -309,9 +309,12 @@ fn give_back(
     if let Some(key) = &job.key {
         key::waits_again(work, queue.id, job.id, key)?;
     }
-    match lost_slot_of {
-        Some(group) => group::fill_slots(work, queue, group)?,
-        None => work.wake(queue, 1),
+    if let Some(group) = lost_slot_of {
+        group::fill_slots(work, queue, group)?;
+    }
+    // A job that is blocked frees a place of the queue's concurrency all the same.
+    if lost_slot_of.is_none() || queue.settings.concurrency.is_some() {
+        work.wake(queue, 1);
     }
     Ok(Retry::At { due_at: UnixTime::from_ms(due_at_ms) })
 }
