@@ -219,7 +219,7 @@ pub(super) fn nack(
         return Ok(Retry::Dead);
     }
     note_attempt(work, job, "retried", error)?;
-    stats::note(work, queue.id, Event::Retried)?;
+    note_unless_expired(work, queue, job, Event::Retried)?;
     let delay_ms = match nack.delay {
         Some(delay) => to_ms(delay),
         None => queue.settings.backoff.delay_ms(job.attempts(), chance),
@@ -236,7 +236,7 @@ pub(super) fn fail(work: &Work<'_>, queue: &QueueRow, job: &JobRow, reason: &str
 /// Gives the job to another consumer; that was no attempt.
 pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     note_attempt(work, job, "released", None)?;
-    stats::note(work, queue.id, Event::Released)?;
+    note_unless_expired(work, queue, job, Event::Released)?;
     give_back(work, queue, job, work.now_ms, 1, None).map(drop)
 }
 
@@ -284,6 +284,16 @@ pub(super) fn ended(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<(
         work.wake(queue, 1);
     }
     Ok(())
+}
+
+/// Notes that a job is given back, but of one that [`give_back`] buries.
+fn note_unless_expired(
+    work: &Work<'_>,
+    queue: &QueueRow,
+    job: &JobRow,
+    event: Event,
+) -> Result<()> {
+    if job.has_expired(work.now_ms) { Ok(()) } else { stats::note(work, queue.id, event) }
 }
 
 /// Makes the job wait again, unless it has expired meanwhile.
