@@ -219,3 +219,25 @@ fn a_queue_that_is_dropped_is_gone_with_all_that_was_in_it() {
     assert_eq!(anew.stats().expect("stats").jobs.open(), 0, "ids of queues are not given again");
     assert_eq!(super::super::names(&bench.writer).expect("names"), ["another", "other"]);
 }
+
+#[test]
+fn what_was_done_before_an_error_is_counted_and_stays() {
+    let bench = bench();
+    let ids = dead(&bench, 1_201);
+    // SQLite refuses a job of the second batch.
+    let refused = ids[700];
+    let refuse = format!(
+        "CREATE TRIGGER refuse BEFORE DELETE ON leafpress_job WHEN old.id = {refused}
+         BEGIN SELECT raise(ABORT, 'no'); END;
+         CREATE TRIGGER refuse_too BEFORE UPDATE ON leafpress_job WHEN old.id = {refused}
+         BEGIN SELECT raise(ABORT, 'no'); END"
+    );
+    bench.writer.execute_batch(&*refuse).expect("two triggers");
+    let (mut removed, mut retried) = (0, Retried::default());
+    let purged = bench.queue.purge_counted(&Purge::new(), &mut removed).expect_err("refused");
+    assert_eq!((removed, in_state(&bench, JobState::Dead)), (500, 701));
+    let state = purged.state_on_disk().expect("a state");
+    assert!(state.starts_with("what was done before it stays"), "{state}");
+    bench.queue.retry_dead_counted(&mut retried).expect_err("refused in the first batch");
+    assert_eq!((retried.jobs, in_state(&bench, JobState::Dead)), (0, 701));
+}
