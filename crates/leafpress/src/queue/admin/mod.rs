@@ -21,7 +21,7 @@ use super::job::JobState;
 use super::pending::{Caller, now};
 use super::session::{QueueRow, Work, failed};
 use super::settle::{self, JobRow};
-use super::{Queue, group, key};
+use super::{Queue, group, key, push};
 use crate::error::{Error, ErrorKind, Result};
 use crate::times::in_milliseconds as to_ms;
 use crate::writer::PendingCall;
@@ -471,7 +471,11 @@ fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<Retried> {
     let state = group::waiting_state(work, queue, job.group.as_deref(), work.now_ms)?;
     work.execute(RETRY, params![job.id, state.number(), work.now_ms])?;
     let has_key = match &job.key {
-        Some(key) => key::waits_again(work, queue.id, job.id, key)?,
+        Some(key) => {
+            // As for a push: a holder whose time is over leaves the key.
+            push::holder(work, queue, &key.text)?;
+            key::waits_again(work, queue.id, job.id, key)?
+        }
         None => true,
     };
     if state != JobState::Blocked {

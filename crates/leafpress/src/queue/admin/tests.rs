@@ -241,3 +241,18 @@ fn what_was_done_before_an_error_is_counted_and_stays() {
     bench.queue.retry_dead_counted(&mut retried).expect_err("refused in the first batch");
     assert_eq!((retried.jobs, in_state(&bench, JobState::Dead)), (0, 701));
 }
+
+#[test]
+fn a_retry_gets_its_key_from_a_job_that_is_over() {
+    let bench = bench();
+    let job = || Job::bytes("x").unique("k", UniqueFor::WaitingOrRunning);
+    let first = bench.push(job());
+    bench.queue.fail(bench.claim().token, "no").expect("it is ours");
+    let second = bench.push(job().expires_in(Duration::from_millis(5)));
+    bench.clock.advance_ms(5);
+    let retried = bench.queue.retry_counted(first).expect("no error");
+    assert_eq!(retried, Retried { jobs: 1, without_key: 0 });
+    let info = bench.queue.job(second).expect("no error").expect("a job");
+    assert_eq!(info.state, JobState::Dead);
+    assert_eq!(bench.queue.push(job()).expect("an answer").id, first);
+}
