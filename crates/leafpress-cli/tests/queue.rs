@@ -389,6 +389,13 @@ fn a_paused_queue_gives_nothing_and_settings_hold() {
     assert_eq!((&object["lease"], &object["backoff_factor"]), (&json!(120.0), &json!(3.0)));
     assert_eq!((&object["queue"], &object["group_rate"]), (&json!("q"), &json!([5, 1.0])));
     act(&["settings", "jobs.db", "q", "--lease", "0s"]).expect_status(2);
+    let first_alone = ["settings", "jobs.db", "q", "--backoff", "2h", "--json"];
+    let object = act(&first_alone).expect_status(0).json();
+    assert_eq!(
+        (&object["backoff_first"], &object["backoff_max"]),
+        (&json!(7200.0), &json!(7200.0))
+    );
+    act(&["settings", "jobs.db", "q", "--backoff", "3h,2,2h"]).expect_status(2);
 
     act(&["push", "jobs.db", "q", "x"]).expect_status(0);
     act(&["pause", "jobs.db", "q"]).expect_status(0);
@@ -638,4 +645,30 @@ fn a_push_that_is_stopped_prints_the_jobs_that_are_in_the_queue() {
             assert_eq!(there, ids.lines().collect::<Vec<_>>());
         }
     }
+}
+
+/// A script reads status 3 as "nothing changed".
+#[test]
+fn what_was_done_to_many_jobs_before_an_error_stays_and_is_told() {
+    let folder = TempDir::new().unwrap();
+    let act = |arguments: &[&str]| queue(&folder, arguments);
+    let jobs: Vec<String> = (1..=1_200).map(|job| job.to_string()).collect();
+    let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
+    act(&[&["push", "jobs.db", "q"], &jobs[..]].concat()).expect_status(0);
+    // They are dead, and SQLite refuses a change of one of the second batch.
+    let spoil = "UPDATE leafpress_job SET state = 5, due_at_ms = NULL;
+                 CREATE TRIGGER stays BEFORE DELETE ON leafpress_job WHEN old.id = 700
+                 BEGIN SELECT raise(ABORT, 'no'); END;
+                 CREATE TRIGGER remains BEFORE UPDATE ON leafpress_job WHEN old.id = 1200
+                 BEGIN SELECT raise(ABORT, 'no'); END";
+    let path = folder.path().join("jobs.db");
+    rusqlite::Connection::open(&path).unwrap().execute_batch(spoil).unwrap();
+
+    let purged = act(&["purge", "jobs.db", "q", "--state", "dead"]).expect_status(1);
+    for part in ["before it: removed 500 jobs", "what was done before it stays"] {
+        assert!(purged.stderr.contains(part), "{part}: {}", purged.stderr);
+    }
+    let retried = act(&["retry", "jobs.db", "q", "--all-dead", "--json"]).expect_status(1).json();
+    assert_eq!(retried["retried"], 500, "{retried}");
+    act(&["retry", "jobs.db", "q", "--all-dead"]).expect_status(3);
 }

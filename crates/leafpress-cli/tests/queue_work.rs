@@ -256,7 +256,22 @@ fn output_goes_on_unless_it_is_kept_or_stdout_is_ours() {
     let scene = Scene::new(&["a"]);
     let much = "head -c 2000000 /dev/zero";
     let outcome = scene.work(&["--until-empty", "--keep-output", "--shell", much]).expect_status(0);
-    assert!(outcome.stderr.contains("its output was not kept"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("job 1: its output was not kept"), "{}", outcome.stderr);
+    assert_eq!(scene.states(), ["done"]);
+    scene.queue(&["push", "jobs.db", "q", "b"]).expect_status(0);
+    let quiet = ["--until-empty", "--quiet", "--keep-output", "--shell", much];
+    let outcome = scene.work(&quiet).expect_status(0);
+    assert!(!outcome.stderr.contains("not kept"), "{}", outcome.stderr);
+}
+
+/// The system then looks in folders of its own.
+#[cfg(unix)]
+#[test]
+fn a_program_is_found_without_path() {
+    let scene = Scene::new(&["a"]);
+    let arguments = [&WORK[..], &["--until-empty", "--exec", "cat"]].concat();
+    let ended = command(scene.folder.path(), &arguments).env_remove("PATH").output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
     assert_eq!(scene.states(), ["done"]);
 }
 

@@ -335,6 +335,9 @@ def test_pause_resume_settings_and_limits(queue: Any) -> None:
     }
     assert set(settings) == set(lp.QueueSettings.__annotations__)
     assert queue.configure(**settings) == settings
+    assert queue.configure(backoff_first=7200)["backoff_max"] == 7200, "the first alone is enough"
+    with pytest.raises(lp.ProgrammingError, match="longest"):
+        queue.configure(backoff_max=60)
     assert len(queue.claim(10)) == 2, "as many as may be in flight"
     assert queue.configure(concurrency=None, keep_dead=None, rate=None)["concurrency"] is None
     assert len(queue.claim(10)) == 4

@@ -65,7 +65,7 @@ class QueueSettings(TypedDict, total=False):
     attempts_max: int
     """Attempts before a job is dead, if the job does not say so (5)."""
     backoff_first: float | timedelta
-    """Time before the second attempt (1)."""
+    """Time before the second attempt (1). Without backoff_max, a longest time that is less becomes this one."""
     backoff_factor: float
     """Factor by which it grows before each further attempt; 1 at least (2)."""
     backoff_max: float | timedelta

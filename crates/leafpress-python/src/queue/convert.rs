@@ -184,6 +184,13 @@ pub fn changes_of(settings: &Bound<'_, PyDict>) -> PyResult<Vec<Change>> {
         let change = change_of(py, &name, &value).map_err(|error| named(py, &name, &error))?;
         changes.push(change);
     }
+    if settings.contains("backoff_first")? && !settings.contains("backoff_max")? {
+        // The first time alone is enough, even where it is more than the queue's longest.
+        changes.push(Box::new(|settings| {
+            let backoff = &mut settings.backoff;
+            backoff.max = backoff.max.max(backoff.first);
+        }));
+    }
     Ok(changes)
 }
 

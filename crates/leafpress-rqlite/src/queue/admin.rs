@@ -7,7 +7,7 @@
 //! 2. Every call ends, however fast others push: it deals with the jobs that were there at its beginning. Those that it
 //!    frees itself, as the next ones of their groups, are not among them.
 
-use leafpress::queue::elsewhere;
+use leafpress::queue::elsewhere::{self, after_a_part};
 use leafpress::queue::{JobState, ListOptions, Purge, Token};
 use leafpress::times::in_milliseconds;
 use leafpress::{ErrorKind, Result};
@@ -35,7 +35,22 @@ impl RqliteQueue {
     /// # Errors
     /// Those of [`retry`](Self::retry), but that the jobs before have been retried.
     pub fn retry_dead(&self, limit: Option<u64>) -> Result<u64> {
-        self.in_batches(JobState::Dead, limit, |id| self.of_job("retry", id, Value::Null))
+        let mut retried = 0;
+        self.retry_dead_by(limit, &mut retried)?;
+        Ok(retried)
+    }
+
+    /// Retries all dead letters; adds them to `retried`, also those before an error.
+    ///
+    /// # Errors
+    /// As [`retry_dead`](Self::retry_dead).
+    #[doc(hidden)]
+    pub fn retry_dead_counted(&self, retried: &mut u64) -> Result<()> {
+        self.retry_dead_by(None, retried)
+    }
+
+    fn retry_dead_by(&self, limit: Option<u64>, retried: &mut u64) -> Result<()> {
+        self.in_batches(JobState::Dead, limit, retried, |id| self.of_job("retry", id, Value::Null))
     }
 
     /// Removes a job, in any state, with its history. Its holder is refused its ack. Returns false if there is
@@ -52,19 +67,28 @@ impl RqliteQueue {
     /// # Errors
     /// As [`remove`](Self::remove), but that those before are removed.
     pub fn purge(&self, purge: &Purge) -> Result<u64> {
+        let mut removed = 0;
+        self.purge_counted(purge, &mut removed)?;
+        Ok(removed)
+    }
+
+    /// As [`purge`](Self::purge); adds the jobs to `removed`, also those before an error.
+    ///
+    /// # Errors
+    /// As [`purge`](Self::purge).
+    #[doc(hidden)]
+    pub fn purge_counted(&self, purge: &Purge, removed: &mut u64) -> Result<()> {
         let (states, age, limit) = elsewhere::purged(purge);
         let before_ms = match age {
             Some(age) => Some(self.stats()?.now.as_ms().saturating_sub(in_milliseconds(age))),
             None => None,
         };
-        let mut removed = 0;
         for state in states {
             let terms = json!([state.number(), before_ms]).to_string();
-            let limit = limit.map(|limit| limit - removed);
             let of_job = |id| self.of_job("remove", id, json!(terms));
-            removed += self.in_batches(state, limit, of_job)?;
+            self.in_batches(state, limit, removed, of_job)?;
         }
-        Ok(removed)
+        Ok(())
     }
 
     /// A change of a job of this queue.
@@ -72,22 +96,24 @@ impl RqliteQueue {
         settle(what, Token { job: id, claim: 0 }, words, Some(self.id))
     }
 
-    /// Changes the jobs of a state that are there now, in the order of their ids, until this many were changed.
+    /// Changes the jobs of a state that are there now, in the order of their ids, until `changed` has come to
+    /// `limit`.
     fn in_batches(
         &self,
         state: JobState,
         limit: Option<u64>,
+        changed: &mut u64,
         of_job: impl Fn(i64) -> Settle,
-    ) -> Result<u64> {
+    ) -> Result<()> {
         let limit = limit.unwrap_or(u64::MAX);
-        let ids = self.ids(&ListOptions::new().states([state]).limit(usize::MAX))?;
-        let mut ids = ids.into_iter().peekable();
-        let mut changed = 0;
-        while changed < limit && ids.peek().is_some() {
-            let room = (limit - changed).min(BATCH) as usize;
-            changed += self.change(ids.by_ref().take(room).map(&of_job).collect())?;
+        let all = self.ids(&ListOptions::new().states([state]).limit(usize::MAX));
+        let mut ids = all.map_err(|error| after_a_part(error, *changed))?.into_iter().peekable();
+        while *changed < limit && ids.peek().is_some() {
+            let room = (limit - *changed).min(BATCH) as usize;
+            let batch = self.change(ids.by_ref().take(room).map(&of_job).collect());
+            *changed += batch.map_err(|error| after_a_part(error, *changed))?;
         }
-        Ok(changed)
+        Ok(())
     }
 
     /// Sends changes as one call; returns the number of jobs that were as they had to be.

@@ -241,6 +241,7 @@ impl Group {
     /// The statements that change the tables, without those of the session.
     pub fn writes(&self, now_ms: i64) -> Vec<Value> {
         let mut writes = Vec::new();
+        let has_retries = self.settles.iter().any(|settle| settle[0] == "retry");
         for (at, change) in self.changes.iter().enumerate() {
             writes.push(change.statement.clone());
             writes.push(json!([sql::CHANGED, at]));
@@ -248,7 +249,7 @@ impl Group {
         }
         if !self.settles.is_empty() {
             writes.push(json!([sql::SETTLE, json!(self.settles).to_string(), now_ms]));
-            if self.settles.iter().any(|settle| settle[0] == "retry") {
+            if has_retries {
                 writes.push(json!([sql::FORGET_EXPIRY, now_ms]));
             }
         }
@@ -261,6 +262,9 @@ impl Group {
             keys.sort_unstable();
             let keys = json!(keys).to_string();
             writes.extend(sql::OF_KEYS.map(|sql| json!([sql, keys, now_ms])));
+        }
+        if has_retries {
+            writes.extend(sql::OF_RETRIED.map(|sql| json!([sql, Value::Null, now_ms])));
         }
         let has_changes =
             !self.settles.is_empty() || !self.lanes.is_empty() || !self.keys.is_empty();

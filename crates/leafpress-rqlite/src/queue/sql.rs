@@ -5,7 +5,7 @@
 //! and what becomes of it. It is empty between transactions.
 //!
 //! ```text
-//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES, OF_KEYS (steps) ─► APPLY (attempts, jobs, keys)
+//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES, OF_KEYS, OF_RETRIED (steps) ─► APPLY (attempts, jobs, keys)
 //!       ─► PUSHED (steps) ─► PUSH (jobs) ─► HOLD_KEYS ─► FILL (groups) ─► CLAIM (steps, keys, jobs) ─► ANSWER
 //! ```
 //!
@@ -283,32 +283,56 @@ pub const EXPIRIES: &str = expiries!(concat!(
      ORDER BY job.expires_at_ms LIMIT ",
     due_max!()
 ));
-/// The jobs that hold the keys of some pushes, and have no step that changes them. ?1 the keys, each
-/// `[queue, key]`.
+/// The jobs that hold some keys, each `[queue, key]`, and have no step that changes them.
 macro_rules! holders {
-    () => {
-        "json_each(?1) AS push
-         CROSS JOIN leafpress_key AS held ON held.queue = push.value->>0
-             AND held.key = push.value->>1 AND held.until_ms IS NULL
-         CROSS JOIN leafpress_job AS job ON job.id = held.job
-         CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
-         WHERE NOT EXISTS (SELECT 1 FROM _leafpress_queue_step AS step
-             WHERE step.job = job.id AND step.next IS NOT NULL)"
+    ($keys:expr) => {
+        concat!(
+            "json_each(",
+            $keys,
+            ") AS wanted
+             CROSS JOIN leafpress_key AS held ON held.queue = wanted.value->>0
+                 AND held.key = wanted.value->>1 AND held.until_ms IS NULL
+             CROSS JOIN leafpress_job AS job ON job.id = held.job
+             CROSS JOIN leafpress_queue AS queue ON queue.id = job.queue
+             WHERE NOT EXISTS (SELECT 1 FROM _leafpress_queue_step AS step
+                 WHERE step.job = job.id AND step.next IS NOT NULL)"
+        )
     };
 }
-/// Before a push with a key. ?1 the keys, each `[queue, key]`, ?2 the time: the time of a key begins anew if its
-/// beginning lies in the future, because the clock was set back; its holder is buried now, if the next claim would
-/// bury it.
-pub const OF_KEYS: [&str; STATEMENTS_OF_KEYS] = [
-    "UPDATE leafpress_key SET until_ms = ?2 + held_ms
-     WHERE until_ms > ?2 + held_ms
-         AND (queue, key) IN (SELECT value->>0, value->>1 FROM json_each(?1))",
-    lease_ends!(concat!(
-        holders!(),
-        " AND job.state = 1 AND job.due_at_ms <= ?2) WHERE is_last OR is_expired"
-    )),
-    expiries!(concat!(holders!(), " AND job.expires_at_ms <= ?2 AND job.state IN (0, 2, 3)")),
-];
+/// The time of these keys begins anew if its beginning lies in the future, because the clock was set back; their
+/// holders end that the next claim would bury. ?2 the time.
+macro_rules! ends_of_holders {
+    ($keys:expr) => {
+        [
+            concat!(
+                "UPDATE leafpress_key SET until_ms = ?2 + held_ms
+                 WHERE until_ms > ?2 + held_ms
+                     AND (queue, key) IN (SELECT value->>0, value->>1 FROM json_each(",
+                $keys,
+                "))"
+            ),
+            lease_ends!(concat!(
+                holders!($keys),
+                " AND job.state = 1 AND job.due_at_ms <= ?2) WHERE is_last OR is_expired"
+            )),
+            expiries!(concat!(
+                holders!($keys),
+                " AND job.expires_at_ms <= ?2 AND job.state IN (0, 2, 3)"
+            )),
+        ]
+    };
+}
+/// Before a push with a key. ?1 the keys, each `[queue, key]`, ?2 the time.
+pub const OF_KEYS: [&str; STATEMENTS_OF_KEYS] = ends_of_holders!("?1");
+/// After [`SETTLE`], if there is a `retry`: as [`OF_KEYS`], of the keys of the dead jobs that are tried again.
+/// ?2 the time.
+pub const OF_RETRIED: [&str; 3] = ends_of_holders!(
+    "(SELECT json_group_array(DISTINCT json_array(dead.queue, dead.unique_key))
+         FROM _leafpress_queue_step AS retried
+         CROSS JOIN leafpress_job AS dead ON dead.id = retried.job
+         WHERE retried.kind = 1 AND retried.next IN (0, 3) AND dead.state = 5
+             AND dead.unique_key IS NOT NULL)"
+);
 macro_rules! kept_long_enough {
     () => {
         concat!(

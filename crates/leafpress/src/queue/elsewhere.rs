@@ -10,6 +10,7 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
+pub use super::admin::after_a_part;
 pub use super::job::{When, check_each};
 pub use super::session::dropped;
 

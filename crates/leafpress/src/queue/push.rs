@@ -107,7 +107,7 @@ pub(super) fn insert_all(work: &Work<'_>, queue: &QueueRow, jobs: &[Job]) -> Res
 
 /// The job that holds the key. One whose time is over gets its end here, and frees the key: the
 /// next claim would bury it, and the work of this push would be lost with it.
-fn holder(work: &Work<'_>, queue: &QueueRow, key: &str) -> Result<Option<i64>> {
+pub(super) fn holder(work: &Work<'_>, queue: &QueueRow, key: &str) -> Result<Option<i64>> {
     let Some(holder) = key::holder(work, queue.id, key)? else { return Ok(None) };
     let is_free = !holder.is_for_a_time && due::end_if_over(work, queue, holder.job)?;
     Ok((!is_free).then_some(holder.job))

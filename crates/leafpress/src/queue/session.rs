@@ -151,10 +151,13 @@ impl Session {
         is_due
     }
 
-    /// Forgets which time was stored, as the call that may have done so was undone.
+    /// Forgets which time was stored and that leases were measured anew, as the call that may have
+    /// done so was undone.
     pub(super) fn call_undone(&self) {
         self.counters.call_undone();
-        lock(&self.transaction).latest_time = LatestTime::default();
+        let mut transaction = lock(&self.transaction);
+        transaction.latest_time = LatestTime::default();
+        transaction.is_measured_anew = false;
     }
 
     /// Forgets the state of the last transaction, as a new one has begun.
@@ -194,6 +197,12 @@ impl Session {
             changes.open_ms = None;
         }
         *transaction = OpenTransaction { due_changes, ..OpenTransaction::default() };
+    }
+
+    /// True if waiters are to be woken after the commit.
+    #[cfg(test)]
+    pub(super) fn wakes_after_commit(&self) -> bool {
+        !lock(&self.transaction).to_wake.is_empty()
     }
 
     /// Ends all waits, as the writer takes no calls any more.
@@ -355,3 +364,24 @@ pub fn dropped() -> Error {
 
 /// The statements of this file.
 pub(super) const STATEMENTS: [(&str, &str); 1] = [("read the queue's settings", READ_QUEUE)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_is_not_forgotten_with_the_call_that_was_undone() {
+        let session = Session::new(Path::new("jobs.db"), None);
+        let (clock, manual) = Clock::manual(1_000_000);
+        session.set_clock(clock).expect("the first clock");
+        session.now_ms();
+        manual.advance_ms(-900_000);
+        session.now_ms();
+        assert!(session.begin_measuring_anew());
+        session.call_undone();
+        session.committed();
+        assert!(session.begin_measuring_anew(), "nothing was measured yet");
+        session.committed();
+        assert!(!session.begin_measuring_anew());
+    }
+}

@@ -150,13 +150,17 @@ impl Settings {
                 rate.jobs == 0 || to_ms(rate.per) == 0 || rate.interval_us() == 0
             })
         });
-        let Backoff { factor, jitter, .. } = self.backoff;
+        let Backoff { first, factor, max, jitter } = self.backoff;
         let problem = if to_ms(self.lease) == 0 {
             "a lease of at least a millisecond is needed".to_owned()
         } else if self.attempts_max == 0 {
             "attempts_max must be at least 1".to_owned()
         } else if !(factor.is_finite() && factor >= 1.0) {
             format!("the backoff's factor must be at least 1, and is {factor}")
+        } else if max < first {
+            format!(
+                "the backoff's longest delay, {max:?}, must not be less than its first, {first:?}"
+            )
         } else if !(0.0..=1.0).contains(&jitter) {
             format!("the backoff's jitter must be from 0 to 1, and is {jitter}")
         } else if self.concurrency == Some(0) {
@@ -269,11 +273,12 @@ mod tests {
     #[test]
     fn settings_that_stop_a_queue_are_refused() {
         Settings::default().check().expect("the defaults are good");
-        let bad: [fn(&mut Settings); 7] = [
+        let bad: [fn(&mut Settings); 8] = [
             |settings| settings.lease = Duration::ZERO,
             |settings| settings.attempts_max = 0,
             |settings| settings.backoff.factor = f64::NAN,
             |settings| settings.backoff.jitter = 1.5,
+            |settings| settings.backoff.first = Duration::from_secs(7200),
             |settings| settings.concurrency = Some(0),
             |settings| settings.group_concurrency = 0,
             |settings| settings.rate = Some(Rate { jobs: 5, per: Duration::ZERO }),

@@ -219,7 +219,7 @@ pub(super) fn nack(
         return Ok(Retry::Dead);
     }
     note_attempt(work, job, "retried", error)?;
-    stats::note(work, queue.id, Event::Retried)?;
+    note_unless_expired(work, queue, job, Event::Retried)?;
     let delay_ms = match nack.delay {
         Some(delay) => to_ms(delay),
         None => queue.settings.backoff.delay_ms(job.attempts(), chance),
@@ -236,7 +236,7 @@ pub(super) fn fail(work: &Work<'_>, queue: &QueueRow, job: &JobRow, reason: &str
 /// Gives the job to another consumer; that was no attempt.
 pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     note_attempt(work, job, "released", None)?;
-    stats::note(work, queue.id, Event::Released)?;
+    note_unless_expired(work, queue, job, Event::Released)?;
     give_back(work, queue, job, work.now_ms, 1, None).map(drop)
 }
 
@@ -286,6 +286,16 @@ pub(super) fn ended(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<(
     Ok(())
 }
 
+/// Notes that a job is given back, but of one that [`give_back`] buries.
+fn note_unless_expired(
+    work: &Work<'_>,
+    queue: &QueueRow,
+    job: &JobRow,
+    event: Event,
+) -> Result<()> {
+    if job.has_expired(work.now_ms) { Ok(()) } else { stats::note(work, queue.id, event) }
+}
+
 /// Makes the job wait again, unless it has expired meanwhile.
 fn give_back(
     work: &Work<'_>,
@@ -309,9 +319,12 @@ fn give_back(
     if let Some(key) = &job.key {
         key::waits_again(work, queue.id, job.id, key)?;
     }
-    match lost_slot_of {
-        Some(group) => group::fill_slots(work, queue, group)?,
-        None => work.wake(queue, 1),
+    if let Some(group) = lost_slot_of {
+        group::fill_slots(work, queue, group)?;
+    }
+    // A job that is blocked frees a place of the queue's concurrency all the same.
+    if lost_slot_of.is_none() || queue.settings.concurrency.is_some() {
+        work.wake(queue, 1);
     }
     Ok(Retry::At { due_at: UnixTime::from_ms(due_at_ms) })
 }

@@ -243,6 +243,30 @@ fn a_smaller_group_concurrency_holds_for_jobs_that_wait_and_for_those_that_come_
 }
 
 #[test]
+fn a_job_that_comes_back_to_no_slot_frees_its_place_for_another_group() {
+    let bench = bench_with(|settings| {
+        (settings.concurrency, settings.group_concurrency) = (Some(2), 2);
+    });
+    bench.queue.push_many([1, 2].map(|id| Job::bytes(id.to_string()).group("g"))).expect("in");
+    let (_first, second) = (bench.claim(), bench.claim());
+    let other = bench.push(Job::bytes("other"));
+    bench.queue.configure(|settings| settings.group_concurrency = 1).expect("good settings");
+    bench.nothing();
+    let queue = bench.queue.clone();
+    let wakes = bench.writer.transaction(move |tx| {
+        let session = queue.session.get()?;
+        tx.internal(session, |connection| {
+            let work = Work::new(connection, session);
+            let job = settle::find(&work, second.id)?.expect("a job");
+            settle::nack(&work, &*work.row(queue.id)?, &job, &Nack::new(), 0.5)?;
+            Ok(session.wakes_after_commit())
+        })
+    });
+    assert!(wakes.expect("a nack"), "a waiter is told of the place");
+    assert_eq!(bench.claim().id, other);
+}
+
+#[test]
 fn jobs_that_have_ended_are_kept_as_long_as_the_settings_say_now() {
     let hours = |hours: u64| Duration::from_secs(3_600 * hours);
     let bench = bench_with(move |settings| {

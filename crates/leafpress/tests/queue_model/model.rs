@@ -512,8 +512,13 @@ impl Model {
         job.releases = job.claims;
         job.due_at_ms = Some(now_ms);
         job.new.expires_at_ms = job.new.expires_at_ms.filter(|end| *end > now_ms);
+        let key = job.new.unique.as_ref().map(|unique| unique.key.clone());
         self.block(id);
         self.let_in(id);
+        if let Some(key) = key {
+            self.end_holder_if_over(queue, &key);
+            self.measure_key_from_now(queue, &key);
+        }
         self.waits_again(id);
         true
     }

@@ -345,7 +345,7 @@ pub fn rules() -> impl Strategy<Value = Rules> {
             attempts_max,
             backoff_first_ms: first,
             backoff_factor: factor,
-            backoff_max_ms: max,
+            backoff_max_ms: max.max(first),
             jitter,
             keep_done_ms: kept.0,
             keep_dead_ms: kept.1,

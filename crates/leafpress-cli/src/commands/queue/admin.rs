@@ -4,6 +4,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
+use leafpress::queue::elsewhere::after_a_part;
 use leafpress::queue::{JobState, Purge, Retried};
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -37,16 +38,33 @@ pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
         };
         return Ok(each(&finder, &ids, as_json, "retried", "not dead", retry));
     };
-    let retried = finder.queue(name).and_then(|queue| queue.retry_dead());
-    if let Ok(retried) = retried {
-        note_without_key(retried);
+    let mut retried = Retried::default();
+    let outcome = finder.queue(name).and_then(|queue| queue.retry_dead(&mut retried));
+    note_without_key(retried);
+    let text = format!("{} tried again", human::counted(retried.jobs, "job is", "jobs are"));
+    Ok(report_batches(outcome, retried.jobs, as_json, "retried", &text))
+}
+
+/// Reports what was done to many jobs, and the error that ended it.
+fn report_batches(
+    outcome: Result<()>,
+    jobs: u64,
+    as_json: bool,
+    done_word: &str,
+    text: &str,
+) -> Status {
+    let object = json!({ done_word: jobs });
+    match outcome {
+        Err(error) if jobs > 0 => {
+            output::print_failure_beside(error, as_json.then_some(object));
+            output::print_message(&format!("before it: {text}\n"));
+            Status::DoneWithProblems
+        }
+        _ => {
+            let object = outcome.map(|()| object);
+            output::report(object, as_json, |_| format!("{text}\n"), |_| Status::Done)
+        }
     }
-    let text = |object: &Value| {
-        let jobs = object["retried"].as_u64().unwrap_or_default();
-        format!("{} tried again\n", human::counted(jobs, "job is", "jobs are"))
-    };
-    let object = retried.map(|retried| json!({ "retried": retried.jobs }));
-    Ok(output::report(object, as_json, text, |_| Status::Done))
 }
 
 /// Says which of the jobs are not alone with their key any more.
@@ -122,7 +140,7 @@ fn stopped_at(error: Error, done: &[i64], object: Option<Value>, done_word: &str
     if done.is_empty() {
         return output::print_failure_beside(error, object);
     }
-    output::print_failure_beside(error.on_disk("what was done before it stays"), object);
+    output::print_failure_beside(after_a_part(error, done.len() as u64), object);
     output::print_message(&format!("{done_word} before it: {}\n", list(done)));
     Status::DoneWithProblems
 }
@@ -133,6 +151,7 @@ fn list(ids: &[i64]) -> String {
 
 /// Removes the jobs in some states.
 pub fn purge(flags: &QueuePurgeFlags) -> Status {
+    let mut removed = 0;
     let outcome = JobQueue::existing(&flags.place, &flags.common).and_then(|queue| {
         confirm(flags, &queue)?;
         let states = flags.state.iter().map(|state| JobState::from(*state));
@@ -140,14 +159,10 @@ pub fn purge(flags: &QueuePurgeFlags) -> Status {
         if let Some(age) = flags.older_than {
             purge = purge.older_than(age);
         }
-        queue.purge(&purge)
+        queue.purge(&purge, &mut removed)
     });
-    let text = |object: &Value| {
-        let jobs = object["removed"].as_u64().unwrap_or_default();
-        format!("removed {}\n", human::counted(jobs, "job", "jobs"))
-    };
-    let object = outcome.map(|jobs| json!({ "removed": jobs }));
-    output::report(object, flags.common.json, text, |_| Status::Done)
+    let text = format!("removed {}", human::counted(removed, "job", "jobs"));
+    report_batches(outcome, removed, flags.common.json, "removed", &text)
 }
 
 /// Asks before jobs that are neither done nor dead are removed.

@@ -166,12 +166,13 @@ impl JobQueue {
         }
     }
 
-    /// Retries all dead jobs, as [`retry`](Self::retry).
-    pub fn retry_dead(&self) -> Result<Retried> {
+    /// Retries all dead jobs, as [`retry`](Self::retry); adds them to `done`, also those before an
+    /// error.
+    pub fn retry_dead(&self, done: &mut Retried) -> Result<()> {
         match self {
-            Self::File(queue) => queue.retry_dead_counted(),
+            Self::File(queue) => queue.retry_dead_counted(done),
             #[cfg(feature = "rqlite")]
-            Self::Cluster(queue) => queue.retry_dead(None).map(on_a_cluster),
+            Self::Cluster(queue) => queue.retry_dead_counted(&mut done.jobs),
         }
     }
 
@@ -179,8 +180,9 @@ impl JobQueue {
         call!(self, queue => queue.remove(id))
     }
 
-    pub fn purge(&self, purge: &Purge) -> Result<u64> {
-        call!(self, queue => queue.purge(purge))
+    /// Removes jobs; adds them to `removed`, also those before an error.
+    pub fn purge(&self, purge: &Purge, removed: &mut u64) -> Result<()> {
+        call!(self, queue => queue.purge_counted(purge, removed))
     }
 
     pub fn pause(&self) -> Result<()> {

@@ -54,7 +54,8 @@ fn changes(flags: &QueueSettingsFlags) -> Vec<Change> {
             let backoff = &mut settings.backoff;
             backoff.first = words.first;
             backoff.factor = words.factor.unwrap_or(backoff.factor);
-            backoff.max = words.max.unwrap_or(backoff.max);
+            // FIRST alone is enough, even where it is more than the queue's MAX.
+            backoff.max = words.max.unwrap_or(backoff.max.max(words.first));
             backoff.jitter = words.jitter.unwrap_or(backoff.jitter);
         }));
     }

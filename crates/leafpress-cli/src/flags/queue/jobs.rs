@@ -403,8 +403,9 @@ Examples:
   leafpress queue retry jobs.db emails --all-dead
 
 Exit status: 0 all of them (with --all-dead also if none was dead), 1 some were
-not dead, 2 the command line makes no sense, 3 failed, or none of the jobs that
-were named was dead: nothing changed.")]
+not dead, or it failed after a part, which stays, 2 the command line makes no
+sense, 3 failed, or none of the jobs that were named was dead: nothing
+changed.")]
 pub struct QueueRetryFlags {
     /// The database
     #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
@@ -474,9 +475,10 @@ Examples:
   leafpress queue purge jobs.db emails --state dead --older-than 7d
   leafpress queue purge jobs.db emails --state ready,delayed --yes
 
-Exit status: 0 done, 2 the command line makes no sense, or jobs that are
-neither done nor dead need --yes (without a terminal and with --json, no
-question is asked), 3 failed, or the answer was no: nothing changed.")]
+Exit status: 0 done, 1 it failed after a part was removed, 2 the command line
+makes no sense, or jobs that are neither done nor dead need --yes (without a
+terminal and with --json, no question is asked), 3 failed, or the answer was no:
+nothing changed.")]
 pub struct QueuePurgeFlags {
     /// The queue.
     #[command(flatten)]

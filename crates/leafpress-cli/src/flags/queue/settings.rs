@@ -45,7 +45,7 @@ pub struct QueueSettingsFlags {
     ///
     /// FIRST before the second attempt, FACTOR times more before each further one, never more
     /// than MAX; each is shortened or lengthened at random by up to JITTER of itself. Those behind
-    /// FIRST may be left out, and stay as they are.
+    /// FIRST may be left out, and stay as they are, but that a MAX below FIRST becomes FIRST.
     #[arg(long, value_name = "WORDS", value_parser = parse_backoff)]
     pub backoff: Option<BackoffWords>,
 

@@ -36,7 +36,8 @@ struct Driver {
     claiming: Option<Claiming>,
     acking: Option<(Tokens, PendingCall<Vec<Result<()>>>)>,
     settling: Vec<(Token, Outcome, Boxed<Became>)>,
-    extending: Option<(Tokens, PendingCall<Vec<Result<UnixTime>>>)>,
+    /// With the time at which it was asked for.
+    extending: Option<(Tokens, Instant, PendingCall<Vec<Result<UnixTime>>>)>,
     extend_at: Instant,
     /// A call without effect, and how many of these are to be answered before the end.
     barrier: Option<PendingCall<Settings>>,
@@ -267,7 +268,7 @@ impl Driver {
         let tokens: Tokens = held.map(|(token, _)| *token).collect();
         if !tokens.is_empty() {
             let call = self.shared.queue.extend_many_async(&tokens, self.lease);
-            self.extending = Some((tokens, call));
+            self.extending = Some((tokens, now, call));
         }
     }
 
@@ -330,12 +331,12 @@ impl Driver {
             self.acked(tokens, answers);
             has_ended = true;
         }
-        if let Some((tokens, call)) = &mut self.extending
+        if let Some((tokens, asked_at, call)) = &mut self.extending
             && let Poll::Ready(answers) = Pin::new(call).poll(context)
         {
-            let tokens = std::mem::take(tokens);
+            let (tokens, asked_at) = (std::mem::take(tokens), *asked_at);
             self.extending = None;
-            self.extended(&tokens, answers);
+            self.extended(&tokens, asked_at, answers);
             has_ended = true;
         }
         if let Some(call) = &mut self.barrier
@@ -389,7 +390,8 @@ impl Driver {
             state.move_on(Phase::Drained);
         }
         for claim in claims {
-            state.held.insert(claim.token, now);
+            // The lease begins within the call, which may take long to commit.
+            state.held.insert(claim.token, began);
             if state.phase >= Phase::Stopped {
                 state.to_settle.push((claim.token, Outcome::Release));
             } else {
@@ -448,8 +450,12 @@ impl Driver {
         self.has_found_none = false;
     }
 
-    fn extended(&mut self, tokens: &[Token], answers: Result<Vec<Result<UnixTime>>>) {
-        let now = Instant::now();
+    fn extended(
+        &mut self,
+        tokens: &[Token],
+        asked_at: Instant,
+        answers: Result<Vec<Result<UnixTime>>>,
+    ) {
         let answers = match answers {
             Ok(answers) => answers,
             // It is tried again after the next third of the lease.
@@ -464,7 +470,7 @@ impl Driver {
                 state.ready.retain(|claim| claim.token != *token);
                 state.counts.lease_lost += (before - state.ready.len()) as u64;
             } else if let Some(since) = state.held.get_mut(token) {
-                *since = now;
+                *since = asked_at;
             }
         }
     }

@@ -21,8 +21,8 @@ use super::job::JobState;
 use super::pending::{Caller, now};
 use super::session::{QueueRow, Work, failed};
 use super::settle::{self, JobRow};
-use super::{Queue, group, key};
-use crate::error::Result;
+use super::{Queue, group, key, push};
+use crate::error::{Error, ErrorKind, Result};
 use crate::times::in_milliseconds as to_ms;
 use crate::writer::PendingCall;
 
@@ -98,7 +98,7 @@ impl Purge {
     }
 }
 
-/// Number of jobs that are tried again.
+/// Number of jobs that are tried again, or otherwise dealt with.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retried {
@@ -150,16 +150,18 @@ impl Queue {
     /// # Errors
     /// Those of [`retry`](Self::retry), but that the jobs before have been retried.
     pub fn retry_dead(&self, limit: Option<u64>) -> Result<u64> {
-        Ok(now(self.clone().retry_dead_by(Caller::Thread, limit))?.jobs)
+        let mut done = Retried::default();
+        now(self.clone().retry_dead_by(Caller::Thread, limit, &mut done))?;
+        Ok(done.jobs)
     }
 
-    /// Retries all dead letters; tells how many go without their unique key.
+    /// Retries all dead letters; adds them to `done`, also those before an error.
     ///
     /// # Errors
     /// As [`retry_dead`](Self::retry_dead).
     #[doc(hidden)]
-    pub fn retry_dead_counted(&self) -> Result<Retried> {
-        now(self.clone().retry_dead_by(Caller::Thread, None))
+    pub fn retry_dead_counted(&self, done: &mut Retried) -> Result<()> {
+        now(self.clone().retry_dead_by(Caller::Thread, None, done))
     }
 
     /// As [`retry_dead`](Self::retry_dead), as a future. If it is dropped, the jobs of the
@@ -171,11 +173,20 @@ impl Queue {
         &self,
         limit: Option<u64>,
     ) -> impl Future<Output = Result<u64>> + Send + use<> {
-        let retrying = self.clone().retry_dead_by(Caller::Task, limit);
-        async { Ok(retrying.await?.jobs) }
+        let queue = self.clone();
+        async move {
+            let mut done = Retried::default();
+            queue.retry_dead_by(Caller::Task, limit, &mut done).await?;
+            Ok(done.jobs)
+        }
     }
 
-    async fn retry_dead_by(self, caller: Caller, limit: Option<u64>) -> Result<Retried> {
+    async fn retry_dead_by(
+        self,
+        caller: Caller,
+        limit: Option<u64>,
+        done: &mut Retried,
+    ) -> Result<()> {
         let step_of = |after, room| {
             self.call(move |work, queue| {
                 let queue = work.row(queue)?;
@@ -190,7 +201,7 @@ impl Queue {
                 Ok(Step { without_key, ..step })
             })
         };
-        in_steps(caller, limit.unwrap_or(u64::MAX), step_of).await
+        in_steps(caller, limit.unwrap_or(u64::MAX), done, step_of).await
     }
 
     /// Removes a job, in any state, with its history. Its holder gets
@@ -221,7 +232,18 @@ impl Queue {
     /// # Errors
     /// As [`remove`](Self::remove), but that those before are removed.
     pub fn purge(&self, purge: &Purge) -> Result<u64> {
-        now(self.clone().purge_by(Caller::Thread, purge.clone()))
+        let mut removed = 0;
+        self.purge_counted(purge, &mut removed)?;
+        Ok(removed)
+    }
+
+    /// As [`purge`](Self::purge); adds the jobs to `removed`, also those before an error.
+    ///
+    /// # Errors
+    /// As [`purge`](Self::purge).
+    #[doc(hidden)]
+    pub fn purge_counted(&self, purge: &Purge, removed: &mut u64) -> Result<()> {
+        now(self.clone().purge_by(Caller::Thread, purge.clone(), removed))
     }
 
     /// As [`purge`](Self::purge), as a future. If it is dropped, the jobs of the transactions
@@ -230,18 +252,26 @@ impl Queue {
     /// Without [`Purge::older_than`] it reads the ids of all jobs of a state that is neither done nor
     /// dead as a call of the writer: other calls wait for that, about 0.1 s for a million.
     pub fn purge_async(&self, purge: &Purge) -> impl Future<Output = Result<u64>> + Send + use<> {
-        self.clone().purge_by(Caller::Task, purge.clone())
+        let (queue, purge) = (self.clone(), purge.clone());
+        async move {
+            let mut removed = 0;
+            queue.purge_by(Caller::Task, purge, &mut removed).await?;
+            Ok(removed)
+        }
     }
 
-    async fn purge_by(self, caller: Caller, purge: Purge) -> Result<u64> {
-        let mut removed = 0;
+    async fn purge_by(self, caller: Caller, purge: Purge, removed: &mut u64) -> Result<()> {
+        let mut done = Retried::default();
+        let limit = purge.limit.unwrap_or(u64::MAX);
         for state in ORDER {
             if purge.states.contains(&state) {
-                let limit = purge.limit.map_or(u64::MAX, |limit| limit - removed);
-                removed += self.purge_state(caller, state, purge.older_than, limit).await?;
+                let purged =
+                    self.purge_state(caller, state, purge.older_than, limit, &mut done).await;
+                *removed = done.jobs;
+                purged?;
             }
         }
-        Ok(removed)
+        Ok(())
     }
 
     async fn purge_state(
@@ -250,10 +280,11 @@ impl Queue {
         state: JobState,
         age: Option<Duration>,
         limit: u64,
-    ) -> Result<u64> {
+        done: &mut Retried,
+    ) -> Result<()> {
         let has_ended = state.has_ended();
         if !has_ended && age.is_none() {
-            return self.purge_those_of_now(caller, state, limit).await;
+            return self.purge_those_of_now(caller, state, limit, done).await;
         }
         let step_of = |after, room| {
             self.call(move |work, queue| {
@@ -270,20 +301,26 @@ impl Queue {
                 })
             })
         };
-        Ok(in_steps(caller, limit, step_of).await?.jobs)
+        in_steps(caller, limit, done, step_of).await
     }
 
     /// Removes the jobs that are in this state now. Those that come to it meanwhile stay: each
     /// removal may free the next job of a group, which no order and no number of jobs tells apart.
-    async fn purge_those_of_now(&self, caller: Caller, state: JobState, limit: u64) -> Result<u64> {
-        let queue = self.id;
+    async fn purge_those_of_now(
+        &self,
+        caller: Caller,
+        state: JobState,
+        limit: u64,
+        done: &mut Retried,
+    ) -> Result<()> {
+        let (queue, limit) = (self.id, limit - done.jobs);
         let ids = match caller {
             Caller::Thread => self.read(move |connection| ids_in(connection, queue, state, limit)),
             Caller::Task => {
                 self.call(move |work, _| ids_in(work.connection, queue, state, limit)).await
             }
-        }?;
-        let mut removed = 0;
+        }
+        .map_err(|error| after_a_part(error, done.jobs))?;
         for batch in ids.chunks(BATCH) {
             let batch = batch.to_vec();
             let call = self.call(move |work, queue| {
@@ -291,9 +328,10 @@ impl Queue {
                 let each = |job: &JobRow| remove_from(work, &queue, job, state);
                 step(work, &queue, &batch, u64::MAX, each)
             });
-            removed += caller.answer(call).await?.jobs;
+            let taken = caller.answer(call).await;
+            done.jobs += taken.map_err(|error| after_a_part(error, done.jobs))?.jobs;
         }
-        Ok(removed)
+        Ok(())
     }
 
     /// Gives no jobs to any caller until [`resume`](Self::resume), in all processes. Pushes go on,
@@ -353,20 +391,24 @@ impl Queue {
     }
 
     async fn drop_by(self, caller: Caller) -> Result<u64> {
-        Ok(in_steps(caller, u64::MAX, |_, _| self.call(drop_some)).await?.jobs)
+        let mut done = Retried::default();
+        in_steps(caller, u64::MAX, &mut done, |_, _| self.call(drop_some)).await?;
+        Ok(done.jobs)
     }
 }
 
-/// Takes steps until there is no more to do, or `limit` is reached. A step is
+/// Takes steps until there is no more to do, or `done` has come to `limit`. A step is
 /// given the last job that was looked at and how many it may deal with.
 async fn in_steps(
     caller: Caller,
     limit: u64,
+    done: &mut Retried,
     mut step: impl FnMut(i64, u64) -> PendingCall<Step>,
-) -> Result<Retried> {
-    let (mut done, mut after) = (Retried::default(), i64::MIN);
+) -> Result<()> {
+    let mut after = i64::MIN;
     while done.jobs < limit {
-        let taken = caller.answer(step(after, limit - done.jobs)).await?;
+        let taken = caller.answer(step(after, limit - done.jobs)).await;
+        let taken = taken.map_err(|error| after_a_part(error, done.jobs))?;
         done.jobs += taken.jobs;
         done.without_key += taken.without_key;
         match taken.more_after {
@@ -374,7 +416,19 @@ async fn in_steps(
             None => break,
         }
     }
-    Ok(done)
+    Ok(())
+}
+
+/// The error of a step, which undoes nothing of the steps before: those have done this many jobs.
+pub fn after_a_part(error: Error, jobs: u64) -> Error {
+    if jobs == 0 {
+        return error;
+    }
+    let rest = match error.kind() {
+        ErrorKind::OutcomeUnknown { .. } => "all of the next batch or nothing of it",
+        _ => "nothing of the rest",
+    };
+    error.on_disk_instead(format!("what was done before it stays; {rest}"))
 }
 
 /// Does something with each of these jobs, until this many were ones to count.
@@ -417,7 +471,11 @@ fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<Retried> {
     let state = group::waiting_state(work, queue, job.group.as_deref(), work.now_ms)?;
     work.execute(RETRY, params![job.id, state.number(), work.now_ms])?;
     let has_key = match &job.key {
-        Some(key) => key::waits_again(work, queue.id, job.id, key)?,
+        Some(key) => {
+            // As for a push: a holder whose time is over leaves the key.
+            push::holder(work, queue, &key.text)?;
+            key::waits_again(work, queue.id, job.id, key)?
+        }
         None => true,
     };
     if state != JobState::Blocked {

@@ -219,3 +219,40 @@ fn a_queue_that_is_dropped_is_gone_with_all_that_was_in_it() {
     assert_eq!(anew.stats().expect("stats").jobs.open(), 0, "ids of queues are not given again");
     assert_eq!(super::super::names(&bench.writer).expect("names"), ["another", "other"]);
 }
+
+#[test]
+fn what_was_done_before_an_error_is_counted_and_stays() {
+    let bench = bench();
+    let ids = dead(&bench, 1_201);
+    // SQLite refuses a job of the second batch.
+    let refused = ids[700];
+    let refuse = format!(
+        "CREATE TRIGGER refuse BEFORE DELETE ON leafpress_job WHEN old.id = {refused}
+         BEGIN SELECT raise(ABORT, 'no'); END;
+         CREATE TRIGGER refuse_too BEFORE UPDATE ON leafpress_job WHEN old.id = {refused}
+         BEGIN SELECT raise(ABORT, 'no'); END"
+    );
+    bench.writer.execute_batch(&*refuse).expect("two triggers");
+    let (mut removed, mut retried) = (0, Retried::default());
+    let purged = bench.queue.purge_counted(&Purge::new(), &mut removed).expect_err("refused");
+    assert_eq!((removed, in_state(&bench, JobState::Dead)), (500, 701));
+    let state = purged.state_on_disk().expect("a state");
+    assert!(state.starts_with("what was done before it stays"), "{state}");
+    bench.queue.retry_dead_counted(&mut retried).expect_err("refused in the first batch");
+    assert_eq!((retried.jobs, in_state(&bench, JobState::Dead)), (0, 701));
+}
+
+#[test]
+fn a_retry_gets_its_key_from_a_job_that_is_over() {
+    let bench = bench();
+    let job = || Job::bytes("x").unique("k", UniqueFor::WaitingOrRunning);
+    let first = bench.push(job());
+    bench.queue.fail(bench.claim().token, "no").expect("it is ours");
+    let second = bench.push(job().expires_in(Duration::from_millis(5)));
+    bench.clock.advance_ms(5);
+    let retried = bench.queue.retry_counted(first).expect("no error");
+    assert_eq!(retried, Retried { jobs: 1, without_key: 0 });
+    let info = bench.queue.job(second).expect("no error").expect("a job");
+    assert_eq!(info.state, JobState::Dead);
+    assert_eq!(bench.queue.push(job()).expect("an answer").id, first);
+}

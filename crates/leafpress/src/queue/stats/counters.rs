@@ -80,7 +80,7 @@ pub(in crate::queue) struct Counts {
 
 impl Counts {
     #[inline]
-    fn apply(&mut self, event: Event, times: u64) {
+    pub(super) fn apply(&mut self, event: Event, times: u64) {
         let events = &mut self.events;
         let count = match event {
             Event::Pushed => &mut events.pushed,

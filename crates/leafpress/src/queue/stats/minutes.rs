@@ -3,9 +3,9 @@
 //! A row is a minute since the Unix epoch, and its `counts` are JSON:
 //! `{"events":{"pushed":12,…},"acked_attempts":9,"wait":{…},"run":{…}}`, with
 //! histograms as `histogram.rs` has them. All processes add to the same rows.
-//! Two rows are no minutes: [`LIFE`] counts all events that ever happened, and [`OUTSIDE`] pushes
-//! on connections of the application, whose transactions have no counters, until a writer adds them
-//! to the others.
+//! Two rows are no minutes: [`LIFE`] counts all events that ever happened, and [`OUTSIDE`] those
+//! of pushes on connections of the application, whose transactions have no counters, until a writer
+//! adds them to the others.
 //!
 //! 1. What a row counts is counted in the row [`LIFE`] too, but for [`OUTSIDE`].
 //! 2. Rows are read and changed in one write transaction, so nothing is lost
@@ -37,11 +37,6 @@ const TAKE_OUTSIDE: &str = "DELETE FROM leafpress_minute WHERE queue = +?1 AND m
 const PURGE: &str = "DELETE FROM leafpress_minute WHERE queue = +?1 AND minute IN (
      SELECT minute FROM leafpress_minute WHERE queue = +?1 AND minute >= 0 AND minute < ?2
      ORDER BY minute LIMIT +?3)";
-const PUSHED_OUTSIDE: &str = "INSERT INTO leafpress_minute(queue, minute, counts)
-     VALUES (?1, -2, json_object('events', json_object('pushed', ?2, 'duplicates', ?3)))
-     ON CONFLICT(queue, minute) DO UPDATE SET counts = json_set(counts,
-         '$.events.pushed', coalesce(json_extract(counts, '$.events.pushed'), 0) + ?2,
-         '$.events.duplicates', coalesce(json_extract(counts, '$.events.duplicates'), 0) + ?3)";
 
 /// Adds the counts to the rows of these queues and minutes, and of the queues' lives.
 /// Purges minutes that are too old.
@@ -71,15 +66,13 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Counts pushes on a connection without counters, in its transaction.
-pub(super) fn pushed_outside(
+/// Adds counts on a connection without counters, in its transaction.
+pub(super) fn add_outside(
     connection: &Connection,
     queue: i64,
-    pushed: u32,
-    duplicates: u32,
+    counts: &Counts,
 ) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(PUSHED_OUTSIDE)?;
-    statement.execute((queue, pushed, duplicates)).map(drop)
+    add(connection, queue, OUTSIDE, counts)
 }
 
 /// Counts of all events that ever happened.
@@ -142,13 +135,12 @@ fn parsed(text: &str) -> Counts {
 
 /// The statements of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: [(&str, &str); 6] = [
+pub(super) const STATEMENTS: [(&str, &str); 5] = [
     ("write a minute", WRITE),
     ("read a minute", READ),
     ("read minutes", READ_SINCE),
-    ("take what was pushed outside", TAKE_OUTSIDE),
+    ("take what was counted outside", TAKE_OUTSIDE),
     ("purge minutes", PURGE),
-    ("count a push outside", PUSHED_OUTSIDE),
 ];
 
 #[cfg(test)]
@@ -200,8 +192,10 @@ mod tests {
     #[test]
     fn what_is_pushed_outside_is_added_by_the_next_writer() {
         let connection = database();
-        pushed_outside(&connection, 1, 2, 0).expect("counted");
-        pushed_outside(&connection, 1, 1, 4).expect("counted");
+        add_outside(&connection, 1, &pushed(2)).expect("counted");
+        let mut more = pushed(1);
+        more.events.duplicates = 4;
+        add_outside(&connection, 1, &more).expect("counted");
         let both = Events { pushed: 3, duplicates: 4, ..Events::default() };
         assert_eq!(life(&connection, 1).expect("counts").events, both);
         write(&connection, &[((1, 9), pushed(1))], 600_000).expect("written");

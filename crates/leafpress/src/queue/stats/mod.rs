@@ -211,14 +211,12 @@ pub(super) fn note(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
     }
 }
 
-/// Notes an event on a connection of the application's own; only pushes are made there.
+/// Notes an event on a connection of the application's own: of a push, which may end the job that
+/// holds its key.
 fn note_outside(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
-    let (pushed, duplicates) = match event {
-        Event::Pushed => (1, 0),
-        Event::Duplicate => (0, 1),
-        _ => return Ok(()),
-    };
-    minutes::pushed_outside(work.connection, queue, pushed, duplicates).map_err(failed)
+    let mut counts = counters::Counts::default();
+    counts.apply(event, 1);
+    minutes::add_outside(work.connection, queue, &counts).map_err(failed)
 }
 
 /// Writes the counts, if they were not written in the last second. Each operation does this last, so

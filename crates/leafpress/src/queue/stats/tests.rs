@@ -383,3 +383,34 @@ proptest! {
         run.check();
     }
 }
+
+#[test]
+fn a_push_outside_that_ends_the_holder_of_its_key_counts_that() {
+    let bench = bench();
+    let job = || Job::bytes("x").unique("k", UniqueFor::WaitingOrRunning);
+    // The pushing connection has the system's clock, which is ahead of the test's.
+    bench.push(job().attempts_max(1));
+    bench.claim();
+    let path = bench.folder.path().join("jobs.db");
+    let connection = rusqlite::Connection::open(path).expect("a connection");
+    connection.execute_batch("BEGIN IMMEDIATE").expect("a transaction");
+    assert!(Queue::push_on(&connection, "mail", job()).expect("an answer").is_new);
+    connection.execute_batch("COMMIT").expect("committed");
+    let totals = stats(&bench).totals;
+    assert_eq!((totals.pushed, totals.lease_expired, totals.dead), (2, 1, 1));
+}
+
+#[test]
+fn a_job_that_is_given_back_too_late_is_not_counted_as_given_back() {
+    let bench = bench();
+    for _ in 0..2 {
+        bench.push(Job::bytes("late").expires_in(Duration::from_secs(5)));
+    }
+    let (first, second) = (bench.claim(), bench.claim());
+    bench.clock.advance_ms(5_000);
+    assert_eq!(bench.queue.nack(first.token, Nack::new()).expect("it is ours"), Retry::Dead);
+    bench.queue.release(second.token).expect("it is ours");
+    let totals = stats(&bench).totals;
+    let counted = (totals.retried, totals.released, totals.dead, totals.expired);
+    assert_eq!(counted, (0, 0, 2, 2));
+}

@@ -20,7 +20,8 @@
 //!    may have been for any queue: so a full socket wakes a waiter of every queue.
 //! 4. It looks into the folder once a second; where its socket is gone it makes
 //!    another one, and then wakes a waiter of every queue.
-//! 5. It sleeps for a second at most, so that a clock that jumps does no harm.
+//! 5. It sleeps for a second at most, so that a clock that jumps does no harm. If the clock was set
+//!    back, it wakes a waiter of every queue: only a look measures leases and delays anew.
 //!
 //! Must never: keep the [`WakeUps`](super::WakeUps) alive, which end when the last
 //! of their users does, or read the clock under the lock: it may be a test's.
@@ -50,6 +51,8 @@ struct WakeUpThread {
     foreign: Foreign,
     /// Time of the next look for changes of the database.
     look_at: Instant,
+    /// The clock's time as it was last read.
+    last_ms: i64,
     /// The messages of the last datagrams; kept for its memory.
     messages: Vec<Message>,
 }
@@ -66,6 +69,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         shared: Arc::clone(shared),
         alarm: Arc::clone(&alarm),
         foreign: Foreign::new(shared.database.clone(), shared.vfs.clone()),
+        last_ms: (shared.now_ms)(),
         messages: Vec::new(),
     };
     // Before it runs: it ends when there is no listener.
@@ -104,7 +108,12 @@ impl WakeUpThread {
     /// the thread is to listen to the socket meanwhile; `None` if the thread is to end.
     fn plan(&mut self) -> Option<(Instant, bool)> {
         let now_ms = (self.shared.now_ms)();
+        let went_back = now_ms < self.last_ms;
+        self.last_ms = now_ms;
         self.shared.change(|state| {
+            if went_back {
+                state.waiters.search_all();
+            }
             let now = Instant::now();
             let wakes_at = if state.waiters.are_empty() {
                 state.idle_since + LINGER

@@ -282,12 +282,27 @@ impl JobHandler<'_> {
     fn judge(&self, job: &JobContext, ended: Ended) -> Outcome {
         let outcome = outcome(self.flags, ended);
         let (what, says) = match &outcome {
+            Outcome::Done if self.flags.keep_output => {
+                self.warn_of_lost_output(job);
+                return outcome;
+            }
             Outcome::Retry { error, .. } => ("failed", error),
             Outcome::Dead { reason } => ("is dead", reason),
             _ => return outcome,
         };
         self.warn_of_failure(job, what, says);
         outcome
+    }
+
+    fn warn_of_lost_output(&self, job: &JobContext) {
+        if !self.flags.quiet {
+            let limit = human::bytes(output::RESULT_BYTES_MAX as u64);
+            messages::print_warning(&format!(
+                "job {}: its output was not kept: it is longer than {limit}, or something that \
+                 the program left behind still holds it",
+                job.id
+            ));
+        }
     }
 
     fn warn_of_failure(&self, job: &JobContext, what: &str, says: &str) {
@@ -321,14 +336,6 @@ fn outcome(flags: &QueueWorkFlags, ended: Ended) -> Outcome {
     let says = || with_words(format!("exit code {code}"));
     match (code, output) {
         (0, Some(output)) => Outcome::DoneWith(Payload::Bytes(output)),
-        (0, None) if flags.keep_output => {
-            let limit = human::bytes(output::RESULT_BYTES_MAX as u64);
-            messages::print_warning(&format!(
-                "its output was not kept: it is longer than {limit}, or something that the \
-                 program left behind still holds it"
-            ));
-            Outcome::Done
-        }
         (0, None) => Outcome::Done,
         (code, _) if flags.dead_on.iter().any(|dead| i32::from(*dead) == code) => {
             Outcome::Dead { reason: says() }

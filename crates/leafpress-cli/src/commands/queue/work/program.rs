@@ -72,7 +72,8 @@ impl Program {
         let is_there = if name.components().count() > 1 {
             self.folder.as_deref().unwrap_or(Path::new("")).join(name).is_file()
         } else {
-            let folders = std::env::var_os("PATH").unwrap_or_default();
+            // Without PATH, the system looks in folders of its own.
+            let Some(folders) = std::env::var_os("PATH") else { return Ok(()) };
             let mut file = name.as_os_str().to_owned();
             file.push(std::env::consts::EXE_SUFFIX);
             std::env::split_paths(&folders)
