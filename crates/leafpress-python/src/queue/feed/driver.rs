@@ -29,6 +29,7 @@ const READY_MAX: Duration = Duration::from_millis(250);
 const AGAIN_DELAY: Duration = Duration::from_millis(20);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+type Extensions = PendingCall<Vec<Result<UnixTime>>>;
 
 struct Driver {
     shared: Arc<Shared>,
@@ -37,7 +38,7 @@ struct Driver {
     acking: Option<(Tokens, PendingCall<Vec<Result<()>>>)>,
     settling: Vec<(Token, Outcome, Boxed<Became>)>,
     /// With the time at which it was asked for.
-    extending: Option<(Tokens, Instant, PendingCall<Vec<Result<UnixTime>>>)>,
+    extending: Option<(Tokens, Instant, Extensions)>,
     extend_at: Instant,
     /// A call without effect, and how many of these are to be answered before the end.
     barrier: Option<PendingCall<Settings>>,

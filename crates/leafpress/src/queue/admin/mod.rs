@@ -251,6 +251,9 @@ impl Queue {
     ///
     /// Without [`Purge::older_than`] it reads the ids of all jobs of a state that is neither done nor
     /// dead as a call of the writer: other calls wait for that, about 0.1 s for a million.
+    ///
+    /// # Errors
+    /// As [`purge`](Self::purge).
     pub fn purge_async(&self, purge: &Purge) -> impl Future<Output = Result<u64>> + Send + use<> {
         let (queue, purge) = (self.clone(), purge.clone());
         async move {
