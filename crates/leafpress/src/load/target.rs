@@ -9,6 +9,7 @@
 //! | a database without the table | the built table is moved in |
 //! | a database with the table | the rows, sorted by its key, are inserted from the built file |
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -199,7 +200,7 @@ impl Target {
             )
             .to_do("leave out ⟦uuid7⟧: the rows of the input must bring the key that tells which row each one changes"));
         }
-        if let Some((lacks, option)) = missing_rule(options, &there)? {
+        if let Some((lacks, option)) = missing_rule(options, &there, &read.primary_key())? {
             let reason =
                 format!("the table '{table}' is there, with its own declaration: it {lacks}");
             return Err(Error::misuse(reason).to_do(format!(
@@ -593,6 +594,7 @@ fn refuse_others(declared: &TableShape) -> Result<()> {
 fn missing_rule(
     options: &LoadOptions,
     there: &TableShape,
+    primary_key: &[&str],
 ) -> Result<Option<(String, &'static str)>> {
     if options.strict && !there.strict {
         return Ok(Some(("is not STRICT".to_owned(), "⟦strict⟧")));
@@ -608,9 +610,13 @@ fn missing_rule(
     };
     // The index of a primary key comes before those that the options name.
     let of_key = asked.indexes.len().saturating_sub(options.indexes.len());
-    let key = asked.constraint_columns(usize::from(of_key > 0));
+    let key = asked.constraint_columns(usize::from(of_key > 0)).into_iter().collect();
+    let own = primary_key.iter().filter_map(|name| column_named(&names, name).ok());
+    let own: BTreeSet<usize> = own.collect();
     let of_options = &asked.indexes[of_key..];
-    let has_key = options.primary_key.is_empty() || there.has_key_of(&key);
+    let has_key = options.primary_key.is_empty()
+        || own == key
+        || (own.is_empty() && there.has_unique_index_of(&key));
     let takes_null = |name: &&String| {
         let at = column_named(&names, name).ok();
         at.is_none_or(|at| !there.columns[at].not_null && there.rowid_column != Some(at))

@@ -6,6 +6,8 @@
 //!
 //! Must never: read SQL. Only SQLite decides what a statement means.
 
+use std::collections::BTreeSet;
+
 use super::table::{is_plain_type, quote_identifier};
 pub use leafpress_format::EntryColumn;
 use leafpress_format::{Affinity, Collation, KeyColumn};
@@ -90,18 +92,12 @@ impl TableShape {
             .collect()
     }
 
-    /// Returns true if no two rows have equal values in these columns, in any order.
-    pub fn has_key_of(&self, columns: &[usize]) -> bool {
-        let sorted = |mut columns: Vec<usize>| {
-            columns.sort_unstable();
-            columns
-        };
-        let wanted = sorted(columns.to_vec());
-        // A partial index is no key of all rows.
+    /// Returns true if a unique index for all rows has these columns, in any order.
+    pub fn has_unique_index_of(&self, columns: &BTreeSet<usize>) -> bool {
         let of_all_rows = |it: &&IndexShape| it.sql.is_none() || it.through_sql.is_none();
-        let unique = self.indexes.iter().filter(|it| it.unique).filter(of_all_rows);
-        sorted(self.constraint_columns(0)) == wanted
-            || unique.into_iter().any(|it| sorted(self.key_columns(&it.entry)) == wanted)
+        let mut unique = self.indexes.iter().filter(|it| it.unique).filter(of_all_rows);
+        unique
+            .any(|it| self.key_columns(&it.entry).into_iter().collect::<BTreeSet<_>>() == *columns)
     }
 
     /// All statements that declare it.

@@ -156,8 +156,10 @@ impl SqlTable {
             self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(failed)?;
         let count = format!("SELECT count(*) FROM {}", quote_identifier(&self.table));
         let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0)).map_err(failed)?;
-        // Triggers may add and remove rows of the table that no row of the input is.
-        let rows = if self.has_triggers { self.inserted } else { rows as u64 };
+        // Triggers may add rows that are not of the input, and remove others. Rows that were replaced only
+        // the table tells.
+        let is_told = self.has_triggers && options.on_conflict != OnConflict::Replace;
+        let rows = if is_told { self.inserted } else { rows as u64 };
         self.connection.close().map_err(|(_, source)| failed(source))?;
         let bytes = std::fs::metadata(path).map_err(|source| Error::io("read", path, source))?;
         let (pages, bytes, sync) = (pages.into(), bytes.len(), Duration::ZERO);
