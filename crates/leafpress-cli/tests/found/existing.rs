@@ -39,20 +39,19 @@ fn indexes_and_foreign_keys_decide_late() {
     assert_all(DECIDED_LATE);
 }
 
-/// Keys and indexes that the flags name and the table has, in a form that no flag can state.
+/// Keys that the flags name and the table has, in a form that no flag can state.
 const NAMED: &[Found] = &[
     Found {
-        finding: "--pk and --index name what a table has, whatever its collations and directions",
+        finding: "--pk names the key that a table has, whatever its collations and directions",
         files: &[("t.csv", b"k,v\nA,2\nb,3\n")],
         databases: &[(
             "t.db",
             "CREATE TABLE a(k TEXT PRIMARY KEY, v) WITHOUT ROWID; INSERT INTO a VALUES ('A', 1); \
-             CREATE TABLE b(k TEXT COLLATE NOCASE PRIMARY KEY, v COLLATE NOCASE); \
-             CREATE INDEX b_v ON b(v); INSERT INTO b VALUES ('a', 1); \
+             CREATE TABLE b(k TEXT COLLATE NOCASE PRIMARY KEY, v); INSERT INTO b VALUES ('a', 1); \
              CREATE TABLE c(k TEXT, v, PRIMARY KEY (v DESC, k)); INSERT INTO c VALUES ('A', 2)",
         )],
         run: "leafpress load t.db t.csv --table a --upsert --pk k -q && \
-              leafpress load t.db t.csv --table b --upsert --pk k --index v -q && \
+              leafpress load t.db t.csv --table b --upsert --pk k -q && \
               leafpress load t.db t.csv --table c --ignore --pk k,v -q",
         holds: &[
             ("t.db", "SELECT * FROM a", "'A','2';'b','3'"),

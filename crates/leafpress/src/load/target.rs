@@ -604,8 +604,7 @@ fn missing_rule(
     let columns: Vec<_> = names.iter().cloned().zip(types).collect();
     let asked = made_table(options, (&there.name, &[]), &columns)?;
     let has_index = |asked: &IndexShape| {
-        let alike =
-            |it: &IndexShape| it.unique == asked.unique && it.entry.is_as_wished(&asked.entry);
+        let alike = |it: &IndexShape| it.unique == asked.unique && it.entry == asked.entry;
         there.indexes.iter().any(alike)
     };
     // The index of a primary key comes before those that the options name.

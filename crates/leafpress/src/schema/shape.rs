@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use super::table::{is_plain_type, quote_identifier};
 pub use leafpress_format::EntryColumn;
-use leafpress_format::{Affinity, Collation, KeyColumn};
+use leafpress_format::{Affinity, KeyColumn};
 
 /// A declared table and its indexes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -189,18 +189,6 @@ pub struct EntryShape {
 }
 
 impl EntryShape {
-    /// Returns true if this has the columns and directions of a wish, and its collations where it names
-    /// any.
-    pub fn is_as_wished(&self, wish: &Self) -> bool {
-        let fits = |(own, wished): (&KeyColumn, &KeyColumn)| {
-            let is_open = wished.collation == Collation::Binary;
-            own.order == wished.order && (is_open || own.collation == wished.collation)
-        };
-        self.columns == wish.columns
-            && self.unique_columns == wish.unique_columns
-            && self.order.iter().zip(&wish.order).all(fits)
-    }
-
     /// Returns true if the last column of each record is the rowid.
     pub fn ends_in_rowid(&self) -> bool {
         self.columns.last() == Some(&EntryColumn::Rowid)
