@@ -17,7 +17,7 @@ struct Rules {
     nocase: bool,
 }
 
-/// What makes a row the same as another one.
+/// Kind of the primary key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     None,
