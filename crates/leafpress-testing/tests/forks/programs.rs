@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leafpress::Profile;
 use leafpress::load::Loader;
@@ -202,6 +202,20 @@ pub fn write_at_once_though_a_child_lives(profile: Profile) {
     println!("{profile}: a killed process leaves no lock, though its child lives");
 }
 
+/// How the writer shares, once it is the only member or [`FIRST_STEP`] is over: a child that has just
+/// been forked may have given up the locks of the database, and not yet its parent's membership.
+fn sharing_once_alone(writer: &Writer) -> Option<(Option<String>, u64)> {
+    let until = Instant::now() + FIRST_STEP;
+    loop {
+        let sharing = writer.stats().sharing.map(|it| (it.why_not, it.members));
+        let is_alone = sharing.as_ref().is_none_or(|&(_, members)| members == 1);
+        if is_alone || Instant::now() > until {
+            return sharing;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn write_at_once_after(parent: &str, profile: Profile) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
@@ -222,7 +236,7 @@ fn write_at_once_after(parent: &str, profile: Profile) {
     let lives = Path::new("/proc").join(survivor.to_string()).exists();
     let writer = open(&path, profile);
     writer.execute(INSERT, (-4, "after the kill")).unwrap();
-    let sharing = writer.stats().sharing.map(|it| (it.why_not, it.members));
+    let sharing = sharing_once_alone(&writer);
     open_queue(&writer, "mail").push("after the kill").unwrap();
     let uncommitted =
         writer

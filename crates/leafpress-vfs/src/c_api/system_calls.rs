@@ -153,9 +153,15 @@ pub fn put_in_place_of(number: RawFd, file: &OwnedFd) {
         if libc::dup2(file.as_raw_fd(), number) == number {
             libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC);
         } else {
-            libc::close(number);
+            close_inherited(number);
         }
     }
+}
+
+/// Closes a number that this process, a child, has inherited. Its owner here must not use it any more.
+pub fn close_inherited(number: RawFd) {
+    // SAFETY: a number is passed; the caller gives up the descriptor that it was.
+    unsafe { libc::close(number) };
 }
 
 fn system_calls() -> &'static [SystemCall] {

@@ -48,7 +48,7 @@ use super::foreign;
 use super::numbers::{self, Answer};
 use crate::FileIdentity;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked, lock_whole_file};
-use crate::c_api::system_calls::{put_in_place_of, with_descriptor};
+use crate::c_api::system_calls::{close_inherited, put_in_place_of, with_descriptor};
 use crate::streams::{self, dead_file};
 use crate::sync;
 
@@ -699,18 +699,14 @@ pub(super) fn start_anew_in_child() {
     for known in parents.into_iter().flat_map(|table| table.files.into_values()) {
         for descriptor in known.descriptors {
             let number = descriptor.file.as_raw_fd();
-            if dead.is_ok() {
-                // Its number may be closed by what inherited it, or never will.
-                mem::forget(descriptor.file);
-            } else {
-                // There was no free number. Now there is this one.
-                drop(descriptor.file);
-                dead = dead_file();
-            }
-            if let Ok(dead) = &dead
-                && dead.as_raw_fd() != number
-            {
+            // Its number may be closed by what inherited it, or never will.
+            mem::forget(descriptor.file);
+            if let Ok(dead) = &dead {
                 put_in_place_of(number, dead);
+            } else {
+                // There was no free number. Now there is this one, which the dead file gets.
+                close_inherited(number);
+                dead = dead_file();
             }
         }
     }
