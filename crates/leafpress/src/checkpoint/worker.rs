@@ -16,7 +16,7 @@ use super::limits::CheckpointLimits;
 use super::policy::{Outcome, Policy, Step};
 use super::stats::StuckReader;
 use super::{STILL_IN_THE_WAL, Shared, look};
-use crate::failed_commit::{is_failed_sync, leave_wal_as_it_is};
+use crate::failed_commit::{leave_wal_as_it_is, leave_wal_if_unsynced};
 use crate::vfs::database_file;
 use crate::words::path_text;
 use crate::{Error, Result};
@@ -75,7 +75,7 @@ impl Worker {
             self.alarm(now);
         }
         if let Some(reason) = self.gate.broken() {
-            self.leave_wal_as_it_is();
+            leave_wal_as_it_is(&self.connection);
             return Err(Error::stopped(reason).on_disk(STILL_IN_THE_WAL));
         }
         if self.shared.finish.load(Ordering::SeqCst) {
@@ -228,24 +228,14 @@ impl Worker {
         Outcome::Failed
     }
 
-    /// After a failed sync the pages that were copied may be lost, though SQLite counts them as
-    /// copied and the next sync succeeds. A WAL that is left alone has them all: so there is no
-    /// further checkpoint, not even as the connection closes. The next opening of the database
-    /// reads the WAL from its start and copies all of it.
+    /// After a failed sync there is no further checkpoint, not even as the connection closes.
     fn break_off_if_unsynced(&self, error: &rusqlite::Error) {
-        if is_failed_sync(error) {
+        if leave_wal_if_unsynced(&self.connection, error) {
             if let Some(log) = &self.log {
                 log.sync_failed();
             }
             let path = path_text(&self.path);
             self.gate.break_off(format!("a sync of {path} failed in a checkpoint: {error}"));
-            self.leave_wal_as_it_is();
-        }
-    }
-
-    fn leave_wal_as_it_is(&self) {
-        if let Err(error) = leave_wal_as_it_is(&self.connection) {
-            tracing::warn!(%error, "closing may copy the WAL");
         }
     }
 

@@ -65,7 +65,6 @@ pub(super) type Limited = (Call<'static>, Option<Duration>);
 #[derive(Debug)]
 struct QueueState {
     entries: Vec<Entry>,
-    interrupts: Arc<Interrupts>,
     /// Calls that wait for room, by their numbers.
     overflow: BTreeMap<u64, Entry>,
     /// The event of the next group, on which the callers that push now will wait.
@@ -91,7 +90,6 @@ impl CallQueue {
     pub(super) fn new(capacity: usize, interrupts: Arc<Interrupts>) -> Self {
         let state = QueueState {
             entries: Vec::new(),
-            interrupts: Arc::clone(&interrupts),
             overflow: BTreeMap::new(),
             event: GroupEvent::new(&interrupts, 1),
             last_number: 0,
@@ -345,7 +343,7 @@ impl CallQueue {
         } else {
             group.extend(state.entries.drain(..grouping.calls_max));
         }
-        state.event = GroupEvent::new(&self.interrupts, state.last_number + 1);
+        state.event = state.event.anew(state.last_number + 1);
         self.admit(&mut state);
         if state.threads_in_overflow > 0 {
             self.room.notify_all();
@@ -439,7 +437,7 @@ impl QueueState {
         self.last_number += 1;
         // It would keep a state for each number that a call outside of the queue has taken.
         if self.entries.is_empty() && !self.event.begins_at(self.last_number) {
-            self.event = GroupEvent::new(&self.interrupts, self.last_number);
+            self.event = self.event.anew(self.last_number);
         }
         Entry::new(call, self.last_number, Arc::clone(&self.event), take)
     }

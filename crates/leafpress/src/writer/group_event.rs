@@ -79,6 +79,11 @@ impl GroupEvent {
         Arc::new(Self { states, answered, interrupts: Arc::clone(interrupts), first_number })
     }
 
+    /// Another one, for calls from this number on.
+    pub(super) fn anew(&self, first_number: u64) -> Arc<Self> {
+        Self::new(&self.interrupts, first_number)
+    }
+
     /// Returns true if the calls from this number on have their states here, and no earlier ones.
     pub(super) fn begins_at(&self, number: u64) -> bool {
         self.first_number == number

@@ -13,7 +13,7 @@ use super::inspect::Existing;
 use super::orphan::Search;
 use super::staged::{StagedTable, has_table};
 use crate::error::Result;
-use crate::failed_commit::{is_failed_sync, leave_wal_as_it_is};
+use crate::failed_commit::leave_wal_if_unsynced;
 use crate::load::options::CancelToken;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::broken_rule;
@@ -126,10 +126,8 @@ fn tidy_log(connection: &Connection, existing: &Existing) {
         .busy_timeout(Duration::ZERO)
         .and_then(|()| ask::<i64>(connection, "PRAGMA wal_checkpoint(TRUNCATE)"));
     tracing::debug!(?tidied, "checkpoint");
-    if tidied.is_err_and(|error| is_failed_sync(&error)) {
-        // The pages that were copied may be lost, though the next sync succeeds. The log has them.
-        let left = leave_wal_as_it_is(connection);
-        tracing::warn!(?left, "a sync failed in a checkpoint: the log stays as it is");
+    if tidied.is_err_and(|error| leave_wal_if_unsynced(connection, &error)) {
+        tracing::warn!("a sync failed in a checkpoint: the log stays as it is");
     }
 }
 

@@ -230,9 +230,7 @@ impl ExistingDatabase {
         what: &'static str,
         error: rusqlite::Error,
     ) -> Error {
-        if let Err(error) = leave_wal_as_it_is(connection) {
-            tracing::warn!(%error, "closing may copy the log");
-        }
+        leave_wal_as_it_is(connection);
         let shown = path_text(&self.named);
         let has_log = ask::<String>(connection, "PRAGMA main.journal_mode")
             .is_ok_and(|mode| mode.eq_ignore_ascii_case("wal"));

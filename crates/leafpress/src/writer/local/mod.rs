@@ -174,7 +174,7 @@ impl LocalTarget {
         })?;
         if let Some(gate) = gate.clone() {
             // Only the checkpointer may copy the log, so closing this connection must not.
-            leave_wal_as_it_is(&connection)?;
+            leave_wal_as_it_is(&connection);
             let counts = Arc::clone(&counts);
             let sharing = busy.sharing().map(Arc::clone);
             hooks::set_wal_hook(&connection, move |frames| {

@@ -24,7 +24,7 @@ use rusqlite::{Connection, Transaction};
 
 use super::maker::{Halt, ReadPage};
 use crate::error::Error;
-use crate::failed_commit::{is_failed_sync, leave_wal_as_it_is};
+use crate::failed_commit::leave_wal_if_unsynced;
 use crate::load::existing::connect::{ExistingDatabase, UNCHANGED, ask};
 use crate::load::existing::dbpage::read_page;
 use crate::vfs::connection::vfs_name;
@@ -64,10 +64,7 @@ impl LogBefore {
         let copied = copy();
         tracing::debug!(?copied, "the log before an index");
         match copied {
-            Err(error) if is_failed_sync(&error) => {
-                leave_wal_as_it_is(connection)?;
-                Err(error)
-            }
+            Err(error) if leave_wal_if_unsynced(connection, &error) => Err(error),
             copied => Ok(Self { copied_at: copied.unwrap_or_default() }),
         }
     }
