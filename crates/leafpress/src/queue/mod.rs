@@ -104,9 +104,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-pub use self::admin::Purge;
 #[doc(hidden)]
-pub use self::admin::Retried;
+pub use self::admin::Affected;
+pub use self::admin::Purge;
 pub use self::clock::{Clock, ManualClock};
 pub use self::inspect::{Attempt, AttemptOutcome, JobInfo, ListOptions, names};
 #[doc(hidden)]

@@ -5,7 +5,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use leafpress::queue::elsewhere::after_a_part;
-use leafpress::queue::{JobState, Purge, Retried};
+use leafpress::queue::{Affected, JobState, Purge};
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
         };
         return Ok(each(&finder, &ids, as_json, "retried", "not dead", retry));
     };
-    let mut retried = Retried::default();
+    let mut retried = Affected::default();
     let outcome = finder.queue(name).and_then(|queue| queue.retry_dead(&mut retried));
     note_without_key(retried);
     let text = format!("{} tried again", human::counted(retried.jobs, "job is", "jobs are"));
@@ -68,7 +68,7 @@ fn report_batches(
 }
 
 /// Says which of the jobs are not alone with their key any more.
-fn note_without_key(retried: Retried) {
+fn note_without_key(retried: Affected) {
     if retried.without_key > 0 {
         let jobs = human::counted(retried.without_key, "job goes", "jobs go");
         output::print_message(&output::note(&format!(

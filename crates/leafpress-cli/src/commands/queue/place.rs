@@ -8,8 +8,8 @@ use std::path::Path;
 use leafpress::Error;
 use leafpress::Result;
 use leafpress::queue::{
-    Attempt, Claim, ClaimOptions, Job, JobCounts, JobInfo, ListOptions, Nack, Payload, Purge,
-    Pushed, Queue, Retried, Retry, Settings, Token, UnixTime, Worker,
+    Affected, Attempt, Claim, ClaimOptions, Job, JobCounts, JobInfo, ListOptions, Nack, Payload,
+    Purge, Pushed, Queue, Retry, Settings, Token, UnixTime, Worker,
 };
 
 use super::database::{Database, existing_queue};
@@ -156,7 +156,7 @@ impl JobQueue {
     }
 
     /// Retries a job. A cluster does not tell which of them go without their key.
-    pub fn retry(&self, id: i64) -> Result<Retried> {
+    pub fn retry(&self, id: i64) -> Result<Affected> {
         match self {
             Self::File(queue) => queue.retry_counted(id),
             #[cfg(feature = "rqlite")]
@@ -168,7 +168,7 @@ impl JobQueue {
 
     /// Retries all dead jobs, as [`retry`](Self::retry); adds them to `done`, also those before an
     /// error.
-    pub fn retry_dead(&self, done: &mut Retried) -> Result<()> {
+    pub fn retry_dead(&self, done: &mut Affected) -> Result<()> {
         match self {
             Self::File(queue) => queue.retry_dead_counted(done),
             #[cfg(feature = "rqlite")]
@@ -195,8 +195,8 @@ impl JobQueue {
 }
 
 #[cfg(feature = "rqlite")]
-fn on_a_cluster(jobs: u64) -> Retried {
-    Retried { jobs, without_key: 0 }
+fn on_a_cluster(jobs: u64) -> Affected {
+    Affected { jobs, without_key: 0 }
 }
 
 /// Finds the queues of jobs by their numbers.

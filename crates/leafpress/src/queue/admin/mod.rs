@@ -98,13 +98,13 @@ impl Purge {
     }
 }
 
-/// Number of jobs that are tried again, or otherwise dealt with.
+/// Counts of the jobs that a call has tried again or removed.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Retried {
+pub struct Affected {
     /// All of them.
     pub jobs: u64,
-    /// Those that go without their unique key, as another job holds it.
+    /// Of those that are tried again: jobs without their unique key, as another job holds it.
     pub without_key: u64,
 }
 
@@ -140,7 +140,7 @@ impl Queue {
     /// # Errors
     /// As [`retry`](Self::retry).
     #[doc(hidden)]
-    pub fn retry_counted(&self, id: i64) -> Result<Retried> {
+    pub fn retry_counted(&self, id: i64) -> Result<Affected> {
         self.call(move |work, queue| retry_one(work, queue, id)).wait()
     }
 
@@ -150,7 +150,7 @@ impl Queue {
     /// # Errors
     /// Those of [`retry`](Self::retry), but that the jobs before have been retried.
     pub fn retry_dead(&self, limit: Option<u64>) -> Result<u64> {
-        let mut done = Retried::default();
+        let mut done = Affected::default();
         now(self.clone().retry_dead_by(Caller::Thread, limit, &mut done))?;
         Ok(done.jobs)
     }
@@ -160,7 +160,7 @@ impl Queue {
     /// # Errors
     /// As [`retry_dead`](Self::retry_dead).
     #[doc(hidden)]
-    pub fn retry_dead_counted(&self, done: &mut Retried) -> Result<()> {
+    pub fn retry_dead_counted(&self, done: &mut Affected) -> Result<()> {
         now(self.clone().retry_dead_by(Caller::Thread, None, done))
     }
 
@@ -175,7 +175,7 @@ impl Queue {
     ) -> impl Future<Output = Result<u64>> + Send + use<> {
         let queue = self.clone();
         async move {
-            let mut done = Retried::default();
+            let mut done = Affected::default();
             queue.retry_dead_by(Caller::Task, limit, &mut done).await?;
             Ok(done.jobs)
         }
@@ -185,7 +185,7 @@ impl Queue {
         self,
         caller: Caller,
         limit: Option<u64>,
-        done: &mut Retried,
+        done: &mut Affected,
     ) -> Result<()> {
         let step_of = |after, room| {
             self.call(move |work, queue| {
@@ -264,7 +264,7 @@ impl Queue {
     }
 
     async fn purge_by(self, caller: Caller, purge: Purge, removed: &mut u64) -> Result<()> {
-        let mut done = Retried::default();
+        let mut done = Affected::default();
         let limit = purge.limit.unwrap_or(u64::MAX);
         for state in ORDER {
             if purge.states.contains(&state) {
@@ -283,7 +283,7 @@ impl Queue {
         state: JobState,
         age: Option<Duration>,
         limit: u64,
-        done: &mut Retried,
+        done: &mut Affected,
     ) -> Result<()> {
         let has_ended = state.has_ended();
         if !has_ended && age.is_none() {
@@ -314,7 +314,7 @@ impl Queue {
         caller: Caller,
         state: JobState,
         limit: u64,
-        done: &mut Retried,
+        done: &mut Affected,
     ) -> Result<()> {
         let (queue, limit) = (self.id, limit - done.jobs);
         let ids = match caller {
@@ -394,7 +394,7 @@ impl Queue {
     }
 
     async fn drop_by(self, caller: Caller) -> Result<u64> {
-        let mut done = Retried::default();
+        let mut done = Affected::default();
         in_steps(caller, u64::MAX, &mut done, |_, _| self.call(drop_some)).await?;
         Ok(done.jobs)
     }
@@ -405,7 +405,7 @@ impl Queue {
 async fn in_steps(
     caller: Caller,
     limit: u64,
-    done: &mut Retried,
+    done: &mut Affected,
     mut step: impl FnMut(i64, u64) -> PendingCall<Step>,
 ) -> Result<()> {
     let mut after = i64::MIN;
@@ -460,16 +460,16 @@ fn find(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<Option<JobRow>> {
     Ok(settle::find(work, id)?.filter(|job| job.queue == queue.id))
 }
 
-fn retry_one(work: &Work<'_>, queue: i64, id: i64) -> Result<Retried> {
+fn retry_one(work: &Work<'_>, queue: i64, id: i64) -> Result<Affected> {
     let queue = work.row(queue)?;
     let found = find(work, &queue, id)?;
-    found.map_or(Ok(Retried::default()), |job| retry(work, &queue, &job))
+    found.map_or(Ok(Affected::default()), |job| retry(work, &queue, &job))
 }
 
 /// Retries a job, if it is dead.
-fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<Retried> {
+fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<Affected> {
     if job.state() != Some(JobState::Dead) {
-        return Ok(Retried::default());
+        return Ok(Affected::default());
     }
     let state = group::waiting_state(work, queue, job.group.as_deref(), work.now_ms)?;
     work.execute(RETRY, params![job.id, state.number(), work.now_ms])?;
@@ -484,7 +484,7 @@ fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<Retried> {
     if state != JobState::Blocked {
         work.wake(queue, 1);
     }
-    Ok(Retried { jobs: 1, without_key: u64::from(!has_key) })
+    Ok(Affected { jobs: 1, without_key: u64::from(!has_key) })
 }
 
 fn remove(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {

@@ -233,7 +233,7 @@ fn what_was_done_before_an_error_is_counted_and_stays() {
          BEGIN SELECT raise(ABORT, 'no'); END"
     );
     bench.writer.execute_batch(&*refuse).expect("two triggers");
-    let (mut removed, mut retried) = (0, Retried::default());
+    let (mut removed, mut retried) = (0, Affected::default());
     let purged = bench.queue.purge_counted(&Purge::new(), &mut removed).expect_err("refused");
     assert_eq!((removed, in_state(&bench, JobState::Dead)), (500, 701));
     let state = purged.state_on_disk().expect("a state");
@@ -251,7 +251,7 @@ fn a_retry_gets_its_key_from_a_job_that_is_over() {
     let second = bench.push(job().expires_in(Duration::from_millis(5)));
     bench.clock.advance_ms(5);
     let retried = bench.queue.retry_counted(first).expect("no error");
-    assert_eq!(retried, Retried { jobs: 1, without_key: 0 });
+    assert_eq!(retried, Affected { jobs: 1, without_key: 0 });
     let info = bench.queue.job(second).expect("no error").expect("a job");
     assert_eq!(info.state, JobState::Dead);
     assert_eq!(bench.queue.push(job()).expect("an answer").id, first);
