@@ -5,6 +5,10 @@
 //! 2. Under `relaxed` what is there is a prefix.
 //! 3. Callers are answered all the same, with success or with an error.
 //! 4. Of two writers that share the syncs of the log, neither answers with success after the failure.
+//! 5. What is acknowledged after the database was opened again is there, too. SQLite by itself, as the
+//!    control, loses some of it: it goes on behind frames that the disk lacks.
+//! 6. While a connection of the process keeps the database open, no writer goes on after a failed sync
+//!    of a checkpoint.
 //!
 //! A process that is killed is no matter here: it takes nothing that the system
 //! still has in memory.
@@ -13,16 +17,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leafpress::Profile;
 use leafpress::checkpoint::CheckpointLimits;
 use leafpress::vfs::{FileKind, PlatformVfs, register};
 use leafpress::writer::Writer;
+use leafpress::{ErrorKind, Profile};
 use leafpress_testing::crash::{
     Budget, Digest, Effort, History, Log, Mark, Outcome, Promise, Random, Recorder, Run, Simulator,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OpenFlags, params};
 
 const CALLS: u64 = 60;
+/// Calls after the database was opened again.
+const CALLS_AFTER: u64 = 12;
 const SHARE: u64 = 30;
 const IMAGES: u64 = 8_000;
 
@@ -107,16 +113,67 @@ fn history(path: &Path, refused: Option<Row>) -> History {
 /// One run at a time, as they share a name.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// The writers' profile, their number, and the file whose sync fails.
-type Case = (Profile, usize, FileKind);
+/// What follows after the writers were closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    /// A writer goes on.
+    Reopened,
+    /// A writer goes on, while another connection of the process has stayed open.
+    ReopenedBesideAnother,
+    /// SQLite by itself goes on, as durable.
+    ReopenedBySqlite,
+}
+
+/// The writers' profile, their number, the file whose sync fails, and what follows.
+type Case = (Profile, usize, FileKind, Then);
+
+fn connect(path: &Path, vfs: &str) -> Connection {
+    Connection::open_with_flags_and_vfs(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs).unwrap()
+}
+
+/// Opens the database again and writes more rows. No sync fails any more.
+fn go_on(path: &Path, vfs: &str, (profile, _, _, then): Case, log: &Log) {
+    const SQL: &str = "INSERT INTO t VALUES (?1, -?1, zeroblob(900))";
+    let numbers = CALLS..CALLS + CALLS_AFTER;
+    match then {
+        Then::Nothing => {}
+        Then::ReopenedBySqlite => {
+            let connection = connect(path, vfs);
+            connection.execute_batch("PRAGMA synchronous = FULL").unwrap();
+            for number in numbers {
+                connection.execute(SQL, [number as i64]).unwrap();
+                log.acknowledged(0, number);
+            }
+        }
+        Then::Reopened | Then::ReopenedBesideAnother => {
+            let builder = Writer::builder(path).profile(profile).vfs(vfs);
+            let writer = match builder.checkpoint_limits(limits()).open() {
+                Ok(writer) => writer,
+                Err(error) => {
+                    let is_refused = matches!(error.kind(), ErrorKind::Destination { .. });
+                    // A checkpoint syncs the log, too.
+                    assert!(is_refused && then == Then::ReopenedBesideAnother, "{error}");
+                    return;
+                }
+            };
+            for number in numbers {
+                writer.execute(SQL, [number as i64]).unwrap();
+                log.acknowledged(0, number);
+            }
+            writer.close().unwrap();
+        }
+    }
+}
 
 fn crash(
     simulator: &mut Simulator,
-    (profile, members, file): Case,
+    case: Case,
     promise: Promise,
     seed: u64,
     effort: Effort,
 ) -> Outcome {
+    let (profile, members, file, then) = case;
     let random = &mut Random::of(&[seed, 1]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("a.db");
@@ -140,11 +197,17 @@ fn crash(
         let Ok(writers) = (0..members).map(open).collect::<Result<Vec<_>, _>>() else {
             return Outcome::default();
         };
+        let another = (then == Then::ReopenedBesideAnother).then(|| connect(&path, vfs));
+        if let Some(another) = &another {
+            another.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+        }
         let refused = work(&writers, profile, &log, random);
         for writer in writers {
             // An error of the disk is to be told here as well.
             let _ = writer.close();
         }
+        go_on(&path, vfs, case, &log);
+        drop(another);
         (log.finish(), history(&path, refused))
     };
     let run = Run {
@@ -162,46 +225,74 @@ fn crash(
 }
 
 fn survey(case: Case, promise: Promise) {
-    let (profile, members, file) = case;
-    let name = format!("{}, writers: {members}, a sync of {file:?} fails", profile.name());
-    let outcome = Budget::new(IMAGES, SHARE)
+    survey_by(Budget::new(IMAGES, SHARE), case, promise);
+}
+
+fn survey_by(budget: Budget, case: Case, promise: Promise) -> Outcome {
+    let (profile, members, file, then) = case;
+    let then = match then {
+        Then::Nothing => "",
+        Then::Reopened => ", opened again",
+        Then::ReopenedBesideAnother => ", opened again beside another connection",
+        Then::ReopenedBySqlite => ", opened again by SQLite itself",
+    };
+    let name = format!("{profile}, writers: {members}, a sync of {file:?} fails{then}");
+    let outcome = budget
         .survey(&name, |simulator, seed, effort| crash(simulator, case, promise, seed, effort));
     outcome.assert_kept();
+    outcome
+}
+
+#[test]
+fn what_is_written_after_a_failed_sync_and_an_opening_is_kept() {
+    for file in [FileKind::Wal, FileKind::MainDb] {
+        for then in [Then::Reopened, Then::ReopenedBesideAnother] {
+            survey((Profile::Durable, 1, file, then), Promise::AllAcknowledged);
+        }
+    }
+}
+
+#[test]
+fn sqlite_by_itself_loses_what_is_written_after_a_failed_sync_and_an_opening() {
+    let case = (Profile::Durable, 1, FileKind::Wal, Then::ReopenedBySqlite);
+    let has_lost = |outcome: &Outcome| outcome.power_cut.lost_max > 1;
+    let outcome = survey_by(Budget::new(IMAGES, SHARE).until(has_lost), case, Promise::Anything);
+    assert!(has_lost(&outcome), "{:?}", outcome.power_cut);
 }
 
 #[test]
 fn durable_bears_a_failed_sync_of_the_database() {
-    survey((Profile::Durable, 1, FileKind::MainDb), Promise::AllAcknowledged);
+    survey((Profile::Durable, 1, FileKind::MainDb, Then::Nothing), Promise::AllAcknowledged);
 }
 
 #[test]
 fn durable_bears_a_failed_sync_of_the_log() {
-    survey((Profile::Durable, 1, FileKind::Wal), Promise::AllAcknowledged);
+    survey((Profile::Durable, 1, FileKind::Wal, Then::Nothing), Promise::AllAcknowledged);
 }
 
 #[test]
 fn shared_writers_bear_a_failed_sync_of_the_database() {
-    survey((Profile::Durable, 2, FileKind::MainDb), Promise::AllAcknowledged);
+    survey((Profile::Durable, 2, FileKind::MainDb, Then::Nothing), Promise::AllAcknowledged);
 }
 
 #[test]
 fn shared_writers_bear_a_failed_sync_of_the_log() {
-    survey((Profile::Durable, 2, FileKind::Wal), Promise::AllAcknowledged);
+    survey((Profile::Durable, 2, FileKind::Wal, Then::Nothing), Promise::AllAcknowledged);
 }
 
 #[test]
 fn relaxed_bears_a_failed_sync_of_the_database() {
-    survey((Profile::Relaxed, 1, FileKind::MainDb), Promise::Prefix);
+    survey((Profile::Relaxed, 1, FileKind::MainDb, Then::Nothing), Promise::Prefix);
 }
 
 #[test]
 fn relaxed_bears_a_failed_sync_of_the_log() {
-    survey((Profile::Relaxed, 1, FileKind::Wal), Promise::Prefix);
+    survey((Profile::Relaxed, 1, FileKind::Wal, Then::Nothing), Promise::Prefix);
 }
 
 #[test]
 fn rollback_bears_a_failed_sync() {
     for file in [FileKind::MainDb, FileKind::MainJournal] {
-        survey((Profile::Rollback, 1, file), Promise::AllAcknowledged);
+        survey((Profile::Rollback, 1, file, Then::Nothing), Promise::AllAcknowledged);
     }
 }

@@ -8,8 +8,7 @@
 //!
 //! Must never: take an error that came after the first write to the log for "nothing is committed".
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, ffi};
+use rusqlite::ErrorCode;
 
 /// Outcome of a COMMIT that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,34 +39,10 @@ impl FailedCommit {
     }
 }
 
-/// Returns true if the error is that of a sync.
-pub(crate) fn is_failed_sync(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error().map(|error| error.extended_code);
-    matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
-}
-
-/// Keeps the log from being copied when the connection closes, also if it is the last one.
-pub(crate) fn leave_wal_as_it_is(connection: &Connection) {
-    if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-        tracing::warn!(%error, "closing may copy the WAL");
-    }
-}
-
-/// Leaves the log as it is if this error of a checkpoint is that of a sync; returns true then.
-///
-/// The pages that were copied may be lost, though SQLite counts them as copied and the next sync
-/// succeeds. A log that is left alone has them all: the next opening of the database reads it from its
-/// start and copies all of it.
-pub(crate) fn leave_wal_if_unsynced(connection: &Connection, error: &rusqlite::Error) -> bool {
-    let is_unsynced = is_failed_sync(error);
-    if is_unsynced {
-        leave_wal_as_it_is(connection);
-    }
-    is_unsynced
-}
-
 #[cfg(test)]
 mod tests {
+    use rusqlite::ffi;
+
     use super::*;
 
     #[test]

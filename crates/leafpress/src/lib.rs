@@ -84,6 +84,7 @@ mod connect;
 mod cpu;
 mod error;
 mod failed_commit;
+mod failed_sync;
 mod file_kind;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -233,6 +233,9 @@ fn a_database_in_the_layer_of_a_container() {
     let seen = expect_care(&object, &[25]);
     assert!(seen.starts_with("overlay"), "{seen}");
     assert!(object.to_string().contains("volume"), "{object}");
+    // To look is not to copy the database out of the layer.
+    let copied = fs::read_dir(folder.path().join("upper")).unwrap().count();
+    assert_eq!(copied, 0, "files in the upper folder");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! that this process holds on the database, and it would pass by the VFS.
 
 use std::ffi::{c_int, c_void};
+use std::io::ErrorKind;
 use std::ptr;
 
 use rusqlite::{Connection, ffi};
@@ -33,6 +34,40 @@ pub fn sync_log(connection: &Connection) -> rusqlite::Result<()> {
     was_there.then_some(()).ok_or_else(none)
 }
 
+/// Writes all bytes of the write-ahead log of `main` once more, as they are, and syncs it. So the disk has
+/// them, also those that a sync which failed before has left in the system's memory.
+///
+/// Call it inside of a write transaction only, whose lock keeps others from writing to the log.
+///
+/// # Errors
+/// The VFS's own, or there is no log. The log has the same bytes as before.
+pub fn write_log_again(connection: &Connection) -> rusqlite::Result<()> {
+    let failed = "the log cannot be written again";
+    let none = || failure(ffi::SQLITE_IOERR_WRITE, "there is no log that could be written");
+    let log = open_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, failed)?.ok_or_else(none)?;
+    let (Some(read), Some(write)) = (log.methods.xRead, log.methods.xWrite) else {
+        return Err(none());
+    };
+    let size = log.size(failed)?;
+    let mut bytes = vec![0_u8; 64 << 10];
+    let mut offset = 0;
+    while offset < size {
+        let count = (bytes.len() as u64).min(size - offset) as c_int;
+        // SAFETY: as in `sync_file`; the methods write and read `count` bytes, which `bytes` has.
+        let code = unsafe {
+            match read(log.file, bytes.as_mut_ptr().cast(), count, offset as i64) {
+                ffi::SQLITE_OK => write(log.file, bytes.as_ptr().cast(), count, offset as i64),
+                code => code,
+            }
+        };
+        if code != ffi::SQLITE_OK {
+            return Err(failure(code, failed));
+        }
+        offset += count as u64;
+    }
+    sync_log(connection)
+}
+
 /// Sees to it that the write-ahead log of `main` has room in its file for more frames: `needed` bytes
 /// after the `used` ones, else it is lengthened by zeros to `room` bytes after them. Returns its size.
 ///
@@ -53,16 +88,8 @@ pub fn make_room_in_log(
     let failed = "the log cannot be lengthened";
     let none = || failure(ffi::SQLITE_IOERR_WRITE, "there is no log that could be lengthened");
     let log = open_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, failed)?.ok_or_else(none)?;
-    let (Some(file_size), Some(write)) = (log.methods.xFileSize, log.methods.xWrite) else {
-        return Err(none());
-    };
-    let mut size: i64 = 0;
-    // SAFETY: as in `sync_file`; the method writes one integer, for which there is room.
-    let code = unsafe { file_size(log.file, &raw mut size) };
-    let mut size = match (code, u64::try_from(size)) {
-        (ffi::SQLITE_OK, Ok(size)) => size,
-        (code, _) => return Err(failure(code, failed)),
-    };
+    let write = log.methods.xWrite.ok_or_else(none)?;
+    let mut size = log.size(failed)?;
     if size < used || size >= used + needed {
         return Ok(size);
     }
@@ -97,6 +124,20 @@ struct OpenFile<'c> {
     methods: &'c ffi::sqlite3_io_methods,
 }
 
+impl OpenFile<'_> {
+    /// Bytes of the file.
+    fn size(&self, failed: &str) -> rusqlite::Result<u64> {
+        let none = || failure(ffi::SQLITE_IOERR_FSTAT, failed);
+        let file_size = self.methods.xFileSize.ok_or_else(none)?;
+        let mut size: i64 = 0;
+        // SAFETY: as in `sync_file`; the method writes one integer, for which there is room.
+        match unsafe { file_size(self.file, &raw mut size) } {
+            ffi::SQLITE_OK => u64::try_from(size).map_err(|_| none()),
+            code => Err(failure(code, failed)),
+        }
+    }
+}
+
 /// The file to which the file control `which` gives a pointer; none if it is not open.
 fn open_file<'c>(
     connection: &'c Connection,
@@ -126,7 +167,7 @@ fn open_file<'c>(
 }
 
 /// Returns true if the name by which the database `main` was opened stands for another file
-/// now, or for none; `None` if its VFS does not say.
+/// now, or for none; `None` if its VFS does not say, or the name may not be looked at.
 pub fn has_moved(connection: &Connection) -> Option<bool> {
     let mut moved: c_int = 0;
     // SAFETY: the handle is open as long as `connection` is borrowed, the name ends with a
@@ -139,7 +180,15 @@ pub fn has_moved(connection: &Connection) -> Option<bool> {
             (&raw mut moved).cast::<c_void>(),
         )
     };
-    (code == ffi::SQLITE_OK).then_some(moved != 0)
+    if code != ffi::SQLITE_OK {
+        return None;
+    }
+    // After a change of user, for example, the folder may not be looked into.
+    let is_hidden = || {
+        let name = connection.path().map(std::fs::metadata);
+        name.is_some_and(|it| it.is_err_and(|it| it.kind() == ErrorKind::PermissionDenied))
+    };
+    if moved != 0 && is_hidden() { None } else { Some(moved != 0) }
 }
 
 fn failure(code: c_int, message: &str) -> rusqlite::Error {

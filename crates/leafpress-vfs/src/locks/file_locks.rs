@@ -19,6 +19,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::LogOnDisk;
 use crate::FileIdentity;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask};
 use crate::sync::lock;
@@ -26,6 +27,9 @@ use crate::sync::lock;
 /// SQLite's pending byte, the first of the bytes that are locked in a database; those of a
 /// `-shm` file are all before it.
 pub(super) const PENDING_BYTE: i64 = 0x4000_0000;
+
+/// The byte of a `-shm` file that each process locks as long as it uses it, and asks for first.
+const USERS_BYTE: i64 = 128;
 
 /// Set once the system has refused an OFD lock.
 static NONE_HERE: AtomicBool = AtomicBool::new(false);
@@ -78,12 +82,19 @@ struct State {
     /// Read locks that are held, while the descriptor cannot be written: one that can be
     /// takes them over.
     read_locked: Vec<Range<i64>>,
+    /// Of a `-shm` file: the log beside it.
+    log: LogOnDisk,
 }
 
 impl FileLocks {
     pub fn new(identity: FileIdentity, descriptor: RawFd, is_writable: bool) -> Self {
-        let state =
-            State { owner: Owner::Undecided, descriptor, is_writable, read_locked: Vec::new() };
+        let state = State {
+            owner: Owner::Undecided,
+            descriptor,
+            is_writable,
+            read_locked: Vec::new(),
+            log: LogOnDisk::Unknown,
+        };
         Self { identity, state: Mutex::new(state) }
     }
 
@@ -111,6 +122,9 @@ impl FileLocks {
         }
         match ask(state.descriptor, how, lock, bytes) {
             Ok(found) => {
+                if how == How::Get && bytes.start == USERS_BYTE && found.lock != Lock::None {
+                    state.log = LogOnDisk::Whole;
+                }
                 if !state.is_writable && how == How::Set {
                     note(&mut state.read_locked, lock, bytes.range());
                 }
@@ -157,6 +171,15 @@ impl FileLocks {
         state.read_locked.clear();
     }
 
+    /// State of the log beside this `-shm` file.
+    pub fn log(&self) -> LogOnDisk {
+        self.state().log
+    }
+
+    pub fn set_log(&self, log: LogOnDisk) {
+        self.state().log = log;
+    }
+
     /// Gives back all locks, when no descriptor of the file is used any more: SQLite relies
     /// on `close` for that of a `-shm` file, and ours may stay open.
     pub fn give_back(&self) {
@@ -166,6 +189,7 @@ impl FileLocks {
         }
         state.owner = Owner::Undecided;
         state.read_locked.clear();
+        state.log = LogOnDisk::Unknown;
     }
 }
 

@@ -19,6 +19,7 @@
 //! | `numbers.rs` | the locks of the file behind each number, found without a mutex |
 //! | `table.rs` | the process's descriptors, and when one may be closed |
 //! | `handle.rs` | files that Leafpress opens itself: inputs, copies, pages written whole |
+//! | `log_on_disk.rs` | whether the disk has all of a write-ahead log, as far as this process knows |
 //! | `lock_file.rs` | bytes that processes lock to tell one another what they do |
 //! | `foreign.rs` | descriptors of this process that are not in the table |
 //! | `another_copy.rs` | another copy of SQLite, where the system has no such locks |
@@ -53,6 +54,7 @@ mod foreign;
 mod handle;
 #[cfg(unix)]
 mod lock_file;
+mod log_on_disk;
 #[cfg(unix)]
 mod numbers;
 #[cfg(unix)]
@@ -66,6 +68,8 @@ pub use handle::{FileHandle, read, read_to_string};
 #[cfg(unix)]
 #[doc(hidden)]
 pub use lock_file::LockFile;
+#[doc(hidden)]
+pub use log_on_disk::LogOnDisk;
 
 use crate::c_api::interface::Vfs;
 use crate::c_api::registration::{self, Registration};

@@ -34,7 +34,6 @@ use std::mem;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
-#[cfg(test)]
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -515,9 +514,8 @@ impl Known {
         }
         let writable = self.writable().map(|it| Arc::clone(&it.file));
         // Between this question and the closing another copy may take a lock. Databases are
-        // opened once more to be sure; other files are left as they are, since opening one for
-        // writing tells programs that watch it that it was written.
-        if writable.is_none() && !is_database(&first.file) {
+        // opened once more to be sure.
+        if writable.is_none() && !may_be_reopened(&first.file) {
             return true;
         }
         // Each try that fails leaves an opening here. So the next one begins with a question to that:
@@ -553,7 +551,7 @@ impl Known {
     fn guard(&mut self) -> bool {
         let file = match self.writable() {
             Some(writable) => Arc::clone(&writable.file),
-            None if !self.descriptors.first().is_some_and(|it| is_database(&it.file)) => {
+            None if !self.descriptors.first().is_some_and(|it| may_be_reopened(&it.file)) => {
                 return true;
             }
             None => match self.reopen_for_writing() {
@@ -598,6 +596,24 @@ fn is_database(file: &File) -> bool {
     file.read_exact_at(&mut start, 0).is_ok() && start == *MAGIC
 }
 
+/// Returns true if a file that was opened for reading may be opened for writing, to be locked. Files that
+/// are no database are left as they are: programs that watch a file are told that it was written. And an
+/// overlay (a container's image) would make a copy of the whole file.
+fn may_be_reopened(file: &File) -> bool {
+    is_database(file) && !is_on_overlay(file)
+}
+
+#[cfg(target_os = "linux")]
+fn is_on_overlay(file: &File) -> bool {
+    const OVERLAYFS_SUPER_MAGIC: u64 = 0x794c_7630;
+    rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type as u64 == OVERLAYFS_SUPER_MAGIC)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_on_overlay(_file: &File) -> bool {
+    false
+}
+
 /// Another opening of an open file, to be written.
 ///
 /// # Errors
@@ -623,6 +639,14 @@ fn parked_max() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let share = limit.and_then(|limit| usize::try_from(limit / 8).ok());
     share.unwrap_or(usize::MAX).clamp(*PARKED_MAX.start(), *PARKED_MAX.end())
+}
+
+/// The locks of a file that SQLite uses here.
+pub(super) fn locks_of(path: &Path) -> Option<Arc<FileLocks>> {
+    let identity = FileIdentity::from(&rustix::fs::stat(path).ok()?);
+    let table = table();
+    let known = table.as_ref()?.files.get(&identity)?;
+    known.is_used_by_sqlite().then(|| Arc::clone(&known.locks))
 }
 
 /// Numbers of all descriptors here.

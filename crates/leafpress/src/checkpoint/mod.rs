@@ -32,7 +32,8 @@
 //! 1. (P1) The gate is closed between groups only, and always opened again: by a guard,
 //!    whatever happens. A writer waits there `gate_wait_max` at most.
 //! 2. (P2) The gate closes only if the WAL is near its bound, or the writer pauses.
-//! 3. (P3) It does not close for a catch-up while a snapshot is known to stand in the way.
+//! 3. (P3) It does not close for a catch-up while a snapshot is known to stand in the way, unless at most
+//!    64 frames are left to copy.
 //! 4. (P4) After a step that failed or was obstructed there is a pause, which doubles:
 //!    the checkpointer never retries in a loop. If the writer was held and nothing was gained, it
 //!    is then not held for 20 times as long.
@@ -191,6 +192,9 @@ impl Drop for Checkpointer {
     }
 }
 
+/// Reason of an error.
+pub(crate) const MOVED: &str = "the database is gone or another file: it was deleted, moved or \
+     replaced while the writer had it open";
 const STILL_IN_THE_WAL: &str =
     "every commit is in the database or its -wal file, which belong together";
 

@@ -296,6 +296,7 @@ impl Policy {
             self.rewinds = look.rewinds;
             self.copied = 0;
             self.held_back = None;
+            self.given_up_since = None;
         }
         self.copied = self.copied.min(self.frames);
     }

@@ -1,6 +1,6 @@
 //! The thread of the checkpointer: asks the policy, carries out a step, and tells the policy.
 //!
-//! Must never: go on after a sync has failed, or keep the gate closed when it ends.
+//! Must never: go on after a sync has failed or the database was moved, or keep the gate closed when it ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use super::gate::{Gate, Look, NEVER};
 use super::limits::CheckpointLimits;
 use super::policy::{Outcome, Policy, Step};
 use super::stats::StuckReader;
-use super::{STILL_IN_THE_WAL, Shared, look};
-use crate::failed_commit::{leave_wal_as_it_is, leave_wal_if_unsynced};
-use crate::vfs::database_file;
+use super::{MOVED, STILL_IN_THE_WAL, Shared, look};
+use crate::failed_sync::{LogOnDisk, leave_wal_as_it_is, leave_wal_if_unsynced, note_log};
+use crate::vfs::database_file::{self, has_moved};
 use crate::words::path_text;
 use crate::{Error, Result};
 
@@ -67,12 +67,18 @@ impl Worker {
                 }
                 continue;
             }
+            if self.breaks_off_if_moved() {
+                break;
+            }
             let began = Instant::now();
             let (outcome, held) = self.carry_out(step, look.commits);
             let now = self.started.elapsed();
             self.policy.after(step, outcome, held, now);
             self.record(step, outcome, began.elapsed());
             self.alarm(now);
+        }
+        if self.shared.finish.load(Ordering::SeqCst) {
+            self.breaks_off_if_moved();
         }
         if let Some(reason) = self.gate.broken() {
             leave_wal_as_it_is(&self.connection);
@@ -90,12 +96,23 @@ impl Worker {
             && log.has_failed()
             && self.gate.broken().is_none()
         {
+            note_log(&self.connection, LogOnDisk::Unknown);
             self.gate.break_off("a sync of the log failed in another process".to_owned());
         }
         let mut look = look(&self.gate, self.log.as_deref());
         // A commit that reaches the bound closes a gate of its own process only.
         look.shut |= self.log.is_some() && look.frames >= self.policy.bound_frames();
         look
+    }
+
+    /// Ends all checkpoints if the database was moved; returns true then. The log beside the name may be
+    /// that of another database by now, which has the same file for it.
+    fn breaks_off_if_moved(&self) -> bool {
+        let has_moved = has_moved(&self.connection) == Some(true);
+        if has_moved {
+            self.gate.break_off(MOVED.to_owned());
+        }
+        has_moved
     }
 
     /// Returns true if this checkpointer is to work: it alone has the log, or it is the one of

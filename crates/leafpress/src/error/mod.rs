@@ -278,7 +278,7 @@ impl Error {
     pub fn stopped(reason: impl Into<String>) -> Self {
         Self::from(ErrorKind::Stopped { reason: reason.into() })
             .on_disk("nothing of this call")
-            .to_do("open the writer again")
+            .to_do("close the writer and its readers, and open it again")
     }
 
     /// A statement that would touch other callers' transactions, or that the target of the writer

@@ -14,6 +14,7 @@
 //! | the lock, if no other connection may use it | no journal mode can be changed under others |
 //! | the profile's own settings | they belong to the connection |
 //! | read everything back | invariant 1 |
+//! | write a log that is left again | commits behind bytes that the disk lacks would be lost |
 //!
 //! Must never: open the database file itself, take a `file:` URI for a path, or
 //! remove a file.
@@ -35,6 +36,7 @@ use super::second_name::refuse_second_name;
 use super::settings::{JournalMode, Locking, Synchronous, ask};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failed_sync::make_log_whole;
 use crate::paths::{companion_of, folder_of};
 use crate::refusal::{
     Refusal, holds_something, not_readable, refuse_odd_companions, refuse_unless_file,
@@ -583,6 +585,10 @@ impl Opening<'_> {
         self.read_header(connection)?;
         let in_force = InForce::read(connection, request.profile)?;
         in_force.check()?;
+        if request.profile.is_wal() {
+            let refused = |source| self.refusal().error("write the log again", source);
+            make_log_whole(connection, refused)?;
+        }
         self.check_wishes(&in_force)?;
         Ok(in_force)
     }

@@ -28,6 +28,7 @@ use crate::fork::OfProcess;
 use crate::new_file::disk;
 use crate::paths::folder_of;
 use crate::profile::{self, AtomicWish, InForce, Locking, Profile, ProfileRequest};
+use crate::storage::FileSystem;
 use crate::vfs::locks;
 use crate::words::path_text;
 
@@ -224,7 +225,8 @@ impl WriterBuilder {
     /// second closure.
     ///
     /// It may not change what the profile has set, nor leave a transaction open or a database
-    /// attached: then opening fails.
+    /// attached: then opening fails. An authorizer, a busy or progress handler or a commit hook that it
+    /// sets is replaced by Leafpress's own: for untrusted SQL open a connection of your own.
     ///
     /// Collations, functions and the like are behind features of rusqlite: add that crate, in the
     /// version of [`leafpress::rusqlite`](crate::rusqlite), with `collation` or `functions`.
@@ -291,6 +293,7 @@ impl WriterBuilder {
         // The absolute path: later opens must not depend on the folder that the process is in then.
         let path = dunce::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let readers = ReaderPool::new(&path, vfs, self.reader_limits, self.on_connect);
+        let readers = if self.request.vfs.is_none() { readers.watching_place() } else { readers };
         let is_wal = self.request.profile.is_wal();
         let joined = sharing.as_ref().and_then(|it| it.as_ref().ok()).map(Arc::clone);
         let sharing = sharing.map(|it| it.map(|sharing| Arc::downgrade(&sharing)));
@@ -359,6 +362,14 @@ impl WriterBuilder {
         };
         if in_force.locking == Locking::Exclusive {
             return Err("no other connection may use the database (exclusive locking)".into());
+        }
+        if let Ok(found) = FileSystem::of(folder_of(&database))
+            && found.nature.refuses_wal()
+        {
+            return Err(format!(
+                "the database lies on {found}, and machines share no memory by which writers could"
+            )
+            .into());
         }
         if in_force.profile.is_wal() && self.beside.is_none() {
             // The log was made by now, and the process that made it syncs the folder later.

@@ -397,7 +397,7 @@ fn stopped_before(reason: String) -> Error {
         .on_disk(
             "what was answered with success; if the database was moved, in the file that was moved",
         )
-        .to_do("fix what it names, and open the writer again")
+        .to_do("fix what it names, drop the readers, and open the writer again")
 }
 
 /// The engine, if no other thread has it.

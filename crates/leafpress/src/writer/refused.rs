@@ -3,8 +3,9 @@
 use rusqlite::ErrorCode;
 
 use super::guard::Guard;
-use super::place::{self, is_moved_database};
+use super::place::is_moved_database;
 use super::statement::is_no_statement;
+use crate::checkpoint::MOVED;
 use crate::error::{Error, ErrorKind};
 use crate::sqlite_error::sqlite_says;
 
@@ -16,7 +17,7 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
         return Error::from(ErrorKind::Refused { reason });
     }
     if is_moved_database(&source) {
-        return Error::stopped(place::MOVED).caused_by(source);
+        return Error::stopped(MOVED).caused_by(source);
     }
     if sqlite_says(&source).starts_with("cannot VACUUM") {
         return Error::statement(source).to_do(

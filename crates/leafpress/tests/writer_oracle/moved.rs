@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use leafpress::load::{Column, ColumnType, Loader};
+use leafpress::profile::Locking;
 use leafpress::writer::{Maintenance, Writer};
 use leafpress::{Error, ErrorKind, Profile};
 use rusqlite::Connection;
@@ -315,6 +316,109 @@ fn a_writer_that_is_closed_unaware_leaves_no_log_to_the_new_database() {
     }
     make(&path, Profile::Durable).close().expect("all is well");
     assert_is_the_new_one(&path, 0);
+}
+
+const CHILD_PATH: &str = "LEAFPRESS_TEST_MOVED_PATH";
+const CHILD_SQL: &str = "LEAFPRESS_TEST_MOVED_SQL";
+
+/// Another process that has carried out `sql` by SQLite itself, and holds the database open until it is
+/// killed.
+struct Neighbour(std::process::Child);
+
+impl Neighbour {
+    fn start(path: &Path, sql: &str) -> Self {
+        let mut child = std::process::Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "moved::as_neighbour", "--nocapture"])
+            .env(CHILD_PATH, path)
+            .env(CHILD_SQL, sql)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let said = std::io::BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut lines = std::io::BufRead::lines(said).map_while(Result::ok);
+        assert!(lines.any(|line| line.ends_with("neighbour is ready")), "it ended before");
+        Self(child)
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn as_neighbour() {
+    let (Some(path), Ok(sql)) = (std::env::var_os(CHILD_PATH), std::env::var(CHILD_SQL)) else {
+        return;
+    };
+    let connection = Connection::open(path).expect("a connection");
+    connection.execute_batch(&sql).expect("it is carried out");
+    println!("neighbour is ready");
+    // Until it is killed, or the test has ended.
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+/// The log beside the new database is the same file as the old one's, and has its rows.
+#[test]
+fn a_checkpointer_leaves_the_log_of_the_database_that_took_the_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().canonicalize().expect("a folder").join("a.db");
+    make(&path, Profile::Durable).close().expect("all is well");
+    // Without a commit of its own, so that the index of the log says nothing of the old pages.
+    let writer = Writer::builder(&path).open().expect("a writer");
+    replace(&path);
+    let neighbour = Neighbour::start(&path, "INSERT INTO t VALUES (7)");
+    let stopped = writer.close().expect_err("its database was replaced");
+    assert!(matches!(stopped.kind(), ErrorKind::Stopped { .. }), "{stopped}");
+    drop(neighbour);
+    assert_is_the_new_one(&path, 1);
+}
+
+/// SQLite deletes a journal by its name, without a look at the database.
+#[test]
+fn a_writer_alone_leaves_the_journal_of_the_database_that_took_the_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().canonicalize().expect("a folder").join("a.db");
+    let builder = Writer::builder(&path).profile(Profile::Rollback);
+    let writer = builder.locking(Locking::Exclusive).open().expect("a writer");
+    writer.execute_batch("CREATE TABLE t(n); INSERT INTO t VALUES (1)").expect("a table");
+    for suffix in ["", "-journal"] {
+        let old = beside(&path, suffix);
+        if old.exists() {
+            fs::rename(&old, beside(&path, &format!(".old{suffix}"))).expect("it is there");
+        }
+    }
+    let sql = "CREATE TABLE t(n, pad);
+         WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 20000)
+         INSERT INTO t SELECT n, zeroblob(100) FROM i;
+         PRAGMA cache_size = 10; BEGIN; UPDATE t SET n = -1";
+    let neighbour = Neighbour::start(&path, sql);
+    assert!(beside(&path, "-journal").exists(), "it has spilled pages");
+    drop(writer);
+    drop(neighbour);
+    let connection = Connection::open(&path).expect("a connection");
+    let rows = "SELECT count(*) FROM t WHERE n > 0";
+    assert_eq!(connection.query_row(rows, [], |row| row.get(0)), Ok(20_000));
+}
+
+/// A connection that is idle would show the old database, and a new one the new database.
+#[test]
+fn readers_of_two_databases_are_not_lent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().canonicalize().expect("a folder").join("a.db");
+    let writer = make(&path, Profile::Durable);
+    writer.execute(INSERT, [1]).expect("it is there");
+    drop(writer.reader().expect("a reader"));
+    replace(&path);
+    for suffix in ["-wal", "-shm"] {
+        fs::remove_file(beside(&path, suffix)).expect("it is there");
+    }
+    let stopped = writer.reader().expect_err("it was replaced");
+    assert!(matches!(stopped.kind(), ErrorKind::Stopped { .. }), "{stopped}");
 }
 
 /// Maintenance may be the first to look.

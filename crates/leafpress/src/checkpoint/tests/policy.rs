@@ -328,6 +328,32 @@ fn life_of(phase: Phase) -> (World, Policy) {
 }
 
 #[test]
+fn a_log_that_was_rewound_is_not_held_by_a_reader() {
+    let mut policy = Policy::new(THRESHOLDS);
+    let at = Duration::from_secs;
+    let look = |commits, frames, rewinds| Look {
+        frames,
+        commits,
+        quiet_for: Duration::ZERO,
+        rewinds,
+        shut: false,
+        stopping: false,
+    };
+    let whole = |frames, busy| Outcome::Done { busy, frames: Some((frames, frames)) };
+    policy.decide(&look(1, 300, 0), at(1));
+    policy.after(Step::Truncate, whole(300, true), Duration::ZERO, at(2));
+    policy.decide(&look(2, 1, 1), at(3));
+    policy.decide(&look(3, 300, 1), at(60));
+    policy.after(Step::Pass, whole(300, false), Duration::ZERO, at(60));
+    assert_eq!(policy.alarm(at(60)), None);
+    // Without the rewind it is one.
+    let mut policy = Policy::new(THRESHOLDS);
+    policy.decide(&look(1, 300, 0), at(1));
+    policy.after(Step::Truncate, whole(300, true), Duration::ZERO, at(2));
+    assert_eq!(policy.alarm(at(60)), Some(at(58)));
+}
+
+#[test]
 fn a_reader_that_stays_raises_the_alarm_and_the_writer_goes_on() {
     let writing = Phase {
         lasts: Duration::from_secs(5),

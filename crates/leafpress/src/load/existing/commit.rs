@@ -13,7 +13,7 @@ use super::inspect::Existing;
 use super::orphan::Search;
 use super::staged::{StagedTable, has_table};
 use crate::error::Result;
-use crate::failed_commit::leave_wal_if_unsynced;
+use crate::failed_sync::leave_wal_if_unsynced;
 use crate::load::options::CancelToken;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::broken_rule;

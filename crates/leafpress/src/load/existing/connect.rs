@@ -16,7 +16,8 @@ use super::task::Settings;
 use crate::candidate::uri;
 use crate::connect;
 use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result};
-use crate::failed_commit::{FailedCommit, leave_wal_as_it_is};
+use crate::failed_commit::FailedCommit;
+use crate::failed_sync::{LogOnDisk, leave_wal_as_it_is, make_log_whole, note_log};
 use crate::load::at_rest::AtRest;
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
@@ -170,6 +171,10 @@ impl ExistingDatabase {
                     .progress_handler(STEPS_BETWEEN_LOOKS, Some(move || cancel.is_cancelled()))
             })
             .map_err(|error| self.refused("open the database", error))?;
+        if self.overlay.is_none() {
+            let refused = |error| self.refused("write the log again", error);
+            make_log_whole(&connection, refused)?;
+        }
         Ok(connection)
     }
 
@@ -231,6 +236,7 @@ impl ExistingDatabase {
         error: rusqlite::Error,
     ) -> Error {
         leave_wal_as_it_is(connection);
+        note_log(connection, LogOnDisk::Unknown);
         let shown = path_text(&self.named);
         let has_log = ask::<String>(connection, "PRAGMA main.journal_mode")
             .is_ok_and(|mode| mode.eq_ignore_ascii_case("wal"));

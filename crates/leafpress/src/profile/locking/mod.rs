@@ -17,6 +17,7 @@ use rusqlite::Connection;
 
 use super::settings::{JournalMode, Locking, MAIN};
 use crate::error::{Error, Result};
+use crate::vfs::database_file::has_moved;
 
 /// Asks for the locking of the connection's main database; without its name, SQLite answers for
 /// databases that will be attached next.
@@ -75,8 +76,17 @@ fn not_back(error: Error) -> Error {
 ///
 /// # Errors
 /// SQLite's, as within a transaction. The database holds what was committed; beside it
-/// may be a journal that says that it is void, or one that is to be rolled back.
+/// may be a journal that says that it is void, or one that is to be rolled back. And if the database was
+/// moved: a journal at its name may be that of another database, and stays.
 pub fn give_back(connection: &Connection) -> Result<()> {
+    if has_moved(connection) == Some(true) {
+        // Else closing the connection would delete the journal, by its name.
+        let _ = change_journal(connection, JournalMode::Persist);
+        let path = connection.path().unwrap_or_default();
+        return Err(Error::destination(path, "was moved or replaced while it was open")
+            .on_disk("the files that were moved hold what was committed")
+            .to_do("close the connection"));
+    }
     let give = || {
         roll_back_what_failed(connection)?;
         // SQLite deletes a journal on the way from PERSIST, if it is not held alone.

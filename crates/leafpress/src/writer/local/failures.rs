@@ -10,7 +10,8 @@ use rusqlite::ErrorCode;
 
 use super::{LocalTarget, RangeEnd};
 use crate::error::Error;
-use crate::failed_commit::{FailedCommit, is_failed_sync};
+use crate::failed_commit::FailedCommit;
+use crate::failed_sync::{LogOnDisk, is_failed_sync, note_log};
 use crate::neighbours::holders_sentence;
 use crate::profile;
 use crate::vfs::atomic::{AtomicState, WhyJournal};
@@ -127,6 +128,7 @@ impl LocalTarget {
     ) -> RangeEnd {
         self.plans.borrow_mut().rolled_back();
         self.tell(TransactionHooks::not_committed);
+        note_log(&self.connection, LogOnDisk::Unknown);
         self.leave_all_as_it_is(&reason);
         unknown(group, range, reason)
     }
@@ -168,6 +170,7 @@ impl LocalTarget {
     /// stay as it is.
     pub(super) fn sync_failed(&self, reason: &str) {
         self.busy.sync_failed();
+        note_log(&self.connection, LogOnDisk::Unknown);
         self.leave_all_as_it_is(reason);
     }
 

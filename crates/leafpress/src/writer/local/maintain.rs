@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::LocalTarget;
 use crate::error::{Error, Result};
-use crate::failed_commit::is_failed_sync;
+use crate::failed_sync::{LogOnDisk, is_failed_sync, note_log};
 use crate::vfs::database_file;
 use crate::writer::caught::panicked;
 use crate::writer::maintenance::{IsWhole, Maintenance};
@@ -38,6 +38,8 @@ impl LocalTarget {
             && is_failed_sync(error)
         {
             self.sync_failed(&format!("a sync failed while it was to {}: {error}", work.action()));
+            // It may have been that of a checkpoint.
+            note_log(&self.connection, LogOnDisk::Uncopied);
         }
         if let Some(error) = self.interrupts.stopped() {
             return Err(error);

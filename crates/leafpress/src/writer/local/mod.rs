@@ -52,9 +52,9 @@ use super::shared::{NotSynced, Sharing};
 use super::statement::{KnownStatement, LastStatement};
 use super::target::{CommitTarget, Group, Reading};
 use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
-use crate::checkpoint::Gate;
+use crate::checkpoint::{Gate, MOVED};
 use crate::error::{Error, Result};
-use crate::failed_commit::leave_wal_as_it_is;
+use crate::failed_sync::leave_wal_as_it_is;
 use crate::fork::Process;
 use crate::profile::{self, InForce, Locking};
 use crate::vfs::connection::data_version;
@@ -498,8 +498,8 @@ impl CommitTarget for LocalTarget {
         }
         self.busy.give_turn_back();
         if self.has_moved {
-            self.moved(place::MOVED);
-            return Err(place::MOVED.to_owned());
+            self.moved(MOVED);
+            return Err(MOVED.to_owned());
         }
         Ok(())
     }

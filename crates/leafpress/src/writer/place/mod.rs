@@ -43,10 +43,6 @@ const FRESH_FOR: Duration = Duration::from_millis(10);
 /// looks cost only after some thousands.
 const LOOKS_BEFORE_NOTICES: u32 = 4000;
 
-/// Reason of an error; without a log, SQLite itself looks before it makes a journal.
-pub(super) const MOVED: &str = "the database is gone or another file: it was deleted, moved or \
-     replaced while the writer had it open";
-
 /// Returns true if SQLite refused a statement because the database was moved.
 pub(super) fn is_moved_database(source: &rusqlite::Error) -> bool {
     source.sqlite_error().is_some_and(|it| it.extended_code == ffi::SQLITE_READONLY_DBMOVED)
@@ -60,7 +56,7 @@ pub(super) fn is_moved(error: &Error) -> bool {
 
 /// A file that must keep its name.
 #[derive(Debug)]
-struct Watched {
+pub(super) struct Watched {
     /// Its name in messages, such as "the database".
     what: &'static str,
     path: PathBuf,
@@ -122,7 +118,7 @@ impl DatabasePlace {
             place.open_here = OpenHere::note(&resolved, request.profile);
             let beside = |suffix| companion_of(&resolved, suffix);
             place.files = [
-                Watched::new("the database", path, false),
+                Watched::database(path),
                 Watched::new("the log of the database", beside("-wal"), false),
                 Watched::new("the index of the log", beside("-shm"), true),
             ]
@@ -242,22 +238,35 @@ impl Watched {
         Found::Unknown
     }
 
+    /// The database at this path; `None` where the system has no such names.
+    pub(super) fn database(path: PathBuf) -> Option<Self> {
+        Self::new("the database", path, false)
+    }
+
+    /// Checks the name, and takes the file of a name that had none.
     fn check(&mut self) -> Result<(), String> {
-        let found = self.found();
+        if self.identity.is_some() {
+            return self.look();
+        }
+        if let Found::File(now) = self.found() {
+            self.identity = Some(now);
+        }
+        Ok(())
+    }
+
+    /// Looks at the name. The error says how it is another file's now.
+    pub(super) fn look(&self) -> Result<(), String> {
         let what = self.what;
-        match (found, self.identity) {
-            (Found::Unknown, _) | (Found::Nothing, None) => Ok(()),
-            (Found::File(now), Some(then)) if now == then => Ok(()),
-            (Found::File(now), None) => {
-                self.identity = Some(now);
-                Ok(())
-            }
-            (Found::Nothing, Some(_)) => Err(format!(
+        let Some(then) = self.identity else { return Ok(()) };
+        match self.found() {
+            Found::Unknown => Ok(()),
+            Found::File(now) if now == then => Ok(()),
+            Found::Nothing => Err(format!(
                 "{what} is gone from {}: it or its folder was deleted or moved while the writer \
                  had it open",
                 path_text(&self.path)
             )),
-            (Found::File(_), Some(_)) => Err(format!(
+            Found::File(_) => Err(format!(
                 "{} is another file now: {what} was replaced while the writer had it open",
                 path_text(&self.path)
             )),

@@ -33,6 +33,7 @@ use serde::Serialize;
 use self::activity::Activity;
 use super::interrupt::STEPS_BETWEEN;
 use super::on_connect::OnConnect;
+use super::place::Watched;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 use crate::profile::open_reader;
@@ -72,6 +73,8 @@ struct Shared {
     limits: ReaderLimits,
     on_connect: OnConnect,
     state: Mutex<State>,
+    /// The place of the database, where only its file tells.
+    place: Option<Watched>,
     /// Notified when a reader comes back or the pool is closed.
     returned: Condvar,
     /// The functions of a connection before its holder adds to them.
@@ -190,8 +193,18 @@ impl ReaderPool {
     ) -> Self {
         let (path, state, returned) = (path.into(), Mutex::default(), Condvar::new());
         let functions = OnceLock::new();
-        let shared = Shared { path, vfs, limits, on_connect, state, returned, functions };
+        let shared =
+            Shared { path, vfs, limits, on_connect, state, place: None, returned, functions };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Closes the pool once the file at the path is another one: readers that were opened before and
+    /// after would see two databases. Call it before the pool is shared.
+    pub(super) fn watching_place(mut self) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.place = Watched::database(shared.path.clone());
+        }
+        self
     }
 
     /// Lends a connection, by `name` or by the place that calls.
@@ -204,6 +217,9 @@ impl ReaderPool {
     pub fn get(&self, name: Option<&str>) -> Result<Reader> {
         let place = Location::caller();
         let name = name.map_or_else(|| format!("{}:{}", place.file(), place.line()), str::to_owned);
+        if let Some(Err(reason)) = self.shared.place.as_ref().map(Watched::look) {
+            self.close_because(&reason);
+        }
         let (id, idle) = self.take_place(name)?;
         // Gives the place back, also after an error or a panic of `on_connect`.
         let shared = Arc::clone(&self.shared);

@@ -24,7 +24,7 @@ use rusqlite::{Connection, Transaction};
 
 use super::maker::{Halt, ReadPage};
 use crate::error::Error;
-use crate::failed_commit::leave_wal_if_unsynced;
+use crate::failed_sync::leave_wal_if_unsynced;
 use crate::load::existing::connect::{ExistingDatabase, UNCHANGED, ask};
 use crate::load::existing::dbpage::read_page;
 use crate::vfs::connection::vfs_name;
