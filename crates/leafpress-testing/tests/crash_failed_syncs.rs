@@ -89,9 +89,9 @@ fn work(writers: &[Writer], profile: Profile, log: &Log, random: &mut Random) ->
     refused
 }
 
-/// The states in order. The last may be that of the call that was refused: if its
-/// outcome was not known, a crash may keep it though the process went on without.
-fn history(path: &Path, refused: Option<Row>) -> History {
+/// The states in order. If the outcome of the call that was refused was not known, a crash may keep it
+/// though the process went on without.
+fn history(path: &Path, mut refused: Option<Row>) -> History {
     let connection = Connection::open(path).unwrap();
     let sql = "SELECT number, other, payload FROM t ORDER BY number";
     let mut statement = connection.prepare(sql).unwrap();
@@ -99,15 +99,22 @@ fn history(path: &Path, refused: Option<Row>) -> History {
     let mut so_far = Digest::new();
     let mut history = History::new(&so_far);
     while let Some(row) = rows.next().unwrap() {
-        (0..3).for_each(|column| so_far.value(row.get_ref(column).unwrap()));
         let number: i64 = row.get(0).unwrap();
+        if let Some(lost) = refused.take_if(|it| it.0 <= number).filter(|it| it.0 < number) {
+            history.failed(&with(so_far.clone(), lost));
+        }
+        (0..3).for_each(|column| so_far.value(row.get_ref(column).unwrap()));
         history.committed(Mark { caller: 0, number: number as u64 }, &so_far);
     }
-    if let Some((number, other, length)) = refused.filter(|row| row.0 == history.len() as i64) {
-        so_far.row(&[number.into(), other.into(), vec![0_u8; length as usize].into()]);
-        history.committed(Mark { caller: 0, number: number as u64 }, &so_far);
+    if let Some(row) = refused.filter(|row| row.0 == history.len() as i64) {
+        history.committed(Mark { caller: 0, number: row.0 as u64 }, &with(so_far, row));
     }
     history
+}
+
+fn with(mut content: Digest, (number, other, length): Row) -> Digest {
+    content.row(&[number.into(), other.into(), vec![0_u8; length as usize].into()]);
+    content
 }
 
 /// One run at a time, as they share a name.

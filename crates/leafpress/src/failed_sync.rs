@@ -23,8 +23,8 @@ use rusqlite::{Connection, ffi};
 
 use crate::error::{Error, Result};
 use crate::paths::companion_of;
-use crate::vfs::database_file;
 pub(crate) use crate::vfs::locks::LogOnDisk;
+use crate::vfs::{database_file, locks};
 
 /// Sees to it that the disk has all of the log that SQLite reads, if that is not known. Waits for the
 /// write lock as long as the connection does; changes no row. `refused` makes SQLite's answer an error.
@@ -37,7 +37,7 @@ pub(crate) fn make_log_whole(
     refused: impl Fn(rusqlite::Error) -> Error,
 ) -> Result<()> {
     let Some(path) = connection.path().map(Path::new) else { return Ok(()) };
-    match LogOnDisk::of(path) {
+    match locks::log_on_disk(path) {
         LogOnDisk::Whole => return Ok(()),
         LogOnDisk::Uncopied => {
             let reason = "a sync of it has failed in a checkpoint, and connections of this process still \
@@ -57,7 +57,7 @@ pub(crate) fn make_log_whole(
         connection.execute_batch("ROLLBACK").map_err(&refused)?;
         written.map_err(refused)?;
     }
-    LogOnDisk::Whole.note(path);
+    locks::note_log_on_disk(path, LogOnDisk::Whole);
     Ok(())
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn leave_wal_as_it_is(connection: &Connection) {
 /// Notes the state of the log after a failed sync, for the next that opens the database in this process.
 pub(crate) fn note_log(connection: &Connection, log: LogOnDisk) {
     if let Some(path) = connection.path() {
-        log.note(Path::new(path));
+        locks::note_log_on_disk(Path::new(path), log);
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::LogOnDisk;
+use super::log_on_disk::LogOnDisk;
 use crate::FileIdentity;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask};
 use crate::sync::lock;

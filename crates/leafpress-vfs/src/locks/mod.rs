@@ -19,7 +19,7 @@
 //! | `numbers.rs` | the locks of the file behind each number, found without a mutex |
 //! | `table.rs` | the process's descriptors, and when one may be closed |
 //! | `handle.rs` | files that Leafpress opens itself: inputs, copies, pages written whole |
-//! | `log_on_disk.rs` | whether the disk has all of a write-ahead log, as far as this process knows |
+//! | `log_on_disk.rs` | state of a write-ahead log on the disk, as far as this process knows |
 //! | `lock_file.rs` | bytes that processes lock to tell one another what they do |
 //! | `foreign.rs` | descriptors of this process that are not in the table |
 //! | `another_copy.rs` | another copy of SQLite, where the system has no such locks |
@@ -71,9 +71,13 @@ pub use lock_file::LockFile;
 #[doc(hidden)]
 pub use log_on_disk::LogOnDisk;
 
+use std::path::Path;
+
 use crate::c_api::interface::Vfs;
 use crate::c_api::registration::{self, Registration};
 use crate::error::Result;
+#[cfg(unix)]
+use crate::paths::companion_of;
 
 /// Makes the locks of this process's SQLite belong to descriptors, for all connections that
 /// are opened from now on, also by `rusqlite` itself.
@@ -141,7 +145,7 @@ pub fn register_default(name: &str, vfs: impl Vfs) -> Result<Registration> {
 /// # Errors
 /// [`ErrorKind::Destination`](crate::ErrorKind::Destination); nothing was changed.
 #[doc(hidden)]
-pub fn refuse_beside_another_copy(database: &std::path::Path) -> Result<()> {
+pub fn refuse_beside_another_copy(database: &Path) -> Result<()> {
     #[cfg(unix)]
     return another_copy::refuse(database);
     #[cfg(not(unix))]
@@ -149,6 +153,30 @@ pub fn refuse_beside_another_copy(database: &std::path::Path) -> Result<()> {
         let _ = database;
         Ok(())
     }
+}
+
+/// State of the log of this database. Always unknown for a log whose index is no file, and on Windows.
+#[doc(hidden)]
+pub fn log_on_disk(database: &Path) -> LogOnDisk {
+    #[cfg(unix)]
+    let known = table::locks_of(&companion_of(database, "-shm")).map(|locks| locks.log());
+    #[cfg(not(unix))]
+    let known = {
+        let _ = database;
+        None
+    };
+    known.unwrap_or(LogOnDisk::Unknown)
+}
+
+/// Notes the state of the log of this database, until the last connection of this process is closed.
+#[doc(hidden)]
+pub fn note_log_on_disk(database: &Path, log: LogOnDisk) {
+    #[cfg(unix)]
+    if let Some(locks) = table::locks_of(&companion_of(database, "-shm")) {
+        locks.set_log(log);
+    }
+    #[cfg(not(unix))]
+    let _ = (database, log);
 }
 
 /// Goes on as on a system without locks that belong to descriptors, for tests.
