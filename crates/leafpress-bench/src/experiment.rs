@@ -50,7 +50,7 @@ pub fn run(
 ) -> Result<ExperimentReport> {
     // A quick run's figures mean nothing anyway.
     let rests = !options.is_quick();
-    run_with(options, &mut |request| run_in_child(request, rests), progress)
+    run_with(options, &mut |request| run_in_child(request, rests, &options.cancel), progress)
 }
 
 /// A temporary folder that no other user may look into.
@@ -70,16 +70,15 @@ fn run_with(
     runner: Runner<'_>,
     progress: &mut dyn FnMut(ProgressEvent<'_>),
 ) -> Result<ExperimentReport> {
-    let options = options.effective();
-    let mut simulation = Simulation::of(&options)?;
-    let mut groups = plan(&options)?;
+    let mut simulation = Simulation::of(options)?;
+    let mut groups = plan(options)?;
     let mut unavailable = leave_out_missing(&mut groups, simulation.is_on());
-    check_room(&options, &groups)?;
+    check_room(options, &groups)?;
     let processors = Processors::now();
     let folder = private_folder("leafpress-bench-")
         .tempdir_in(&options.dir)
         .map_err(Error::io("make a temporary folder in", &options.dir))?;
-    let inputs = Inputs::make(&options, &groups, folder.path(), progress)?;
+    let inputs = Inputs::make(options, &groups, folder.path(), progress)?;
     // Dropped before the folder that it is in.
     let (xfs, without_place) = make_places(&mut groups, folder.path(), &simulation);
     unavailable.extend(without_place);
@@ -87,21 +86,21 @@ fn run_with(
         (Place::XfsLoop, Some(xfs)) => xfs.path(),
         _ => folder.path(),
     };
-    let storage = measure_storage(&options, folder.path());
+    let storage = measure_storage(options, folder.path());
     let disk = DiskSpeed::of(simulation.model(), storage.as_ref());
     let mut report = ExperimentReport {
         experiment: options.experiment_names(),
         version: REPORT_VERSION,
         machine: machine::describe(&options.dir),
-        settings: settings::of(&options, &groups, &inputs, &folder_of, storage.as_ref())?,
+        settings: settings::of(options, &groups, &inputs, &folder_of, storage.as_ref())?,
         unavailable,
         storage: storage.and_then(|storage| serde_json::to_value(storage).ok()),
         command: options.command.clone(),
         ..ExperimentReport::default()
     };
-    let runs = groups.iter().map(|it| (it.kinds.len(), it.rounds(&options)));
+    let runs = groups.iter().map(|it| (it.kinds.len(), it.rounds(options)));
     let mut time = TimeLeft::new(runs, options.budget());
-    let scene = Scene { options: &options, inputs: &inputs, folder_of: &folder_of };
+    let scene = Scene { options, inputs: &inputs, folder_of: &folder_of };
     let of_group = |group| GroupRun::new(group, folder_of(group.place()), Some(&inputs));
     let mut benches: Vec<GroupRun<'_>> = groups.iter().map(of_group).collect();
     let mut seen = Vec::new();
@@ -110,6 +109,8 @@ fn run_with(
         report.settings.insert("page_cache".to_owned(), json!(cache.in_words()));
     }
     let states: Vec<MachineState> = seen.iter().filter_map(|(_, state)| *state).collect();
+    let rounds: Vec<usize> = benches.iter().map(GroupRun::rounds).collect();
+    report.settings.extend(settings::rounds_of(&groups, &rounds));
     for bench in &benches {
         bench.sum_up(&mut report, disk, progress);
         simulation.add(bench.simulated());
@@ -129,10 +130,7 @@ fn run_with(
     report.simulated = simulation.in_words();
     xfs.map_or(Ok(()), XfsLoop::close)?;
     folder.close().map_err(Error::io("remove the temporary folder in", &options.dir))?;
-    conclude(&mut report, &options, &states, processors);
-    if let Some(path) = &options.json {
-        report.write(path)?;
-    }
+    conclude(&mut report, options, &states, processors);
     Ok(report)
 }
 
@@ -344,7 +342,7 @@ mod tests {
 
     fn quick(dir: &Path, only: &[&str]) -> BenchOptions {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
-        BenchOptions { dir: dir.to_owned(), only, size: Size::Quick, ..BenchOptions::default() }
+        BenchOptions { dir: dir.to_owned(), only, ..BenchOptions::sized(Size::Quick) }
     }
 
     fn is_empty(dir: &Path) -> bool {
@@ -525,6 +523,7 @@ mod tests {
         let report = stopped_at(4).expect("a round is done");
         assert_eq!((report.rungs.len(), report.ratios.len()), (2, 1));
         assert!(report.stopped.is_some_and(|stopped| stopped.contains("3 of 4 runs")));
+        assert_eq!(report.settings["repeats"], 1, "not the two that were asked for");
     }
 
     #[test]
@@ -553,7 +552,7 @@ mod tests {
         assert!(error.to_string().contains("--max-disk"), "{error}");
         for size in [Size::Quick, Size::Usual] {
             let overview = BenchOptions { experiments: Vec::new(), ..BenchOptions::sized(size) };
-            let overview = BenchOptions { disk_bytes_max: 2_000_000_000, ..overview.effective() };
+            let overview = BenchOptions { disk_bytes_max: 2_000_000_000, ..overview };
             let groups = plan(&overview).expect("a plan");
             let outcome = check_room(&overview, &groups);
             assert!(!matches!(outcome, Err(Error::TooLarge { .. })), "{size:?}: {outcome:?}");

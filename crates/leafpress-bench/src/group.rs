@@ -110,7 +110,11 @@ impl Group {
     pub(crate) fn rounds(&self, options: &BenchOptions) -> usize {
         let of_large = self.kinds.first().map_or(1, |kind| kind.rounds_of_large_run());
         let is_whole_large_run = options.size == Size::Large && !options.is_overview();
-        let default = if is_whole_large_run { of_large } else { 3 };
+        let default = match options.size {
+            Size::Quick => 2,
+            _ if is_whole_large_run => of_large,
+            _ => 3,
+        };
         options.repeats.unwrap_or(default).max(1)
     }
 

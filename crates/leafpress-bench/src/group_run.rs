@@ -158,6 +158,12 @@ impl<'a> GroupRun<'a> {
         Ok(())
     }
 
+    /// Rounds that all of its rungs have done which were measured; 0 if none was.
+    pub(crate) fn rounds(&self) -> usize {
+        let runs = self.results.iter().map(Vec::len);
+        runs.filter(|runs| *runs > 0).min().unwrap_or(0)
+    }
+
     /// Work of the simulated disk in all runs.
     pub(crate) fn simulated(&self) -> impl Iterator<Item = SimulatedWork> {
         self.results.iter().flatten().filter_map(|result| result.played)

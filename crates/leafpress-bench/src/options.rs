@@ -91,30 +91,26 @@ pub struct BenchOptions {
     pub atomic: AtomicOptions,
     /// The most jobs that wait in the experiment "queue", for a claim among them.
     pub waiting: u64,
-    /// Rounds of each group; without it 3, in a large run of named experiments 5 for loads and for the
-    /// accounting of "atomic".
+    /// Rounds of each group; without it 3, in a quick run 2, in a large run of named experiments 5 for
+    /// loads and for the accounting of "atomic".
     pub repeats: Option<usize>,
     /// Folder in which the temporary folder is made: the disk to be measured.
     pub dir: PathBuf,
     /// Only the groups that give these ratios ("`csv_vs_sql`", "`keys_vs_sql`", …);
     /// all if empty. "billion" runs only when it is named here.
     pub only: Vec<String>,
-    /// Size, if nothing else is asked for; other sizes are cut to it if it
-    /// is [`Size::Quick`].
+    /// Size of all that has no option of its own.
     pub size: Size,
     /// Bytes of the disk that the experiments may take at most.
     pub disk_bytes_max: u64,
     /// Simulated disk, by its name; without it the real one is measured.
     pub simulate: Option<String>,
-    /// File to write the report to, besides returning it.
-    pub json: Option<PathBuf>,
     /// Leave the page cache as it is, also where this process may drop it.
     pub keeps_cache: bool,
     /// The command that repeats the run, for the report.
     pub command: Option<String>,
-    /// Set it from a signal handler to stop before the next rung, all temporary
-    /// files removed. The rung's process gets a terminal's Ctrl-C itself and must
-    /// die of it, so it should have no handler.
+    /// Set it from a signal handler to stop: the rung's process is killed, and all temporary files are
+    /// removed.
     pub cancel: Arc<AtomicBool>,
 }
 
@@ -156,7 +152,6 @@ impl Default for BenchOptions {
             size: Size::Large,
             disk_bytes_max: u64::MAX,
             simulate: None,
-            json: None,
             keeps_cache: false,
             command: None,
             cancel: Arc::default(),
@@ -212,7 +207,16 @@ impl BenchOptions {
         let large = Self { size, ..Self::default() };
         match size {
             Size::Large => large,
-            Size::Quick | Size::Usual => Self {
+            Size::Quick => Self {
+                bytes: 2_000_000,
+                rows: vec![100_000],
+                keys: 20_000,
+                commits: 3_000,
+                atomic: AtomicOptions { transactions: 150, ..AtomicOptions::default() },
+                waiting: 5_000,
+                ..large
+            },
+            Size::Usual => Self {
                 bytes: 100_000_000,
                 rows: vec![5_000_000],
                 keys: 1_000_000,
@@ -242,22 +246,6 @@ impl BenchOptions {
 
     pub(crate) fn is_quick(&self) -> bool {
         self.size == Size::Quick
-    }
-
-    /// The options with what `quick` means applied.
-    pub(crate) fn effective(&self) -> Self {
-        let mut options = self.clone();
-        if options.is_quick() {
-            options.bytes = options.bytes.min(2_000_000);
-            options.rows = options.rows.iter().map(|rows| (*rows).min(100_000)).collect();
-            options.rows.dedup();
-            options.keys = options.keys.min(20_000);
-            options.commits = options.commits.min(3_000);
-            options.atomic.transactions = options.atomic.transactions.min(150);
-            options.waiting = options.waiting.min(5_000);
-            options.repeats = Some(options.repeats.unwrap_or(2).min(2));
-        }
-        options
     }
 
     /// The experiments, each once, in the order of their figures' meaning.

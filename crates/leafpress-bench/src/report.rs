@@ -573,7 +573,16 @@ impl Ratio {
 impl ExperimentReport {
     /// Returns true for a run with small inputs, which gives the order of magnitude only.
     pub fn is_quick(&self) -> bool {
-        self.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true)
+        self.is_set("quick")
+    }
+
+    /// Returns true for a run of no named experiment, which has the rungs that matter most of each.
+    pub(crate) fn is_overview(&self) -> bool {
+        self.is_set("overview")
+    }
+
+    fn is_set(&self, setting: &str) -> bool {
+        self.settings.get(setting).and_then(serde_json::Value::as_bool) == Some(true)
     }
 
     /// Reads a report that [`write`](Self::write) wrote, of this version or an earlier one.

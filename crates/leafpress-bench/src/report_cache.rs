@@ -1,15 +1,18 @@
-//! The last run of each experiment on each disk. It is in the user's cache folder, for
+//! The last runs of each experiment on each disk. They are in the user's cache folder, for
 //! `leafpress advise`.
 //!
 //! ```text
-//! <cache>/leafpress/bench/<disk>/<experiment>.json     a report of this one experiment
+//! <cache>/leafpress/bench/<disk>/<experiment>.json                   a report of this one experiment
+//! <cache>/leafpress/bench/<disk>/<experiment>-overview.json          its part of an overview
+//! <cache>/leafpress/bench/<disk>/<experiment>[-overview]-quick.json  of a quick run
 //! ```
+//!
+//! An overview lacks rungs, and a quick run is rough, so neither takes the place of what the others have.
 //!
 //! A disk is known by the kind of its file system and by what is mounted, as the report's
 //! machine names them. What does not read as a report is passed over: it is a cache.
 //!
-//! Must never: keep what was measured on a simulated disk or was not finished, or let a
-//! quick run take the place of a full one.
+//! Must never: keep what was measured on a simulated disk or was not finished.
 
 use std::fs;
 use std::io;
@@ -35,8 +38,8 @@ pub fn store(report: &ExperimentReport) -> io::Result<()> {
     }
 }
 
-/// Measurements of the disk that holds `path`, one report for each experiment, in the
-/// order of their files.
+/// Measurements of the disk that holds `path`, those to be trusted most first: full runs before
+/// quick ones, then the newest.
 pub fn load(path: &Path) -> Vec<ExperimentReport> {
     let Some(cache) = cache_folder() else { return Vec::new() };
     // A database that is yet to be made lies in a folder that is there.
@@ -50,11 +53,9 @@ fn store_in(cache: &Path, report: &ExperimentReport) -> io::Result<()> {
     }
     let folder = cache.join(disk_name(report.machine.filesystem.as_deref()));
     for part in parts(report) {
-        let path = folder.join(format!("{}.json", part.experiment));
-        let is_better = |old: ExperimentReport| part.is_quick() && !old.is_quick();
-        if read(&path).is_some_and(is_better) {
-            continue;
-        }
+        let overview = if report.is_overview() { "-overview" } else { "" };
+        let quick = if report.is_quick() { "-quick" } else { "" };
+        let path = folder.join(format!("{}{overview}{quick}.json", part.experiment));
         fs::create_dir_all(&folder)?;
         let text = serde_json::to_vec(&part).map_err(io::Error::other)?;
         // Whole or not at all for a process that reads meanwhile.
@@ -70,7 +71,12 @@ fn load_in(cache: &Path, filesystem: Option<&str>) -> Vec<ExperimentReport> {
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     let is_report = |path: &&PathBuf| path.extension().is_some_and(|it| it == "json");
-    paths.iter().filter(is_report).filter_map(|path| read(path)).collect()
+    let mut reports: Vec<_> = paths.iter().filter(is_report).filter_map(|it| read(it)).collect();
+    reports.sort_by(|one, other| {
+        let newest_first = other.measured_at.cmp(&one.measured_at);
+        one.is_quick().cmp(&other.is_quick()).then(newest_first)
+    });
+    reports
 }
 
 /// A report for each experiment of a run, with its rungs. Ratios do not say which is theirs,
@@ -192,20 +198,28 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_does_not_replace_a_full_one() {
+    fn quick_runs_and_overviews_replace_no_others() {
         let cache = tempfile::tempdir().expect("a folder");
-        let run = |quick: bool, at: &str| {
+        let kept = || {
+            let reports = load_in(cache.path(), DISK);
+            let of_ladder = reports.into_iter().filter(|it| it.experiment == "ladder");
+            of_ladder.map(|it| it.measured_at.unwrap_or_default()).collect::<Vec<_>>()
+        };
+        let run = |[quick, overview]: [bool; 2], at: &str| {
             let mut report = test_reports::overview();
             report.settings.insert("quick".to_owned(), json!(quick));
+            report.settings.insert("overview".to_owned(), json!(overview));
             report.measured_at = Some(at.to_owned());
             store_in(cache.path(), &report).expect("it is written");
-            load_in(cache.path(), DISK)[0].measured_at.clone().unwrap_or_default()
+            kept()
         };
-        assert_eq!(run(true, "1"), "1");
-        assert_eq!(run(true, "2"), "2");
-        assert_eq!(run(false, "3"), "3");
-        assert_eq!(run(true, "4"), "3");
-        assert_eq!(run(false, "5"), "5");
+        assert_eq!(run([true, false], "1"), ["1"]);
+        assert_eq!(run([true, false], "2"), ["2"]);
+        assert_eq!(run([false, false], "3"), ["3", "2"]);
+        assert_eq!(run([false, true], "4"), ["4", "3", "2"]);
+        assert_eq!(run([true, false], "5"), ["4", "3", "5"]);
+        assert_eq!(run([false, false], "6"), ["6", "4", "5"]);
+        assert_eq!(run([true, true], "7"), ["6", "4", "7", "5"]);
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub(crate) fn of<'p>(
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
     ]);
+    if options.is_overview() {
+        settings.insert("overview", json!(true));
+    }
     if options.is_overview() && options.size == Size::Large {
         settings.insert(
             "cut_to_end_in_time",
@@ -52,27 +55,47 @@ pub(crate) fn of<'p>(
             ),
         );
     }
-    let mut topics: BTreeMap<Topic, Vec<&Group>> = BTreeMap::new();
-    for group in groups {
-        if let Some(topic) = group.kinds.first().and_then(|kind| kind.topic()) {
-            topics.entry(topic).or_default().push(group);
-        }
-    }
-    for (index, (topic, groups)) in topics.iter().enumerate() {
-        let (name, of_topic) = match topic {
-            Topic::Loads => ("repeats", of_loads(options, groups, inputs)),
-            Topic::Commits => {
-                ("repeats_of_commits", commits::settings(options, folder_of(Place::Disk))?)
-            }
-            Topic::OneRow => ("repeats_of_one_row", of_one_row(options, groups, folder_of)?),
-            Topic::Jobs => ("repeats_of_jobs", queue::settings(options, storage)),
-            Topic::Processes => ("repeats_of_processes", shared::settings(folder_of(Place::Disk))?),
-        };
-        settings.extend(of_topic);
-        let name = if index == 0 { "repeats" } else { name };
-        settings.extend(groups.first().map(|group| (name, json!(group.rounds(options)))));
+    for (topic, groups) in by_topic(groups) {
+        let groups: Vec<&Group> = groups.into_iter().map(|(_, group)| group).collect();
+        settings.extend(match topic {
+            Topic::Loads => of_loads(options, &groups, inputs),
+            Topic::Commits => commits::settings(options, folder_of(Place::Disk))?,
+            Topic::OneRow => of_one_row(options, &groups, folder_of)?,
+            Topic::Jobs => queue::settings(options, storage),
+            Topic::Processes => shared::settings(folder_of(Place::Disk))?,
+        });
     }
     Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// Runs of each rung, for each topic: as many as all rungs have that were measured. `rounds` are those
+/// of each group.
+pub(crate) fn rounds_of(groups: &[Group], rounds: &[usize]) -> BTreeMap<String, Value> {
+    let mut settings = BTreeMap::new();
+    for (index, (topic, groups)) in by_topic(groups).into_iter().enumerate() {
+        let name = match topic {
+            _ if index == 0 => "repeats",
+            Topic::Loads => "repeats_of_loads",
+            Topic::Commits => "repeats_of_commits",
+            Topic::OneRow => "repeats_of_one_row",
+            Topic::Jobs => "repeats_of_jobs",
+            Topic::Processes => "repeats_of_processes",
+        };
+        let measured = groups.iter().map(|(at, _)| rounds[*at]).filter(|rounds| *rounds > 0);
+        settings.extend(measured.min().map(|fewest| (name.to_owned(), json!(fewest))));
+    }
+    settings
+}
+
+/// The groups of each topic, with their positions.
+fn by_topic(groups: &[Group]) -> BTreeMap<Topic, Vec<(usize, &Group)>> {
+    let mut topics: BTreeMap<Topic, Vec<(usize, &Group)>> = BTreeMap::new();
+    for (index, group) in groups.iter().enumerate() {
+        if let Some(topic) = group.kinds.first().and_then(|kind| kind.topic()) {
+            topics.entry(topic).or_default().push((index, group));
+        }
+    }
+    topics
 }
 
 fn of_loads(options: &BenchOptions, groups: &[&Group], inputs: &Inputs) -> Settings {

@@ -101,7 +101,7 @@ fn a_bench_is_remembered_and_reckoned_with() {
     let said = run_with(cache.path(), folder.path(), &bench).expect_status(0);
     assert_eq!(said.stderr, "");
     let disk = disk_of(cache.path());
-    assert_eq!(names_in(&disk), ["ladder.json"]);
+    assert_eq!(names_in(&disk), ["ladder-quick.json"]);
 
     let asked = ["advise", "--rows", "1M"];
     let said = run_with(cache.path(), folder.path(), &asked).expect_status(0);
@@ -115,7 +115,7 @@ fn a_bench_is_remembered_and_reckoned_with() {
 
     // What is no report any more is as if it were not there.
     for garbage in ["", "{", "[]", "{\"experiment\": \"ladder\"}", "\u{0}\u{ff}"] {
-        fs::write(disk.join("ladder.json"), garbage).unwrap();
+        fs::write(disk.join("ladder-quick.json"), garbage).unwrap();
         let said = run_with(cache.path(), folder.path(), &asked).expect_status(0);
         assert!(said.stdout.contains("nothing was measured"), "{garbage}: {}", said.stdout);
         assert_eq!(said.stderr, "", "{garbage}");

@@ -158,6 +158,122 @@ fn a_report_that_was_written_is_shown_again() {
     run(folder.path(), &["bench", "--from", "missing.json"]).expect_status(3);
 }
 
+/// A report that is there already.
+const OVERVIEW: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../leafpress-bench/tests/reports/overview.json");
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_that_cannot_be_written_costs_nothing_else() {
+    let (folder, cache) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let bench = ["bench", "load", "--quick", "--repeats", "1", "--json", "/dev/full"];
+    let rest = ["--html", "r.html", "--csv", "r.csv"];
+    let mut command = common::command(folder.path(), &[&bench[..], &rest].concat());
+    let output = command.env("LEAFPRESS_CACHE", cache.path()).output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
+    assert_eq!(stderr.matches("/dev/full").count(), 1, "{stderr}");
+    assert!(!stderr.contains("no report was written"), "{stderr}");
+    assert!(stdout.contains("csv_vs_sql"), "{stdout}");
+    assert!(stdout.ends_with("report: r.html\nreport: r.csv\n"), "{stdout}");
+    assert_eq!(names_in(folder.path()), ["r.csv", "r.html"]);
+    assert_eq!(names_in(cache.path()), ["leafpress"]);
+
+    // Stdout is what the run was for.
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = common::command(folder.path(), &["bench", "--from", OVERVIEW]);
+    let status = command.args(["--json", "-"]).stdout(full).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+}
+
+#[test]
+fn a_run_whose_answer_cannot_be_written_has_failed_whatever_it_found() {
+    let folder = TempDir::new().unwrap();
+    let mut report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(OVERVIEW).unwrap()).unwrap();
+    report["stopped"] = "stopped".into();
+    fs::write(folder.path().join("stopped.json"), report.to_string()).unwrap();
+    let arguments = ["bench", "--from", "stopped.json", "--json", "-"];
+    run(folder.path(), &arguments).expect_status(1);
+    #[cfg(target_os = "linux")]
+    {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let status = common::command(folder.path(), &arguments).stdout(full).status().unwrap();
+        assert_eq!(status.code(), Some(3));
+    }
+}
+
+#[test]
+fn two_outputs_are_never_one_file() {
+    let folder = TempDir::new().unwrap();
+    let whole = folder.path().join("r");
+    let whole = whole.to_str().unwrap();
+    for other in ["r", "./r", whole] {
+        let arguments = ["bench", "--from", OVERVIEW, "--json", "r", "--html", other];
+        let said = run(folder.path(), &arguments).expect_status(2);
+        assert!(said.stderr.contains("--json and --html both name"), "{}", said.stderr);
+        assert_eq!(names_in(folder.path()), [""; 0]);
+    }
+    #[cfg(unix)]
+    {
+        fs::write(folder.path().join("r"), "").unwrap();
+        std::os::unix::fs::symlink("r", folder.path().join("link")).unwrap();
+        let arguments = ["bench", "--from", OVERVIEW, "--json", "link", "--html", "r"];
+        run(folder.path(), &arguments).expect_status(2);
+    }
+    let arguments = ["bench", "--from", OVERVIEW, "--json", "r", "--html", "./s"];
+    run(folder.path(), &arguments).expect_status(0);
+}
+
+#[test]
+fn an_earlier_report_takes_no_flag_that_says_how_to_measure() {
+    let folder = TempDir::new().unwrap();
+    for flags in [
+        &["ladder"][..],
+        &["--bytes", "1M"],
+        &["--rows", "1k"],
+        &["--keys", "1k"],
+        &["--commits", "1k"],
+        &["--transactions", "9"],
+        &["--full"],
+        &["--xfs-loop"],
+        &["--assume-atomic"],
+        &["--waiting", "1k"],
+        &["--repeats", "9"],
+        &["--dir", "."],
+        &["--only", "csv_vs_sql"],
+        &["--quick"],
+        &["--large"],
+        &["--simulate", "hdd"],
+        &["--max-disk", "1G"],
+        &["--keep-cache"],
+    ] {
+        let arguments = [&["bench", "--from", OVERVIEW], flags].concat();
+        let said = run(folder.path(), &arguments).expect_status(2);
+        assert!(said.stderr.contains("cannot be used with"), "{flags:?}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_quick_run_does_what_its_flags_say() {
+    let folder = TempDir::new().unwrap();
+    let flags = ["bench", "writer", "--quick", "--repeats", "3", "--only", "alone", "--json", "-"];
+    let report = run(folder.path(), &flags).expect_status(0).json();
+    assert_eq!(report["rungs"][0]["runs_s"].as_array().unwrap().len(), 3);
+    assert_eq!(report["settings"]["repeats"], 3);
+}
+
+#[test]
+fn runs_that_were_left_out_are_told() {
+    let folder = TempDir::new().unwrap();
+    let mut report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(OVERVIEW).unwrap()).unwrap();
+    report["settings"]["left_out"] = "12 runs, to end in 10 minutes".into();
+    fs::write(folder.path().join("r.json"), report.to_string()).unwrap();
+    let said = run(folder.path(), &["bench", "--from", "r.json"]).expect_status(0);
+    assert!(said.stdout.contains("left out: 12 runs, to end in 10 minutes"), "{}", said.stdout);
+}
+
 #[test]
 fn json_on_stdout_is_one_object_and_nothing_else() {
     let folder = TempDir::new().unwrap();
@@ -173,15 +289,13 @@ fn json_on_stdout_is_one_object_and_nothing_else() {
 #[test]
 fn a_report_becomes_lines_for_a_spreadsheet() {
     let folder = TempDir::new().unwrap();
-    let tour =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../leafpress-bench/tests/reports/overview.json");
-    let from = ["bench", "--from", tour];
+    let from = ["bench", "--from", OVERVIEW];
     let lines = run(folder.path(), &[&from[..], &["--csv", "-"]].concat()).expect_status(0).stdout;
     assert!(lines.starts_with("experiment,chart,rung,label,safety,may_lose,ours,rows,"), "{lines}");
     assert!(
         lines.contains("\nladder,\"100,000 rows\",\"ladder, leafpress, pressed\",pressed,durable,")
     );
-    let report = fs::read_to_string(tour).unwrap();
+    let report = fs::read_to_string(OVERVIEW).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(lines.lines().count(), 1 + report["rungs"].as_array().unwrap().len());
 
@@ -260,6 +374,37 @@ fn a_rung_that_cannot_be_understood_fails() {
     let folder = TempDir::new().unwrap();
     let outcome = run(folder.path(), &["bench", "--rung", "{}"]).expect_status(2);
     assert!(outcome.stderr.contains("--rung"), "{}", outcome.stderr);
+}
+
+/// The request goes to the experiment alone, which has a rung that would take minutes.
+#[test]
+#[cfg(unix)]
+fn sigterm_ends_the_rung_that_is_under_way() {
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+
+    let folder = TempDir::new().unwrap();
+    let large = ["--rows", "100M", "--max-disk", "9G"];
+    let arguments = [&["bench", "load", "--only", "rows_vs_sql"], &large[..]].concat();
+    let mut command = common::command(folder.path(), &arguments);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let wait = |seconds: u64, mut is_done: Box<dyn FnMut() -> bool + '_>| {
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        while !is_done() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let has_database = || {
+        let folders = names_in(folder.path());
+        folders.iter().any(|name| folder.path().join(name).join("bench.db").exists())
+    };
+    wait(300, Box::new(has_database));
+    common::send("TERM", child.id());
+    wait(30, Box::new(|| child.try_wait().unwrap().is_some()));
+    let status = child.try_wait().unwrap();
+    let _ = child.kill();
+    assert_eq!(status.and_then(|it| it.code()), Some(3), "it goes on, or does not say so");
+    assert_eq!(names_in(folder.path()), [""; 0]);
 }
 
 /// Starts a run, and interrupts it when so many of its rungs have begun. As on a terminal:

@@ -91,10 +91,24 @@ fn the_text_fits_a_terminal_and_begins_with_the_verdict() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    for line in text.lines() {
+    for line in text.lines().filter(|line| !line.starts_with("     fix   ")) {
         assert!(line.chars().count() <= 80, "too wide: {line}");
     }
     drop(connection);
+}
+
+#[test]
+fn a_fix_is_one_line_to_be_copied() {
+    let folder = folder();
+    let name = "the  database.db";
+    database(folder.path(), "DELETE").close().unwrap();
+    fs::rename(folder.path().join("a.db"), folder.path().join(name)).unwrap();
+    fs::hard_link(folder.path().join(name), folder.path().join("b.db")).unwrap();
+    let object = helpers::look(folder.path(), name);
+    let fix = helpers::fix_of(&object, 30);
+    assert!(fix.contains(&format!("{name}'; keep one")), "{fix}");
+    let text = run(folder.path(), &["doctor", name]).expect_status(1).stdout;
+    assert!(text.contains(&format!("\n     fix   {fix}\n")), "{text}");
 }
 
 #[test]

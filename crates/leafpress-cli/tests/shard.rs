@@ -48,6 +48,29 @@ fn a_file_is_split_checked_and_rolled_back() {
     assert!(verdict.contains("part 0: "), "{verdict}");
 }
 
+/// In the words of `leafpress load`.
+#[test]
+fn flags_that_contradict_are_refused_before_anything_is_read() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("a.csv"), "id\n1\n").unwrap();
+    for (input, flags, expected) in [
+        ("big.parquet", &["--trim"][..], "--trim is for CSV, and big.parquet seems to be none"),
+        ("a.csv", &["--format", "json", "--null", "NA"], "--null is for CSV"),
+        ("a.csv", &["--delimiter", "\""], "are the same byte"),
+        ("a.csv", &["--type", "id=text", "--type", "id=integer"], "two types for the column 'id'"),
+        ("a.csv", &["--rename", "id=a", "--rename", "id=b"], "gives the column 'id' two names"),
+        ("a.csv", &["--rejects", "r"], "--rejects is for bad rows that are skipped"),
+    ] {
+        let arguments = [&["shard", input, "-o", "p", "--parts", "1"], flags].concat();
+        let said = run(folder.path(), &arguments).expect_status(2);
+        assert!(said.stderr.contains(expected), "{flags:?}: {}", said.stderr);
+        let arguments = [&["load", "a.db", input], flags].concat();
+        let said = run(folder.path(), &arguments).expect_status(2);
+        assert!(said.stderr.contains(expected), "{flags:?}: {}", said.stderr);
+        assert_eq!(names_in(folder.path()), ["a.csv"]);
+    }
+}
+
 #[test]
 fn a_damaged_manifest_is_told_at_the_end() {
     let folder = TempDir::new().unwrap();

@@ -67,6 +67,16 @@ pub fn path_text(path: impl AsRef<OsStr>) -> String {
     bytes_text(path.as_ref().as_encoded_bytes())
 }
 
+/// A text as a word of a shell's command line, in quotes where it needs them.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "/._-+,:@%=".contains(it);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 /// As [`path_text`], for bytes that are a part of a path or of another word of the system.
 pub fn bytes_text(bytes: &[u8]) -> String {
     let mut text = String::new();
@@ -106,6 +116,22 @@ fn push_escaped(byte: u8, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_of_a_shell_has_quotes_where_it_needs_them() {
+        for (text, expected) in [
+            ("/mnt/a-b_1.db", "/mnt/a-b_1.db"),
+            ("--dir=/mnt", "--dir=/mnt"),
+            ("/mnt/a&b", "'/mnt/a&b'"),
+            ("two  blanks", "'two  blanks'"),
+            ("it's", r"'it'\''s'"),
+            ("hash(id)", "'hash(id)'"),
+            ("~", "'~'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(text), expected);
+        }
+    }
 
     #[test]
     fn no_name_ends_a_line_steers_a_terminal_or_turns_the_writing() {

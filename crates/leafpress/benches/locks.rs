@@ -79,7 +79,9 @@ fn sample(name: &str, folder: &Path, is_ours: bool, divisor: u32) {
 }
 
 fn measured(name: &str, is_ours: bool, divisor: u32) -> Duration {
-    let folder = tempfile::tempdir_in(".").unwrap();
+    // Cargo runs it in the folder of the package, whatever the current one is.
+    let disk = std::env::var_os("BENCH_DIR").unwrap_or_else(|| ".".into());
+    let folder = tempfile::tempdir_in(disk).unwrap();
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(program);
     command.args(["--sample", name, if is_ours { "ours" } else { "plain" }, &divisor.to_string()]);

@@ -33,6 +33,7 @@ use crate::refusal::{
     Refusal, not_readable, refuse_odd_companions, refuse_unless_file, refuse_unless_path,
 };
 use crate::sqlite_error::{needs_its_application, sqlite_says};
+use crate::vfs::text::shell_word;
 use crate::words::path_text;
 use crate::{Error, ErrorKind, Result};
 
@@ -276,9 +277,9 @@ pub(crate) fn needs_recovery(path: &Path) -> Error {
          log beside it holds the way back to a whole database",
     )
     .to_do(format!(
-        "let SQLite recover it, which writes to it: sqlite3 '{}' 'PRAGMA schema_version'; then \
-         try again",
-        path_text(path).replace('\'', r"'\''")
+        "let SQLite recover it, which writes to it: sqlite3 {} 'PRAGMA schema_version'; then try \
+         again",
+        shell_word(&path_text(path))
     ))
 }
 

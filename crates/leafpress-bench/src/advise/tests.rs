@@ -100,6 +100,15 @@ fn times_are_those_that_were_measured_and_none_else() {
     let found = answer(&relaxed, &disk, &measured()).expect("it makes sense");
     assert_eq!(found.ways[1].estimate, None);
     assert_eq!(found.to_measure.as_deref(), Some("leafpress bench writer --quick"));
+    // What measures it is found beside the run that lacks it.
+    let mut other = measured().remove(1);
+    for rung in &mut other.rungs {
+        rung.name = rung.name.replace("durable", "relaxed");
+    }
+    let both = [measured(), vec![other]].concat();
+    let found = answer(&relaxed, &disk, &both).expect("it makes sense");
+    assert!(found.ways[1].estimate.is_some(), "{found:?}");
+    assert_eq!(found.to_measure, None);
     let found = answer(&asked, &disk, &[]).expect("it makes sense");
     assert!(found.ways.iter().all(|way| way.estimate.is_none()));
 }

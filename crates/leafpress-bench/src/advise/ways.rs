@@ -3,6 +3,7 @@
 //! Must never: give the time of one profile for another.
 
 use leafpress::Profile;
+use leafpress::vfs::text::shell_word;
 
 use super::question::{Estimate, Question, Way};
 use crate::charts::{Chart, charts};
@@ -31,11 +32,9 @@ pub(super) fn of(question: &Question, profile: Profile, measured: &[ExperimentRe
 /// Command that measures what was not measured on this disk yet.
 pub(super) fn bench_command(experiments: &[&str], folder: &str) -> String {
     let command = format!("leafpress bench {} --quick", experiments.join(" "));
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || "/._-".contains(it);
     match folder {
         "." | "" => command,
-        folder if folder.chars().all(is_plain) => format!("{command} --dir {folder}"),
-        folder => format!("{command} --dir '{}'", folder.replace('\'', r"'\''")),
+        folder => format!("{command} --dir {}", shell_word(folder)),
     }
 }
 
@@ -60,26 +59,39 @@ fn of_load(question: &Question, measured: &[ExperimentReport]) -> Option<Estimat
     if question.rows.is_none() {
         return of_file(question, measured);
     }
-    let report = measured.iter().find(|it| it.experiment == "ladder")?;
-    let chart = chart_with_ours(report)?;
-    let (ours, default) = (chart.our_rung()?, chart.default_rung()?);
-    let beside = "SQLite's default, a transaction a row";
-    Some(estimate(report, question.rows, (ours, default), beside))
+    of_experiment("ladder", measured).find_map(|report| {
+        let chart = chart_with_ours(report)?;
+        let (ours, default) = (chart.our_rung()?, chart.default_rung()?);
+        let beside = "SQLite's default, a transaction a row";
+        Some(estimate(report, question.rows, (ours, default), beside))
+    })
+}
+
+/// Reports of an experiment, those to be trusted most first.
+fn of_experiment<'m>(
+    name: &str,
+    measured: &'m [ExperimentReport],
+) -> impl Iterator<Item = &'m ExperimentReport> {
+    measured.iter().filter(move |it| it.experiment == name)
 }
 
 /// By the bytes of a CSV file.
 fn of_file(question: &Question, measured: &[ExperimentReport]) -> Option<Estimate> {
-    let report = measured.iter().find(|it| it.experiment == "load")?;
-    let named = |name: &str| report.rungs.iter().find(|rung| rung.name == name);
-    let ours = named("csv, leafpress, types detected")?;
-    let sql = named("csv, SQL, types known, one row a statement")?;
-    let file_bytes = report.settings.get("csv_bytes")?.as_u64()?;
-    let rows_of_file = ours.rows?;
-    let rows =
-        u128::from(question.bytes?) * u128::from(rows_of_file) / u128::from(file_bytes.max(1));
-    let rows = u64::try_from(rows).unwrap_or(u64::MAX);
-    let beside = "tuned SQL that syncs nothing";
-    Some(estimate(report, Some(rows), (ours, sql), beside))
+    of_experiment("load", measured).find_map(|report| {
+        let ours = rung(report, "csv, leafpress, types detected")?;
+        let sql = rung(report, "csv, SQL, types known, one row a statement")?;
+        let file_bytes = report.settings.get("csv_bytes")?.as_u64()?;
+        let rows_of_file = ours.rows?;
+        let rows =
+            u128::from(question.bytes?) * u128::from(rows_of_file) / u128::from(file_bytes.max(1));
+        let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+        let beside = "tuned SQL that syncs nothing";
+        Some(estimate(report, Some(rows), (ours, sql), beside))
+    })
+}
+
+fn rung<'r>(report: &'r ExperimentReport, name: &str) -> Option<&'r Rung> {
+    report.rungs.iter().find(|rung| rung.name == name)
 }
 
 fn writer(question: &Question, profile: Profile, measured: &[ExperimentReport]) -> Way {
@@ -119,14 +131,15 @@ fn of_writer(
     profile: Profile,
     measured: &[ExperimentReport],
 ) -> Option<Estimate> {
-    let report = measured.iter().find(|it| it.experiment == "writer")?;
-    let named = |name: String| report.rungs.iter().find(|rung| rung.name == name);
-    let callers = [512, 64, 8, 1].into_iter().filter(|callers| *callers <= question.writers);
-    let mut ours =
-        callers.filter_map(|callers| named(format!("{profile}, leafpress, {callers} blocking")));
-    let (ours, sql) = (ours.next()?, named(format!("{profile}, SQL, one commit a call"))?);
+    let mut callers = [512, 64, 8, 1].into_iter().filter(|callers| *callers <= question.writers);
     let beside = "one thread of plain SQLite with the same settings";
-    Some(estimate(report, question.rows, (ours, sql), beside))
+    callers.find_map(|callers| {
+        of_experiment("writer", measured).find_map(|report| {
+            let ours = rung(report, &format!("{profile}, leafpress, {callers} blocking"))?;
+            let sql = rung(report, &format!("{profile}, SQL, one commit a call"))?;
+            Some(estimate(report, question.rows, (ours, sql), beside))
+        })
+    })
 }
 
 /// Transactions over attached databases: no rung measures them, so there is no time.

@@ -15,8 +15,9 @@ use crate::report::ExperimentReport;
 const TEXT_CHARS_MAX: usize = 600;
 
 /// Settings that every reader should see, and their names.
-const MAIN_SETTINGS: [(&str, &str); 6] = [
+const MAIN_SETTINGS: [(&str, &str); 7] = [
     ("repeats", "Runs of each rung"),
+    ("left_out", "Left out"),
     ("order", "Order"),
     ("warm_up", "Warm-up"),
     ("page_cache", "Page cache"),

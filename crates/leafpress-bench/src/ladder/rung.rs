@@ -26,7 +26,7 @@ const PAGE_BYTES_DEFAULT: u32 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
-    /// SQLite, a transaction for each row, the statement compiled each time.
+    /// SQLite, a transaction for each row, the statement compiled once.
     EachRow(Pragmas),
     /// SQLite, one transaction, the statement compiled each time.
     Compiled(Pragmas),

@@ -77,8 +77,9 @@ fn insert_each(
     start: Instant,
 ) -> rusqlite::Result<u64> {
     let mut done = 0;
+    let mut insert = connection.prepare(INSERT)?;
     for record in records {
-        connection.execute(INSERT, record.parameters())?;
+        insert.execute(record.parameters())?;
         done += 1;
         if start.elapsed() >= rung.time_max() {
             break;

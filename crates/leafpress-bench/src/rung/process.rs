@@ -4,8 +4,11 @@
 //! [`run_rung_line`] and prints the answer as one line. Only the work is timed: neither the start
 //! of the process nor the making of what both rivals are given.
 
+use std::io::{self, Read};
 use std::path::Path;
-use std::process::ExitStatus;
+use std::process::{Child, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use leafpress::vfs;
@@ -14,6 +17,9 @@ use super::kind::RungKind;
 use super::request::{RUNG_FLAG, Request};
 use super::result::{RungResult, SimulatedWork};
 use crate::error::{Error, Result};
+
+/// Longest time until a request to stop is seen while a rung runs.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Request to the process of any rung.
 pub(crate) type RungRequest = Request<RungKind>;
@@ -63,16 +69,26 @@ pub(crate) fn run_rung(request: &RungRequest) -> Result<RungResult> {
     Ok(RungResult { played, ..result })
 }
 
-/// Runs a rung in a process of its own; `rests` lets the disk come to rest before.
-pub(crate) fn run_in_child(request: &RungRequest, rests: bool) -> Result<RungResult> {
+/// Runs a rung in a process of its own; `rests` lets the disk come to rest before. Once `cancel` is set,
+/// the process is killed, with those that it started.
+pub(crate) fn run_in_child(
+    request: &RungRequest,
+    rests: bool,
+    cancel: &AtomicBool,
+) -> Result<RungResult> {
     let name = request.kind.name();
     let mut command = request.command(&name)?;
     if rests {
         let_the_disk_rest(request.kind.rest());
     }
-    let output = command.output().map_err(Error::io("start", Path::new(command.get_program())))?;
-    if was_interrupted(output.status) {
-        // Ctrl-C goes to both, and the child may be gone before our own handler has run.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let child = command.spawn();
+    let child = child.map_err(Error::io("start", Path::new(command.get_program())))?;
+    let output = output_unless(cancel, child)?;
+    if was_stopped(output.status) {
+        // What ends all programs at once, such as a shutdown, ends this one too.
         return Err(Error::Cancelled);
     }
     if !output.status.success() {
@@ -80,6 +96,48 @@ pub(crate) fn run_in_child(request: &RungRequest, rests: bool) -> Result<RungRes
         return Err(Error::rung(name, format!("{}\n{}", output.status, said.trim_end())));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| Error::rung(name, error.to_string()))
+}
+
+/// Waits for the end of a process, and kills it once `cancel` is set.
+fn output_unless(cancel: &AtomicBool, mut child: Child) -> Result<Output> {
+    let (stdout, stderr) = (read_aside(child.stdout.take()), read_aside(child.stderr.take()));
+    let failed = |error: io::Error| Error::rung("a rung's process", error.to_string());
+    let stdout = loop {
+        match stdout.recv_timeout(LOOK_INTERVAL) {
+            Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => {
+                kill_all_of(&mut child);
+                child.wait().map_err(failed)?;
+                return Err(Error::Cancelled);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            said => break said.unwrap_or_default(),
+        }
+    };
+    let status = child.wait().map_err(failed)?;
+    Ok(Output { status, stdout, stderr: stderr.recv().unwrap_or_default() })
+}
+
+/// What a pipe gives, once that is all.
+fn read_aside(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, all) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What came before an error is told.
+        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+        sender.send(bytes)
+    });
+    all
+}
+
+/// Kills a process, and on Unix all that it started.
+fn kill_all_of(child: &mut Child) {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Pid, Signal, kill_process_group};
+        // It may be gone already.
+        let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    }
+    let _ = child.kill();
 }
 
 /// Waits until the disk has written what the rung before left: a rival that syncs nothing leaves
@@ -90,17 +148,16 @@ fn let_the_disk_rest(rest: Duration) {
     std::thread::sleep(rest);
 }
 
-/// Returns true if a process died of ctrl-C.
+/// Returns true if a process died of a signal that asks programs to end.
 #[cfg(unix)]
-fn was_interrupted(status: ExitStatus) -> bool {
+fn was_stopped(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
-    // The number of SIGINT, which POSIX gives.
-    const INTERRUPT: i32 = 2;
-    status.signal() == Some(INTERRUPT)
+    // SIGHUP, SIGINT and SIGTERM, by the numbers that POSIX gives.
+    matches!(status.signal(), Some(1 | 2 | 15))
 }
 
-/// Returns true if a process died of ctrl-C: its status does not tell here.
+/// Returns true if a process died of being asked to end: its status does not tell here.
 #[cfg(not(unix))]
-fn was_interrupted(_status: ExitStatus) -> bool {
+fn was_stopped(_status: ExitStatus) -> bool {
     false
 }

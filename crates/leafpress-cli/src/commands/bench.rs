@@ -3,15 +3,16 @@
 //! The command is also the child that does one rung (`bench --rung`,
 //! hidden) and the maker of the inputs (`bench generate`, hidden).
 //!
-//! Must never: measure anything itself, or handle ctrl-C in a rung's process:
-//! a terminal sends it to parent and child alike, and the child has to die of
-//! it for the parent to clean up.
+//! Must never: measure anything itself, handle ctrl-C in a rung's process (it has to end at once, for
+//! the parent to clean up), or lose what was measured because a file cannot be written.
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use leafpress::vfs::paths::folder_of;
+use leafpress::vfs::text::shell_word;
 use leafpress::{ErrorKind, path_text};
 use leafpress_bench::generate::{self, FileSize, TextFormat};
 use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
@@ -46,71 +47,83 @@ pub fn run(flags: &BenchFlags, arguments: &[OsString]) -> Status {
 
 fn run_experiments(flags: &BenchFlags, arguments: &[OsString]) -> Status {
     let to_stdout = is_stdout(flags.json.as_deref());
-    let csv_to_stdout = is_stdout(flags.csv.as_deref());
-    if to_stdout && csv_to_stdout {
-        let error = "--json and --csv cannot both go to stdout; name a file for one of them";
-        return fail(Error::Usage(error.to_owned()), to_stdout);
-    }
-    let json = flags.json.clone().filter(|_| !to_stdout);
-    let csv = flags.csv.clone().filter(|_| !csv_to_stdout);
-    for (flag, path) in [("--json", &json), ("--html", &flags.html), ("--csv", &csv)] {
-        if let Err(error) = check_report_path(flag, path.as_deref()) {
-            return fail(error, to_stdout);
-        }
-    }
-    if let Some(error) = same_output(&[("--json", &json), ("--html", &flags.html), ("--csv", &csv)])
-    {
-        return fail(error, to_stdout);
-    }
-    if let Some(from) = &flags.from {
-        for (flag, path) in [("--json", &json), ("--html", &flags.html), ("--csv", &csv)] {
-            if path.as_deref().is_some_and(|path| is_same_file(path, from)) {
-                let from = path_text(from);
-                let error =
-                    format!("{flag} would overwrite the report that it is made from, {from}");
-                return fail(Error::Usage(error), to_stdout);
-            }
-        }
-    }
-    let report = match report(flags, json.clone(), arguments) {
+    let report = check_outputs(flags).and_then(|()| report(flags, arguments));
+    let report = match report {
         Ok(report) => report,
         Err(error) => return fail(error, to_stdout),
     };
-    let lines = match write_files(&report, flags.html.as_deref(), csv.as_deref()) {
-        Ok(lines) => lines,
-        Err(error) => return fail(error, to_stdout),
+    let (written, not_written) = write_files(flags, &report);
+    let shown = if is_stdout(flags.csv.as_deref()) {
+        match leafpress_bench::csv(&report) {
+            Ok(lines) => output::print_result(&lines),
+            Err(error) => fail(error, to_stdout),
+        }
+    } else {
+        output::print_answer(to_stdout, &report, || summary::of_bench(&report, &written))
     };
-    let written: Vec<&Path> =
-        [&json, &flags.html, &csv].into_iter().flatten().map(PathBuf::as_path).collect();
-    let shown = output::print_answer(to_stdout, &report, || {
-        if csv_to_stdout { lines } else { summary::of_bench(&report, &written) }
-    });
-    let is_whole = report.broken.is_empty() && report.stopped.is_none();
-    if is_whole { shown } else { Status::DoneWithProblems }
+    let is_whole = report.broken.is_empty() && report.stopped.is_none() && not_written.is_empty();
+    for error in not_written {
+        output::print_failure(of_one_file(error), false);
+    }
+    match shown {
+        Status::Done if !is_whole => Status::DoneWithProblems,
+        shown => shown,
+    }
 }
 
-/// Writes the page and the lines where they were asked for; the lines.
-fn write_files(
+/// The files that the flags name for the report, with their flags.
+fn files(flags: &BenchFlags) -> Vec<(&'static str, &Path)> {
+    let named = [("--json", &flags.json), ("--html", &flags.html), ("--csv", &flags.csv)];
+    let named = named.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
+    named.filter(|(flag, path)| *flag == "--html" || !is_stdout(Some(path))).collect()
+}
+
+/// Refuses files that cannot be written, or that would overwrite one another, before an hour of
+/// measuring.
+fn check_outputs(flags: &BenchFlags) -> Result<(), Error> {
+    if is_stdout(flags.json.as_deref()) && is_stdout(flags.csv.as_deref()) {
+        let error = "--json and --csv cannot both go to stdout; name a file for one of them";
+        return Err(Error::Usage(error.to_owned()));
+    }
+    let files = files(flags);
+    for (index, (flag, path)) in files.iter().enumerate() {
+        check_report_path(flag, path)?;
+        if let Some((other, _)) = files[..index].iter().find(|(_, it)| is_same_file(it, path)) {
+            let path = path_text(path);
+            return Err(Error::Usage(format!("{other} and {flag} both name {path}")));
+        }
+        if let Some(from) = flags.from.as_deref().filter(|from| is_same_file(path, from)) {
+            let from = path_text(from);
+            let error = format!("{flag} would overwrite the report that it is made from, {from}");
+            return Err(Error::Usage(error));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the files that were asked for, each whatever became of the others. Returns those that are
+/// written, and an error for each other one.
+fn write_files<'f>(
+    flags: &'f BenchFlags,
     report: &ExperimentReport,
-    page: Option<&Path>,
-    csv: Option<&Path>,
-) -> Result<String, Error> {
-    let lines = leafpress_bench::csv(report)?;
-    if let Some(path) = page {
-        write_file(path, &html::page(report))?;
+) -> (Vec<&'f Path>, Vec<Error>) {
+    let (mut written, mut not_written) = (Vec::new(), Vec::new());
+    for (flag, path) in files(flags) {
+        let outcome = match flag {
+            "--json" => report.write(path),
+            "--html" => write_file(path, &html::page(report)),
+            _ => leafpress_bench::csv(report).and_then(|lines| write_file(path, &lines)),
+        };
+        match outcome {
+            Ok(()) => written.push(path),
+            Err(error) => not_written.push(error),
+        }
     }
-    if let Some(path) = csv {
-        write_file(path, &lines)?;
-    }
-    Ok(lines)
+    (written, not_written)
 }
 
 /// The report of this run, or of an earlier one.
-fn report(
-    flags: &BenchFlags,
-    json: Option<PathBuf>,
-    arguments: &[OsString],
-) -> Result<ExperimentReport, Error> {
+fn report(flags: &BenchFlags, arguments: &[OsString]) -> Result<ExperimentReport, Error> {
     if let Some(path) = &flags.from {
         let mut report = if is_stdout(Some(path)) {
             ExperimentReport::read_from(STDIN_NAME, io::stdin().lock())?
@@ -118,13 +131,10 @@ fn report(
             ExperimentReport::read(path)?
         };
         experiment::advise_again(&mut report);
-        if let Some(json) = &json {
-            report.write(json)?;
-        }
         return Ok(report);
     }
     let options =
-        BenchOptions { command: Some(command_to_repeat(arguments)), ..bench_options(flags, json) };
+        BenchOptions { command: Some(command_to_repeat(arguments)), ..bench_options(flags) };
     let mut shown = BenchProgress::new(progress::is_wanted(false));
     let report = experiment::run(&options, &mut |event| shown.update(&event))?;
     drop(shown);
@@ -160,16 +170,14 @@ fn command_to_repeat(arguments: &[OsString]) -> String {
             if !word.contains('=') {
                 arguments.next();
             }
-        } else if word.contains([' ', '\'', '"', '$', '*', '\\']) {
-            words.push(format!("'{}'", word.replace('\'', r"'\''")));
         } else {
-            words.push(word);
+            words.push(shell_word(&word));
         }
     }
     words.join(" ")
 }
 
-fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
+fn bench_options(flags: &BenchFlags) -> BenchOptions {
     let size = match (flags.quick, flags.large) {
         (true, _) => Size::Quick,
         (_, true) => Size::Large,
@@ -208,7 +216,6 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         size,
         disk_bytes_max: flags.max_disk.unwrap_or(disk_bytes_max),
         simulate: flags.simulate.clone(),
-        json,
         keeps_cache: flags.keep_cache,
         command: None,
         cancel: interrupt::flag(),
@@ -242,42 +249,37 @@ fn is_stdout(json: Option<&Path>) -> bool {
     json.is_some_and(|path| path.as_os_str() == "-")
 }
 
-/// Two outputs that would be written into one file.
-fn same_output(outputs: &[(&str, &Option<PathBuf>)]) -> Option<Error> {
-    for (at, (one, path)) in outputs.iter().enumerate() {
-        let Some(path) = path else { continue };
-        let twin = outputs[at + 1..].iter().find(|(_, other)| other.as_ref() == Some(path));
-        if let Some((other, _)) = twin {
-            let path = path_text(path);
-            return Some(Error::Usage(format!("{one} and {other} both name {path}")));
-        }
-    }
-    None
-}
-
-/// Returns true if two paths lead to one file that is there.
+/// Returns true if two paths lead to one file, which may not be there yet.
 fn is_same_file(one: &Path, other: &Path) -> bool {
-    match (dunce::canonicalize(one), dunce::canonicalize(other)) {
-        #[cfg(unix)]
-        (Ok(one), Ok(other)) => {
-            use std::os::unix::fs::MetadataExt as _;
-            // Hard links have one file, too.
-            let id = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino())).ok();
-            one == other || (id(&one).is_some() && id(&one) == id(&other))
+    let place = |path: &Path| {
+        let folder = || dunce::canonicalize(folder_of(path));
+        let of_new = |_| Some(folder().ok()?.join(path.file_name()?));
+        dunce::canonicalize(path).map_or_else(of_new, Some)
+    };
+    let (Some(one), Some(other)) = (place(one), place(other)) else { return false };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        // Hard links have one file, too.
+        let id = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino())).ok();
+        if id(&one).is_some() && id(&one) == id(&other) {
+            return true;
         }
-        #[cfg(not(unix))]
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
     }
+    one == other
 }
 
-/// Refuses a path that cannot be written, before an hour of measuring.
-fn check_report_path(flag: &str, path: Option<&Path>) -> Result<(), Error> {
-    let Some(path) = path else { return Ok(()) };
+/// Refuses a path that cannot be written.
+#[expect(clippy::disallowed_methods, reason = "a report takes the place of the file")]
+fn check_report_path(flag: &str, path: &Path) -> Result<(), Error> {
     let reason = if path.is_dir() {
-        "it is a folder"
+        "it is a folder".to_owned()
     } else if !folder_of(path).is_dir() {
-        "there is no such folder"
+        "there is no such folder".to_owned()
+    } else if path.is_file()
+        && let Err(error) = OpenOptions::new().append(true).open(path)
+    {
+        format!("it cannot be written ({error})")
     } else {
         return Ok(());
     };
@@ -285,14 +287,22 @@ fn check_report_path(flag: &str, path: Option<&Path>) -> Result<(), Error> {
 }
 
 fn fail(error: Error, as_json: bool) -> Status {
-    output::print_failure(as_of_the_library(error), as_json)
+    let on_disk = "no report was written, and no temporary file is left";
+    output::print_failure(as_of_the_library(error).on_disk(on_disk), as_json)
 }
 
-/// The error in the form that all commands report: with its kind, what is on disk, and what to do.
+/// The error for a file that could not be written after all was measured.
+fn of_one_file(error: Error) -> leafpress::Error {
+    as_of_the_library(error)
+        .on_disk("the file may be cut short; this concerns no other file, nor what is printed")
+        .to_do("with the report of --json, leafpress bench --from makes the others elsewhere")
+}
+
+/// The error in the form that all commands report.
 fn as_of_the_library(error: Error) -> leafpress::Error {
     let message = error.to_string();
-    let error = match error {
-        Error::Load(error) => return error,
+    match error {
+        Error::Load(error) => error,
         Error::Usage(_) | Error::TooLarge { .. } => leafpress::Error::misuse(message),
         Error::Cancelled => leafpress::Error::from(ErrorKind::Cancelled)
             .on_disk("nothing was measured, no report was written, and no temporary file is left"),
@@ -306,8 +316,7 @@ fn as_of_the_library(error: Error) -> leafpress::Error {
         Error::TimeUp => leafpress::Error::from(ErrorKind::Aborted(Box::new(error)))
             .to_do("name the experiments that you need"),
         other => ErrorKind::Aborted(Box::new(other)).into(),
-    };
-    error.on_disk("no report was written, and no temporary file is left")
+    }
 }
 
 #[cfg(test)]
@@ -324,5 +333,7 @@ mod tests {
         assert_eq!(repeated(&words), "leafpress bench ladder --quick");
         let words = ["leafpress", "bench", "--dir", "/mnt/my disk", "--csv"];
         assert_eq!(repeated(&words), "leafpress bench --dir '/mnt/my disk'");
+        let words = ["leafpress", "bench", "--dir", "/mnt/a&b"];
+        assert_eq!(repeated(&words), "leafpress bench --dir '/mnt/a&b'");
     }
 }

@@ -10,6 +10,7 @@ use leafpress_shards::{ShardReport, Sharder, Shards};
 
 use crate::exit::Status;
 use crate::flags::{OnConflictFlag, OnErrorFlag, ShardFlags, usage_error};
+use crate::loading::check::check_reading;
 use crate::loading::{self, all_names, is_stdin};
 use crate::progress::{self, Spinner};
 use crate::{human, interrupt, output, summary};
@@ -24,7 +25,8 @@ pub fn run(flags: &ShardFlags) -> std::result::Result<Status, clap::Error> {
     if inputs.len() > 1 && inputs.iter().any(|input| is_stdin(input)) {
         return Err(usage_error("shard", "'-' is standard input, which is read by itself"));
     }
-    loading::check_bad_rows(&flags.bad_rows).map_err(|message| usage_error("shard", &message))?;
+    check_reading(&flags.input, &flags.columns, &flags.bad_rows, &inputs)
+        .map_err(|message| usage_error("shard", &message))?;
     if let Some(preset) = flags.table.preset.filter(|preset| preset.is_wal()) {
         let name = preset.name();
         return Err(usage_error(

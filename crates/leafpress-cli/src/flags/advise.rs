@@ -40,7 +40,7 @@ pub struct AdviseFlags {
     #[arg(long, value_name = "WHAT", default_value = "survives")]
     pub power_cut: PowerCutFlag,
 
-    /// Threads or processes that write
+    /// Threads of one process that write
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_number::<u32>)]
     pub writers: u32,
 

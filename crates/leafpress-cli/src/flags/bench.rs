@@ -8,6 +8,28 @@ use leafpress::vfs::DiskModel;
 
 use super::{parse_amount, parse_number};
 
+/// What says how to measure, which `--from` does not do.
+const MEASURING: [&str; 18] = [
+    "experiments",
+    "bytes",
+    "rows",
+    "keys",
+    "commits",
+    "transactions",
+    "full",
+    "xfs_loop",
+    "assume_atomic",
+    "waiting",
+    "repeats",
+    "dir",
+    "only",
+    "quick",
+    "large",
+    "simulate",
+    "max_disk",
+    "keep_cache",
+];
+
 /// Repeat the classic experiments on this machine's own disk, beside the best that SQL can do
 ///
 /// Each piece of work runs in a process of its own, in turns with its rivals; what they left is
@@ -30,8 +52,9 @@ Examples:
   leafpress bench shared --html shared.html
 
 Exit status: 0 all done, 1 a documented limit was not kept, or it was stopped
-or failed half-way and the report has what was done, 2 the command line makes
-no sense, 3 nothing was measured, or rungs left different rows: no report.")]
+or failed half-way and the report has what was done, or a file could not be
+written, 2 the command line makes no sense, 3 nothing was measured, rungs left
+different rows, or stdout could not be written.")]
 pub struct BenchFlags {
     /// Experiments to run; several make one report [default: the best of all]
     #[arg(value_name = "EXPERIMENT")]
@@ -71,7 +94,7 @@ pub struct BenchFlags {
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub waiting: Option<u64>,
 
-    /// Number of runs of each rung [default: 3, with --large 5 of loads]
+    /// Number of runs of each rung [default: 3, with --quick 2, with --large 5 of loads]
     #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
     pub repeats: Option<usize>,
 
@@ -85,7 +108,8 @@ pub struct BenchFlags {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// Less than a minute for all experiments together: small inputs, two rounds
+    /// Less than a minute for all experiments together: small inputs and two rounds, unless a flag asks
+    /// for more
     #[arg(long)]
     pub quick: bool,
 
@@ -121,7 +145,7 @@ pub struct BenchFlags {
     pub csv: Option<PathBuf>,
 
     /// Print and draw what an earlier run wrote with --json, and measure nothing; '-' is stdin
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["experiments", "quick", "large"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = MEASURING)]
     pub from: Option<PathBuf>,
 
     /// Leave the page cache as it is, also where root could drop it

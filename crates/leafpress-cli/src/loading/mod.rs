@@ -12,6 +12,7 @@ use crate::flags::{
 use crate::output;
 use crate::stdin::{InterruptibleStdin, STDIN_NAME};
 
+pub mod check;
 pub mod paths;
 
 /// The loader with the flags for columns.
@@ -76,30 +77,6 @@ fn csv_options(input: &InputFlags) -> CsvOptions {
         csv = csv.max_record_bytes(bytes);
     }
     csv
-}
-
-/// Finds flags for rejects that have no meaning.
-///
-/// # Errors
-/// The contradiction, in words.
-pub fn check_bad_rows(flags: &BadRowFlags) -> Result<(), String> {
-    if flags.rejects.as_deref().is_some_and(is_stdin) {
-        return Err("--rejects - names no file: rejects go to a file, with a log beside it, and \
-                    stdout is for the report; for a file of that name, say ./-"
-            .to_owned());
-    }
-    if flags.on_error == OnErrorFlag::Skip {
-        return Ok(());
-    }
-    let given =
-        [("--rejects", flags.rejects.is_some()), ("--max-rejects", flags.max_rejects.is_some())];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((name, _)) => Err(format!(
-            "{name} is for bad rows that are skipped, and the load stops at the first one: add \
-             --on-error skip"
-        )),
-        None => Ok(()),
-    }
 }
 
 /// Treatment of bad rows.

@@ -48,7 +48,10 @@ fn needs_care(finding: &Finding) -> String {
     for (label, says) in lines {
         let Some(says) = says else { continue };
         let indent = TEXT_INDENT + LABEL_WIDTH;
-        let says = human::wrapped(&human::printable(says), WIDTH - indent, indent);
+        let says = human::printable(says);
+        // A fix has commands to be copied, so it is never wrapped.
+        let says =
+            if label == "fix" { says } else { human::wrapped(&says, WIDTH - indent, indent) };
         let label = styled(FAINT, &human::left(label, LABEL_WIDTH));
         text += &format!("{}{label}{says}\n", " ".repeat(TEXT_INDENT));
     }

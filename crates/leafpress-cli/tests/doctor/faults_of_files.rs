@@ -54,6 +54,14 @@ fn a_journal_that_is_kept_with_all_its_space() {
     File::options().write(true).open(&journal).unwrap().set_len(150_000_000).unwrap();
     let seen = expect_care(&look(folder.path(), "a.db"), &[8]);
     assert!(seen.contains("a journal that is done with keeps 150 MB"), "{seen}");
+
+    // What it advises helps: the SQL in quotes, by another connection.
+    drop(connection);
+    let fix = super::helpers::fix_of(&look(folder.path(), "a.db"), 8);
+    let sql = fix.split('\'').nth(1).unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("a.db")).unwrap();
+    other.execute_batch(sql).unwrap();
+    assert!(!journal.exists(), "{fix}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ def bench(
     *experiments: str,
     html: PathLike | None = None,
     json: PathLike | None = None,
-    dir: PathLike = ".",
+    dir: PathLike | None = None,
     quick: bool = False,
     large: bool = False,
     only: str | Sequence[str] = (),
@@ -76,17 +76,19 @@ def bench(
     `experiments`: "ladder", "presort", "cycles", "queue-inserts", "load", "writer", "checkpoint",
     "atomic", "queue", "shared"; without one the best of all, in less than ten minutes, or in less
     than one if `quick`. `html` and `json` are files to write the report to. `dir`: a folder on the
-    disk to be measured. Sizes are numbers or such as "100M". `from_`: an earlier report in JSON,
-    which is shown, and nothing measured. The other options are those of `leafpress bench`.
+    disk to be measured; without it the current one. Sizes are numbers or such as "100M". `from_`:
+    an earlier report in JSON, which is shown, and nothing measured. The other options are those of
+    `leafpress bench`.
 
     Temporary files are removed at the end, also by ctrl-C. Raises `ProgrammingError` for options
     that make no sense.
     """
-    written = None if json is None else Path(os.fsdecode(json))
-    if written is not None and not written.absolute().parent.is_dir():
-        raise misuse(f"json={str(written)!r}: there is no such folder")
+    files = {name: Path(os.fsdecode(path)) for name, path in (("html", html), ("json", json)) if path is not None}
+    for name, file in files.items():
+        if not file.absolute().parent.is_dir():
+            raise misuse(f"{name}={str(file)!r}: there is no such folder")
     with tempfile.TemporaryDirectory(prefix="leafpress-bench-") as folder:
-        page = Path(folder, "report.html") if html is None else Path(os.fsdecode(html))
+        page = Path(folder, "report.html")
         words = flags(
             dir=dir,
             quick=quick,
@@ -109,8 +111,9 @@ def bench(
         )
         data = run_json(["bench", *words, "--json=-", f"--html={page}", "--", *experiments])
         report = BenchReport(data, page.read_text(encoding="utf-8"))
-    if written is not None:
-        written.write_text(dumps(report.data, indent=2) + "\n", encoding="utf-8")
+    texts = {"html": report.page, "json": dumps(report.data, indent=2) + "\n"}
+    for name, file in files.items():
+        file.write_text(texts[name], encoding="utf-8")
     return report
 
 

@@ -20,6 +20,7 @@ use leafpress::path_text;
 use leafpress::queue::UnixTime;
 use leafpress::storage::{Device, FileSystem};
 use leafpress::vfs::locks::FileHandle;
+use leafpress::vfs::text::shell_word;
 use leafpress::{Error, Result};
 
 /// A log beyond this is large. Leafpress keeps its own below 64 MiB, and one transaction may go
@@ -160,21 +161,23 @@ impl Evidence {
         }
         if self.now.processes_not_asked > 0 {
             notes.push(format!(
-                "{} processes of other users could not be asked; root sees all: sudo leafpress \
-                 doctor {}",
+                "{} processes of other users could not be asked; root sees all: {}",
                 self.now.processes_not_asked,
-                quoted(&self.named)
+                self.as_root()
             ));
         }
         notes
+    }
+
+    /// The command by which root looks at the database.
+    pub fn as_root(&self) -> String {
+        format!("sudo leafpress doctor {}", quoted(&self.named))
     }
 }
 
 /// The path as a shell takes it.
 pub fn quoted(path: &Path) -> String {
-    let text = path_text(path);
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || "/._-+,:@%".contains(it);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    shell_word(&path_text(path))
 }
 
 fn first_line(error: &Error) -> String {

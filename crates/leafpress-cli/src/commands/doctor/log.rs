@@ -19,6 +19,15 @@ fn bytes_not_copied(evidence: &Evidence) -> u64 {
     }
 }
 
+/// The command that empties the log.
+fn checkpoint(evidence: &Evidence) -> String {
+    format!(
+        "sqlite3 {} 'PRAGMA wal_checkpoint(TRUNCATE)' (from SQLite 3.51.3 on: those before have the \
+         WAL-reset bug)",
+        quoted(&evidence.named)
+    )
+}
+
 /// Check 6.
 pub fn automatic_checkpoints(evidence: &Evidence) -> Finding {
     let check = Check(6, "automatic checkpoints");
@@ -37,9 +46,9 @@ pub fn automatic_checkpoints(evidence: &Evidence) -> Finding {
             "the log grows with every commit; readers get slower, and opening after a crash reads \
              all of it",
             format!(
-                "sqlite3 {} 'PRAGMA wal_checkpoint(TRUNCATE)'; then leave wal_autocheckpoint on in \
-                 one connection, or let Leafpress's Writer make the checkpoints",
-                quoted(&evidence.named)
+                "{}; then leave wal_autocheckpoint on in one connection, or let Leafpress's Writer \
+                 make the checkpoints",
+                checkpoint(evidence)
             ),
         );
     }
@@ -73,17 +82,13 @@ pub fn log_size(evidence: &Evidence) -> Finding {
         evidence_text,
         "reading looks each page up in the log first, opening after a crash reads all of it, and \
          the disk may fill up",
-        format!(
-            "see checks 6 and 9 for the cause; then sqlite3 {} 'PRAGMA wal_checkpoint(TRUNCATE)'",
-            quoted(&evidence.named)
-        ),
+        format!("see checks 6 and 9 for the cause; then {}", checkpoint(evidence)),
     )
 }
 
 /// Check 8.
 pub fn size_limit(evidence: &Evidence) -> Finding {
     let check = Check(8, "size limit of log and journal");
-    let path = quoted(&evidence.named);
     let log_bytes = evidence.bytes_of(Which::Log);
     if log_bytes > LARGE_BYTES && bytes_not_copied(evidence) <= LARGE_BYTES {
         return check.care(
@@ -94,8 +99,8 @@ pub fn size_limit(evidence: &Evidence) -> Finding {
             ),
             "the space is not given back: without journal_size_limit SQLite never cuts a log",
             format!(
-                "sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'; and set PRAGMA \
-                 journal_size_limit=67108864 in the connections that write"
+                "{}; and set PRAGMA journal_size_limit=67108864 in the connections that write",
+                checkpoint(evidence)
             ),
         );
     }
@@ -104,7 +109,12 @@ pub fn size_limit(evidence: &Evidence) -> Finding {
         return check.care(
             format!("a journal that is done with keeps {}", human::bytes(journal_bytes)),
             "the space is not given back: journal_mode=PERSIST without journal_size_limit",
-            format!("sqlite3 {path} 'PRAGMA journal_mode=DELETE'"),
+            // A new connection is in the mode DELETE already: only the change from another mode removes
+            // the file.
+            format!(
+                "sqlite3 {} 'PRAGMA journal_mode=PERSIST; PRAGMA journal_mode=DELETE'",
+                quoted(&evidence.named)
+            ),
         );
     }
     let usual = match evidence.defaults.journal_size_limit_bytes {
@@ -134,7 +144,7 @@ pub fn oldest_reader(evidence: &Evidence) -> Finding {
     let fix = match pid {
         Some(pid) => format!("let it end its read transaction, or end the process: kill {pid}"),
         None => {
-            "find it as root: sudo leafpress doctor; let it end its read transaction".to_owned()
+            format!("find it as root: {}; let it end its read transaction", evidence.as_root())
         }
     };
     check.care(

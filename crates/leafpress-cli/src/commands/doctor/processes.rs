@@ -184,7 +184,7 @@ fn held_for_long(check: Check, evidence: &Evidence, held: &LockHeld) -> Finding 
     };
     let fix = match held.pids.first() {
         Some(pid) => format!("let it end its transaction, or end the process: kill {pid}"),
-        None => "find it as root: sudo leafpress doctor".to_owned(),
+        None => format!("find it as root: {}", evidence.as_root()),
     };
     check.care(
         format!(

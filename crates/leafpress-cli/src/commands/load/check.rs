@@ -5,11 +5,13 @@
 use std::path::{Path, PathBuf};
 
 use crate::cluster::url_of;
-use crate::flags::{FormatFlag, InputFlags, LoadFlags};
-use crate::loading::{check_bad_rows, is_stdin};
+use crate::flags::LoadFlags;
+use crate::loading::check::check_reading;
+use crate::loading::is_stdin;
 use leafpress::load::endings;
 use leafpress::path_text;
 use leafpress::vfs::paths::companion_of;
+use leafpress::vfs::text::shell_word;
 
 /// Finds what contradicts. `inputs` are those of the flags, with patterns expanded.
 ///
@@ -18,13 +20,9 @@ use leafpress::vfs::paths::companion_of;
 pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     check_cluster(flags, inputs)?;
     check_files(flags, inputs)?;
-    check_bytes(flags)?;
-    check_format(flags, inputs)?;
-    check_types(flags)?;
-    check_renames(flags)?;
+    check_reading(&flags.input, &flags.columns, &flags.bad_rows, inputs)?;
     check_declaration(flags)?;
-    check_conflicts(flags)?;
-    check_bad_rows(&flags.bad_rows)
+    check_conflicts(flags)
 }
 
 /// Rows for a table of a cluster get into a file first, in which that table has no row.
@@ -53,7 +51,9 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     }
     if let Some((name, table)) = database_and_table(database) {
         return Err(format!(
-            "the table of a database to load into has a flag: leafpress load {name} … --table {table}"
+            "the table of a database to load into has a flag: leafpress load {} … --table {}",
+            shell_word(name),
+            shell_word(table)
         ));
     }
     if inputs.len() > 1 && inputs.iter().any(|input| is_stdin(input)) {
@@ -65,7 +65,7 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     if is_named_input(database)
         && let Some(other) = inputs.iter().find(|input| !is_input(input) && !is_table(input))
     {
-        let (first, second) = (path_text(database), path_text(other));
+        let [first, second] = [database, other].map(|path| shell_word(&path_text(path)));
         return Err(format!(
             "the database comes first, then the input: leafpress load {second} {first}"
         ));
@@ -101,121 +101,6 @@ fn database_and_table(path: &Path) -> Option<(&str, &str)> {
     let (database, table) = path.to_str()?.rsplit_once("::")?;
     let is_in_a_folder = table.contains(std::path::is_separator);
     (!database.is_empty() && !table.is_empty() && !is_in_a_folder).then_some((database, table))
-}
-
-fn check_bytes(flags: &LoadFlags) -> Result<(), String> {
-    let input = &flags.input;
-    let delimiter = if input.is_tsv() { Some(b'\t') } else { input.delimiter };
-    let named = [
-        ("--delimiter", delimiter),
-        ("--quote", input.quote_byte()),
-        ("--escape", input.escape),
-        ("--comment", input.comment),
-    ];
-    for (index, (name, byte)) in named.iter().enumerate() {
-        let twin = named[index + 1..].iter().find(|(_, other)| byte.is_some() && other == byte);
-        if let (Some((twin_name, _)), Some(byte)) = (twin, byte) {
-            let of_default = if input.quote.is_none() && [*name, *twin_name].contains(&"--quote") {
-                " (the default of --quote)"
-            } else {
-                ""
-            };
-            return Err(format!(
-                "{name} and {twin_name} are the same byte, '{}'{of_default}: name another one for \
-                 one of them; nothing was read or written",
-                shown_byte(*byte)
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// A byte as a message shows it.
-fn shown_byte(byte: u8) -> String {
-    if byte.is_ascii_graphic() {
-        char::from(byte).to_string()
-    } else {
-        byte.escape_ascii().to_string()
-    }
-}
-
-/// Returns true if the name of an input says that it is no CSV.
-fn is_other_than_csv(input: &Path) -> bool {
-    input.to_str().is_some_and(endings::is_other_than_csv)
-}
-
-/// Flags of CSV beside inputs of another format would do nothing.
-fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
-    let input = &flags.input;
-    let of_csv = [
-        ("--delimiter", input.delimiter.is_some()),
-        ("--tsv", input.tsv),
-        ("--quote", input.quote.is_some()),
-        ("--escape", input.escape.is_some()),
-        ("--no-header", input.no_header),
-        ("--columns", input.columns.is_some()),
-        ("--ragged", input.ragged.is_some()),
-        ("--trim", input.trim),
-        ("--skip-lines", input.skip_lines > 0),
-        ("--comment", input.comment.is_some()),
-        ("--null", !input.null.is_empty()),
-        ("--empty-null", input.empty_null),
-        ("--exact", flags.columns.exact),
-    ];
-    if let Some(FormatFlag::Pgtext | FormatFlag::Mysqltext) = input.format {
-        return check_database_text(input);
-    }
-    let Some((name, _)) = of_csv.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
-    match input.format {
-        Some(FormatFlag::Json) => Err(format!("{name} is for CSV, and --format says json")),
-        Some(FormatFlag::Tsv) if *name == "--delimiter" => {
-            Err("--delimiter and --format tsv contradict; say --format csv".to_owned())
-        }
-        Some(_) => Ok(()),
-        None => match inputs.iter().find(|input| is_other_than_csv(input)) {
-            Some(other) => Err(format!(
-                "{name} is for CSV, and {} seems to be none; if it is, add --format csv",
-                path_text(other)
-            )),
-            None => Ok(()),
-        },
-    }
-}
-
-/// The text formats of databases say how text is escaped, and have neither quotes nor comments.
-fn check_database_text(input: &InputFlags) -> Result<(), String> {
-    let given = [
-        ("--quote", input.quote.is_some()),
-        ("--escape", input.escape.is_some()),
-        ("--comment", input.comment.is_some()),
-    ];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((name, _)) => Err(format!(
-            "{name} is for CSV: --format pgtext and mysqltext say how their text is written"
-        )),
-        None => Ok(()),
-    }
-}
-
-fn check_types(flags: &LoadFlags) -> Result<(), String> {
-    let types = &flags.columns.types;
-    for (index, (column, named_type)) in types.iter().enumerate() {
-        let before = types[..index].iter().find(|(other, _)| other.eq_ignore_ascii_case(column));
-        if before.is_some_and(|(_, other)| other != named_type) {
-            return Err(format!("--type names two types for the column '{column}'"));
-        }
-    }
-    Ok(())
-}
-
-fn check_renames(flags: &LoadFlags) -> Result<(), String> {
-    let renames = &flags.columns.rename;
-    for (index, (old, new)) in renames.iter().enumerate() {
-        if renames[..index].iter().any(|(other, name)| other == old && name != new) {
-            return Err(format!("--rename gives the column '{old}' two names"));
-        }
-    }
-    Ok(())
 }
 
 /// A table that is declared by hand is declared there and nowhere else.

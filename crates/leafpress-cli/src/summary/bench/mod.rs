@@ -127,6 +127,8 @@ fn advice(all: &[Advice]) -> Option<String> {
 /// Trust in the figures, and missing results.
 fn remarks(report: &ExperimentReport) -> Vec<String> {
     let mut remarks: Vec<String> = report.stopped.iter().cloned().collect();
+    let left_out = report.settings.get("left_out").and_then(serde_json::Value::as_str);
+    remarks.extend(left_out.map(|left_out| format!("left out: {left_out}")));
     remarks.extend(report.noise.as_ref().map(|noise| noise.in_words.clone()));
     remarks.extend(warnings(report).map(|warning| format!("about this disk: {warning}")));
     remarks.extend(unavailable(report));

@@ -20,6 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use leafpress::path_text;
 use leafpress::queue::{JobContext, Outcome, Payload, Stop, WorkReport};
 use leafpress::vfs::sync::lock;
+use leafpress::vfs::text::shell_word;
 use leafpress::{Error, ErrorKind, Result};
 use serde::Serialize;
 
@@ -190,7 +191,9 @@ fn refuse_unless_kept(queue: &JobQueue, flags: &QueueWorkFlags) -> Result<()> {
          done jobs"
     );
     Err(Error::from(ErrorKind::Misuse(reason)).on_disk("no job was taken").to_do(format!(
-        "let it keep them for a time: leafpress queue settings {database} {name} --keep-done 7d"
+        "let it keep them for a time: leafpress queue settings {} {} --keep-done 7d",
+        shell_word(&database),
+        shell_word(name)
     )))
 }
 
