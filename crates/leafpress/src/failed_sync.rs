@@ -53,7 +53,11 @@ pub(crate) fn make_log_whole(
     let is_empty = companion_of(path, "-wal").metadata().map_or(0, |log| log.len()) == 0;
     if !is_empty {
         connection.execute_batch("BEGIN IMMEDIATE").map_err(&refused)?;
-        let written = database_file::write_log_again(connection);
+        // The connection may not have used the log before.
+        let written = match locks::log_on_disk(path) {
+            LogOnDisk::Whole => Ok(()),
+            _ => database_file::write_log_again(connection),
+        };
         connection.execute_batch("ROLLBACK").map_err(&refused)?;
         written.map_err(refused)?;
     }

@@ -176,8 +176,12 @@ impl FileLocks {
         self.state().log
     }
 
+    /// Sets the state of that log; pages that are not copied stay so until all connections are closed.
     pub fn set_log(&self, log: LogOnDisk) {
-        self.state().log = log;
+        let mut state = self.state();
+        if state.log != LogOnDisk::Uncopied {
+            state.log = log;
+        }
     }
 
     /// Gives back all locks, when no descriptor of the file is used any more: SQLite relies

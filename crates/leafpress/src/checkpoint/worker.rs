@@ -96,7 +96,8 @@ impl Worker {
             && log.has_failed()
             && self.gate.broken().is_none()
         {
-            note_log(&self.connection, LogOnDisk::Unknown);
+            // It may have been the sync of a checkpoint.
+            note_log(&self.connection, LogOnDisk::Uncopied);
             self.gate.break_off("a sync of the log failed in another process".to_owned());
         }
         let mut look = look(&self.gate, self.log.as_deref());

@@ -128,7 +128,8 @@ impl LocalTarget {
     ) -> RangeEnd {
         self.plans.borrow_mut().rolled_back();
         self.tell(TransactionHooks::not_committed);
-        note_log(&self.connection, LogOnDisk::Unknown);
+        // Elsewhere it may have been the sync of a checkpoint.
+        note_log(&self.connection, LogOnDisk::Uncopied);
         self.leave_all_as_it_is(&reason);
         unknown(group, range, reason)
     }
