@@ -358,14 +358,14 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let CsvInput { source, reading, .. } = &self.inputs[input];
         let ragged = self.state.options.csv.ragged;
         let notes = &mut self.state.notes;
-        notes.extend(strays(carried));
+        notes.extend(strays(source.name(), carried));
         notes.extend(carried.signs.notes(source.name(), reading, ragged));
         notes.extend(reading.late_notes(source.name()));
     }
 }
 
 /// A note about quotes at places where quotes mean nothing.
-fn strays(carried: &Carried) -> Option<String> {
+fn strays(file: &str, carried: &Carried) -> Option<String> {
     let line = carried.first_stray_line?;
     let (quotes, stand) = match carried.stray_quotes {
         1 => ("1 quote".to_owned(), "stands"),
@@ -379,7 +379,7 @@ fn strays(carried: &Carried) -> Option<String> {
         )
     });
     Some(format!(
-        "{quotes} {stand} where none belongs, the first in line {line}; text behind a quote that \
+        "{file}: {quotes} {stand} where none belongs, the first in line {line}; text behind a quote that \
          closes belongs to the field, other quotes are kept as text{unclosed}. If the file escapes quotes with a backslash, load it with ⟦escape '\\'⟧"
     ))
 }

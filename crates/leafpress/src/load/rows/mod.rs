@@ -22,10 +22,10 @@ use super::monitor::Monitor;
 use super::options::{GivenType, LoadOptions, OnError};
 use super::report::ColumnReport;
 use crate::error::{BadRow, Error, ErrorKind, Result};
-use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn, ValueKinds};
+use crate::input::rows::{DecodeHalt, RowDecoder, RowReader, RowSource, SourceColumn, ValueKinds};
 use crate::load::passes::columns::{
-    ColumnMap, InputColumns, OwnColumns, TableColumns, inputs_differ, no_column_is_left,
-    places_of_columns,
+    ColumnMap, InputColumns, OwnColumns, TableColumns, inputs_differ, is_about_columns,
+    no_column_is_left, places_of_columns,
 };
 use crate::load::passes::feed::{Feed, FeedState, TableAhead, halted};
 use crate::load::passes::frame::{Halt, Work};
@@ -96,8 +96,14 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             source_types: Vec::new(),
             evidence: Vec::new(),
         };
-        feed.map_columns()?;
-        feed.take_sample()?;
+        match feed.map_columns().and_then(|()| feed.take_sample()) {
+            // The column may come further on.
+            Err(error) if is_about_columns(&error) => {
+                feed.discover_columns()?;
+                feed.take_sample()?;
+            }
+            planned => planned?,
+        }
         Ok(feed)
     }
 
@@ -364,13 +370,15 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             let mut raw = RawOf::<S>::default();
             if opened.reader.reader.claim(&mut raw)? {
                 let mut batch = BatchOf::<S>::default();
-                if opened.decoder.decode(&mut raw, &mut batch).is_ok() {
-                    let rules = self.rules_of(0);
-                    self.evidence = SurveyBatches { rules: &rules, input: 0 }.sample(&batch);
-                    opened.reader.first = Some(batch);
-                } else {
-                    // The pass will meet the same error and report it.
-                    return self.decide();
+                match opened.decoder.decode(&mut raw, &mut batch) {
+                    Ok(()) => {
+                        let rules = self.rules_of(0);
+                        self.evidence = SurveyBatches { rules: &rules, input: 0 }.sample(&batch);
+                        opened.reader.first = Some(batch);
+                    }
+                    // The pass will meet it, too.
+                    Err(DecodeHalt::NewColumn) => return self.decide(),
+                    Err(DecodeHalt::Failed(error)) => return Err(error),
                 }
             }
         }
