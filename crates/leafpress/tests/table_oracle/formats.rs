@@ -207,7 +207,7 @@ fn load(
     rows: &[Vec<Value>],
     (format, way): (Format, Way),
     folder: &Path,
-) -> leafpress::Result<leafpress::load::Report> {
+) -> leafpress::Result<Report> {
     let file = |name: &str, bytes: Vec<u8>| -> PathBuf {
         let path = folder.join(name);
         fs::write(&path, bytes).unwrap();
@@ -297,7 +297,8 @@ impl ValueRows for Late {
 fn flags_may_name_a_key_that_comes_late() {
     let folder = tempdir().unwrap();
     let input = folder.path().join("in.json");
-    let json = "{\"a\":1}\n".repeat(150_000) + "{\"a\":1,\"late\":2}\n";
+    let early = format!("{{\"a\":1}}{}\n", " ".repeat(10_000));
+    let json = early.repeat(150) + "{\"a\":1,\"late\":2}\n";
     fs::write(&input, &json).unwrap();
     let loader = || Loader::new(folder.path().join("a.db")).table("t");
     let load = |loader: Loader, way: u8| -> Report {
@@ -318,7 +319,8 @@ fn flags_may_name_a_key_that_comes_late() {
             (loader().all_text(true), "\"a\" TEXT,\n  \"late\" TEXT"),
         ] {
             let report = load(flagged, way);
-            assert_eq!(report.create_sql, format!("CREATE TABLE \"t\" (\n  {columns}\n)"));
+            let table = format!("CREATE TABLE \"t\" (\n  {columns}\n)");
+            assert!(report.create_sql.starts_with(&table), "{}", report.create_sql);
             fs::remove_file(folder.path().join("a.db")).unwrap();
         }
         let missing = loader().drop_column("never").load_file(&input).unwrap_err().to_string();

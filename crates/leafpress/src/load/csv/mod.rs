@@ -20,12 +20,13 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 
 pub use self::as_rows::CsvRows;
+pub use self::signs::missing_value_notes;
 
 use self::input::{CsvInput, Opened, Opening};
 use self::locate::LocateRecords;
 use self::pass::{BlockRows, Carried, CsvBlocks, Reader, Scanned};
 use self::press::{Press, PressedTable};
-use self::signs::{missing_value_notes, with_columns, with_columns_of, with_dialect};
+use self::signs::{with_columns, with_columns_of, with_dialect};
 use self::survey::{Evidence, Survey};
 use super::monitor::Monitor;
 use super::options::{LoadOptions, OnError};
@@ -358,30 +359,10 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let CsvInput { source, reading, .. } = &self.inputs[input];
         let ragged = self.state.options.csv.ragged;
         let notes = &mut self.state.notes;
-        notes.extend(strays(source.name(), carried));
+        notes.extend(carried.strays.note(source.name()));
         notes.extend(carried.signs.notes(source.name(), reading, ragged));
         notes.extend(reading.late_notes(source.name()));
     }
-}
-
-/// A note about quotes at places where quotes mean nothing.
-fn strays(file: &str, carried: &Carried) -> Option<String> {
-    let line = carried.first_stray_line?;
-    let (quotes, stand) = match carried.stray_quotes {
-        1 => ("1 quote".to_owned(), "stands"),
-        n => (format!("{n} quotes"), "stand"),
-    };
-    let unclosed = carried.unclosed.map_or(String::new(), |place| {
-        format!(
-            ". Perhaps the quote that opens at line {}, column {} is never closed, and lines \
-             behind it have become one field",
-            place.line, place.column
-        )
-    });
-    Some(format!(
-        "{file}: {quotes} {stand} where none belongs, the first in line {line}; text behind a quote that \
-         closes belongs to the field, other quotes are kept as text{unclosed}. If the file escapes quotes with a backslash, load it with ⟦escape '\\'⟧"
-    ))
 }
 
 impl Feed for CsvFeed<'_, '_> {
