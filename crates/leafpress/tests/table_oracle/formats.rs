@@ -302,12 +302,12 @@ fn flags_may_name_a_key_that_comes_late() {
     fs::write(&input, &json).unwrap();
     let loader = || Loader::new(folder.path().join("a.db")).table("t");
     let load = |loader: Loader, way: u8| -> Report {
-        let loaded = match way {
+        let outcome = match way {
             0 => loader.load_file(&input),
             1 => loader.load_reader("<stdin>", json.as_bytes()),
             _ => loader.load_values("rows", Late(0)),
         };
-        loaded.unwrap_or_else(|error| panic!("{way}: {error}"))
+        outcome.unwrap_or_else(|error| panic!("{way}: {error}"))
     };
     for way in 0..3 {
         for (flagged, columns) in [
