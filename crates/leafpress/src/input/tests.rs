@@ -390,8 +390,8 @@ impl Read for Terminal {
 fn a_stream_ends_once() {
     let folder = tempfile::tempdir().unwrap();
     for spool in [None, Some(folder.path())] {
-        let typed: [&[u8]; 3] = [b"a\n", b"", b"late\n"];
-        let terminal = Terminal(typed.to_vec().into_iter());
+        let typed: Vec<&'static [u8]> = vec![b"a\n", b"", b"late\n"];
+        let terminal = Terminal(typed.into_iter());
         let mut source = Source::reader("<stdin>", terminal, spool);
         assert_eq!(source.beginning().unwrap(), b"a\n");
         let (blocks, _) = read_all(&mut source, &options(10)).unwrap();
