@@ -159,7 +159,7 @@ fn contradictions_are_usage_errors_that_say_what_to_do() {
         ),
         (&["a.db", "a.csv", "--type", "a"], "COLUMN=TYPE"),
         (&["a.db", "a.csv", "--type", "a=int"], "perhaps integer"),
-        (&["a.db", "a.csv", "--type", "a=text", "--type", "A=real"], "two types"),
+        (&["a.db", "a.csv", "--type", "a=text", "--type", "a=real"], "two types"),
         (&["a.db", "a.csv", "--type", "a=timestamp"], "perhaps datetime"),
         (&["a.db", "a.csv", "--create", "x", "--schema", "y"], "cannot be used with"),
         (&["a.db", "a.csv", "--create", "x", "--pk", "id"], "leave out --pk"),

@@ -303,8 +303,9 @@ pub struct InputFlags {
 
     /// The byte between fields; '\t' or 'tab' for a tab [default: found]
     ///
-    /// Files that end in .tsv or .tab have tabs. Else it is the one of ',', ';', tab and '|' that
-    /// divides the first records into the same number of fields, or what a first line sep=; says.
+    /// It is what a first line such as sep=; says. Else files that end in .tsv or .tab have tabs.
+    /// Else it is the one of ',', ';', tab and '|' that divides the first records into the same
+    /// number of fields.
     #[arg(long, value_name = "C", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
 

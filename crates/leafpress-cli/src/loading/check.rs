@@ -126,7 +126,7 @@ fn check_database_text(input: &InputFlags) -> Result<(), String> {
 fn check_types(columns: &ColumnFlags) -> Result<(), String> {
     let types = &columns.types;
     for (index, (column, named_type)) in types.iter().enumerate() {
-        let before = types[..index].iter().find(|(other, _)| other.eq_ignore_ascii_case(column));
+        let before = types[..index].iter().find(|(other, _)| other == column);
         if before.is_some_and(|(_, other)| other != named_type) {
             return Err(format!("--type names two types for the column '{column}'"));
         }

@@ -6,7 +6,7 @@
 //!
 //! Must never: take a file's name for a pattern, or leave out a file that fits.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -69,6 +69,9 @@ fn files_fitting(pattern: &Path) -> Result<Vec<PathBuf>, String> {
                 format!("there is no file {}, and as a pattern {reason}", path_text(pattern))
             })?);
         }
+        // `**` finds a folder below itself too.
+        let mut seen = HashSet::new();
+        next.retain(|path| seen.insert(path.clone()));
         found = next;
     }
     // A folder that fits, too, is not what a pattern of inputs means.
@@ -174,6 +177,11 @@ mod tests {
         assert_eq!(files_of(&[at("**/x.csv")]), {
             Ok(vec![at("x.csv"), at("2024/x.csv"), at("2024/a/x.csv")])
         });
+        // Each file once.
+        std::fs::create_dir_all(at("2024/2024")).unwrap();
+        std::fs::write(at("2024/2024/b.csv"), "").unwrap();
+        assert_eq!(files_of(&[at("**/**/**/a/x.csv")]), Ok(vec![at("2024/a/x.csv")]));
+        assert_eq!(files_of(&[at("**/2024/**/b.csv")]), Ok(vec![at("2024/2024/b.csv")]));
         assert_eq!(
             files_of(&[at("d[1]/*.csv")]),
             Ok(vec![at("d[1]/z.csv")]),

@@ -153,6 +153,33 @@ const LINES: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "21.1: so they are if a row is ragged, or the first megabyte has few rows",
+        files: &[("t.csv", b"name\nAda\n\nSmith, J\nBob\n")],
+        run: "{ echo n; for n in 1 2 3 4 5 6; do head -c 200000 /dev/zero | tr '\\0' x; \
+              printf '\n\n'; done; echo y; } > u.csv; \
+              leafpress load n.db u.csv -q; leafpress load n.db t.csv --ragged truncate --table v -q; \
+              leafpress load n.db t.csv --on-error skip -q",
+        status: 1,
+        holds: &[
+            ("n.db", "SELECT name FROM t", "'Ada';'';'Bob'"),
+            ("n.db", "SELECT name FROM v", "'Ada';'';'Smith';'Bob'"),
+            ("n.db", "SELECT count(*), sum(n = ''), sum(length(n)) FROM u", "13,6,1200001"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "21.1: long rows are one column only if no other delimiter divides them",
+        run: "{ echo 'id;blob'; for n in 1 2 3 4 5 6 7 8; do printf '%s;' $n; \
+              head -c 200000 /dev/zero | tr '\\0' x; echo; done; } > t.csv; \
+              leafpress load n.db t.csv",
+        status: 3,
+        says: &[
+            "error: t.csv: it would be one column, but ';' divides its first record into 2 fields",
+        ],
+        leaves_no: &["n.db"],
+        ..Found::NONE
+    },
+    Found {
         finding: "20.5: MySQL's text format with line ends of Windows",
         files: &[("t.txt", b"1\tx\t5\r\n2\ty\t\\N\r\n"), ("u.txt", b"1\tx\r\n2\ty\n")],
         run: "leafpress load n.db t.txt --format mysqltext; leafpress load n.db u.txt --format mysqltext -q",

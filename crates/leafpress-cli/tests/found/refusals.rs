@@ -334,7 +334,10 @@ const MESSAGES: &[Found] = &[
         finding: "text behind a quote that closes",
         files: &[("q.csv", b"a,b\n\"x\"y,2\n")],
         run: "leafpress load q.db q.csv",
-        says: &["text behind a quote that closes belongs to the field, other quotes are kept"],
+        says: &[
+            "note: q.csv: 1 quote stands",
+            "text behind a quote that closes belongs to the field, other quotes are kept",
+        ],
         holds: &[("q.db", "SELECT a FROM q", "'xy'")],
         ..Found::NONE
     },

@@ -7,6 +7,7 @@
 //! Must never: replace bytes that it cannot decode. Such bytes are an error: a load that silently
 //! changes values would be worse than a load that fails.
 
+use std::borrow::Cow;
 use std::io::{self, Cursor, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
@@ -51,6 +52,20 @@ pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<()
         source.wrap(|reader| Box::new(Transcoder::new(encoding, first, first_offset, reader)));
     }
     Ok(())
+}
+
+/// The beginning of a text in the encoding that the caller names, as far as it tells a format: UTF-16
+/// becomes UTF-8, and other encodings have the same bytes for ASCII.
+pub fn beginning_in_utf8<'f>(first: &'f [u8], label: Option<&str>) -> Cow<'f, [u8]> {
+    let Some(label) = label else { return Cow::Borrowed(first) };
+    let marked = Encoding::for_bom(first).map(|(encoding, _)| encoding);
+    match marked.or_else(|| find_label(label)).or_else(|| guess_utf16(first)) {
+        Some(encoding) if encoding == UTF_16LE || encoding == UTF_16BE => {
+            let (text, _) = encoding.decode_with_bom_removal(first);
+            Cow::Owned(text.into_owned().into_bytes())
+        }
+        _ => Cow::Borrowed(first),
+    }
 }
 
 /// Spellings of other programs, such as Python, that the WHATWG's list lacks in any form.

@@ -30,7 +30,7 @@ pub mod as_json;
 pub mod block;
 pub mod csv;
 pub mod detect_encoding;
-mod encoding;
+pub mod encoding;
 pub mod fingerprint;
 pub mod foreign;
 mod gzip;

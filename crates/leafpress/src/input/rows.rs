@@ -219,6 +219,13 @@ pub trait RowBatch: Send + Sync + Default {
         }
     }
 
+    /// A whole number that stands as a text in the input, and true if it is written as a plain integer
+    /// there; `None` for other values.
+    #[inline(always)]
+    fn whole_number(&self, _row: usize, _column: usize) -> Option<(f64, bool)> {
+        None
+    }
+
     /// The text of a column as a part of a larger buffer, which is copied faster; `None` where it
     /// is no text, or not kept so.
     #[inline(always)]

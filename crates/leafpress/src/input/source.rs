@@ -51,6 +51,12 @@ struct Spool {
     is_whole: Arc<AtomicBool>,
 }
 
+impl Spool {
+    fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), file: None, is_whole: Arc::default() }
+    }
+}
+
 /// The error of an input that cannot be opened, with advice.
 pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
     let advice = match source.kind() {
@@ -118,13 +124,18 @@ impl<'a> Source<'a> {
         reader: impl Read + Send + 'a,
         spool: Option<&Path>,
     ) -> Self {
-        let spool = spool.map(|folder| Spool {
-            folder: folder.to_owned(),
-            file: None,
-            is_whole: Arc::new(AtomicBool::new(false)),
-        });
-        let origin = Origin::Stream { reader: Some(Box::new(reader)), spool };
+        let spool = spool.map(Spool::new);
+        let reader = Box::new(Fused { reader, is_over: false });
+        let origin = Origin::Stream { reader: Some(reader), spool };
         Self { name: name.into(), origin }
+    }
+
+    /// Copies the input to the folder `spool` as it is read, if it can be read only once. To be
+    /// called before it is opened.
+    pub fn copy_to(&mut self, folder: &Path) {
+        if let Origin::Stream { spool, .. } = &mut self.origin {
+            spool.get_or_insert_with(|| Spool::new(folder));
+        }
     }
 
     /// The path, or the name given for the reader.
@@ -313,6 +324,23 @@ fn may_be_shorter(metadata: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn may_be_shorter(_metadata: &Metadata) -> bool {
     false
+}
+
+/// A reader that has ended once it gave no byte. A terminal goes on after ctrl-D.
+struct Fused<R> {
+    reader: R,
+    is_over: bool,
+}
+
+impl<R: Read> Read for Fused<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_over {
+            return Ok(0);
+        }
+        let count = self.reader.read(buffer)?;
+        self.is_over = count == 0 && !buffer.is_empty();
+        Ok(count)
+    }
 }
 
 /// A reader that copies what is read to a file.

@@ -375,6 +375,30 @@ fn a_stream_without_a_copy_is_read_once() {
     assert!(told.starts_with("<stdin>: cannot be read a second time\nto do: save it"), "{told}");
 }
 
+/// Gives each of these, and no byte in between, as a terminal does at ctrl-D.
+struct Terminal(std::vec::IntoIter<&'static [u8]>);
+
+impl Read for Terminal {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let typed = self.0.next().expect("it is not read on behind its end");
+        buffer[..typed.len()].copy_from_slice(typed);
+        Ok(typed.len())
+    }
+}
+
+#[test]
+fn a_stream_ends_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for spool in [None, Some(folder.path())] {
+        let typed: Vec<&'static [u8]> = vec![b"a\n", b"", b"late\n"];
+        let terminal = Terminal(typed.into_iter());
+        let mut source = Source::reader("<stdin>", terminal, spool);
+        assert_eq!(source.beginning().unwrap(), b"a\n");
+        let (blocks, _) = read_all(&mut source, &options(10)).unwrap();
+        assert_eq!(blocks.concat(), b"a\n");
+    }
+}
+
 #[test]
 fn half_a_copy_is_not_taken_for_the_whole() {
     let folder = tempfile::tempdir().unwrap();

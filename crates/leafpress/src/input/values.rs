@@ -259,8 +259,13 @@ impl<'a> RowSource for ValuesSource<'a> {
         Ok((reader, decoder))
     }
 
-    /// All rows have been read, so that all columns are known.
-    fn discover_columns(&mut self, _bytes_read: &Arc<AtomicU64>) -> Result<()> {
+    /// Once all rows have been read, all columns are known.
+    fn discover_columns(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<()> {
+        if self.rows.is_some() {
+            let (mut reader, _) = self.open(bytes_read)?;
+            let mut piece = ValuesPiece::default();
+            while reader.claim(&mut piece)? {}
+        }
         self.take_columns();
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 #[cfg(feature = "arrow")]
 use crate::input::arrow::ArrowSource;
 use crate::input::detect_encoding::{detect, is_auto};
+use crate::input::encoding::beginning_in_utf8;
 use crate::input::foreign::{foreign, foreign_text};
 use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
@@ -49,15 +50,20 @@ impl<'s> Inputs<'s> {
         for mut source in sources {
             let beginning = source.beginning()?;
             let found = kind_of(&beginning);
+            let text = beginning_in_utf8(&beginning, options.csv.encoding.as_deref());
             if found.is_none() {
-                refuse_foreign(options, source.name(), &beginning)?;
+                refuse_foreign(options, source.name(), &beginning, &text)?;
             }
             let format = match (found, options.format) {
                 (Some(kind), _) => Format::Arrow(kind),
                 (None, Some(InputFormat::Json)) => Format::Json,
-                (None, None) if is_json(source.name(), &beginning) => Format::Json,
+                (None, None) if is_json(source.name(), &text) => Format::Json,
                 (None, _) => Format::Csv,
             };
+            if format == Format::Json {
+                // A key that is new further on costs another pass, whatever the types.
+                source.copy_to(&options.folder_beside(&options.database));
+            }
             inputs.push((source, format));
         }
         let all = |format| inputs.iter().all(|(_, it)| *it == format);
@@ -136,15 +142,16 @@ impl<'s> Inputs<'s> {
 }
 
 /// Refuses what cannot be loaded: an archive or another known file that holds no rows, and text under the
-/// name of a format that is none, such as the page of a failed download.
-fn refuse_foreign(options: &LoadOptions, name: &str, beginning: &[u8]) -> Result<()> {
+/// name of a format that is none, such as the page of a failed download. `text` is the beginning, in UTF-8
+/// if it is text.
+fn refuse_foreign(options: &LoadOptions, name: &str, beginning: &[u8], text: &[u8]) -> Result<()> {
     if let Some(format) = foreign(beginning) {
         return Err(format.refuse(name));
     }
     if options.format.is_some() {
         return Ok(());
     }
-    if let Some(format) = foreign_text(beginning).or_else(|| foreign_format(name)) {
+    if let Some(format) = foreign_text(text).or_else(|| foreign_format(name)) {
         return Err(format.refuse(name));
     }
     let Some(format) = binary_format(name) else { return Ok(()) };
@@ -248,6 +255,29 @@ mod tests {
         ] {
             assert_eq!(is_json(name, beginning), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn text_in_utf16_is_known_by_its_first_characters() {
+        use crate::load::{CsvOptions, Loader};
+
+        let folder = tempfile::tempdir().unwrap();
+        let load = |text: &str, encoding: &str, table: &str| {
+            let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            let csv = CsvOptions::default().encoding(encoding);
+            let loader = Loader::new(folder.path().join("a.db")).csv(csv).table(table);
+            loader.load_reader("<stdin>", &bytes[..])
+        };
+        let json = "{\"a\": 1, \"b\": 2}\n{\"a\": 3, \"b\": 4}\n";
+        for (mark, encoding) in
+            [("", "utf-16le"), ("\u{feff}", "utf-16le"), ("\u{feff}", "utf-16"), ("", "auto")]
+        {
+            let table = format!("t{encoding}{}", mark.len());
+            let report = load(&format!("{mark}{json}"), encoding, &table).unwrap();
+            assert_eq!((report.rows_loaded, report.columns.len()), (2, 2), "{encoding}");
+        }
+        let error = load("\u{feff}<?xml version=\"1.0\"?>\n", "utf-16le", "x").unwrap_err();
+        assert!(error.to_string().contains("is a file of XML"), "{error}");
     }
 
     #[test]

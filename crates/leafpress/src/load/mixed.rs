@@ -218,6 +218,10 @@ impl RowBatch for MixedBatch {
         each!(Self, self, |batch| batch.text(row, column))
     }
 
+    fn whole_number(&self, row: usize, column: usize) -> Option<(f64, bool)> {
+        each!(Self, self, |batch| batch.whole_number(row, column))
+    }
+
     fn content_bytes(&self, row: usize) -> usize {
         each!(Self, self, |batch| batch.content_bytes(row))
     }
@@ -247,7 +251,7 @@ mod tests {
     use rusqlite::Connection;
     use tempfile::TempDir;
 
-    use crate::load::{IntoTable, Loader, OnError};
+    use crate::load::{CsvOptions, IntoTable, Loader, OnError, Ragged};
 
     struct Case {
         folder: TempDir,
@@ -305,6 +309,49 @@ mod tests {
                 "3 NULL 1.0 NULL '[1]'",
                 "4 NULL NULL NULL NULL"
             ]
+        );
+    }
+
+    #[test]
+    fn whole_numbers_in_two_forms_stay_texts_beside_other_formats() {
+        let (fraction, no_fraction) = ("{\"code\": 2.5}\n", "{\"code\": null}\n");
+        let many = "39\n".repeat(200_000);
+        for (csv, json, first, is_text) in [
+            ("1000\n1e3\n", no_fraction, 0, true),
+            ("1000\n1e3\n", no_fraction, 1, true),
+            ("1e3\n", "{\"code\": 1000}\n", 0, false),
+            ("1000\n1e3\n", fraction, 0, false),
+            (&format!("1e3\n{many}1000\n"), no_fraction, 0, true),
+            (&format!("1e3\n1000\n{many}0.5\n"), no_fraction, 0, false),
+        ] {
+            let mut case = Case::new(&[("a.csv", &format!("code\n{csv}")), ("b.json", json)]);
+            case.inputs.rotate_left(first);
+            let report = case.loader().load_files(&case.inputs).expect("a load");
+            let declared = if is_text { "TEXT" } else { "REAL" };
+            assert_eq!(report.columns[0].declared_type, declared, "{}", &csv[..9.min(csv.len())]);
+            let is_kept = case.rows(&["code"]).contains(&"'1e3'".to_owned());
+            assert_eq!(is_kept, is_text);
+        }
+    }
+
+    #[test]
+    fn what_a_pass_over_csv_shows_is_noted_beside_other_formats() {
+        let notes = |csv: &str, ragged| {
+            let case = Case::new(&[("a.csv", csv), ("b.json", "{\"id\": 9}\n")]);
+            let options = CsvOptions::default().ragged(ragged);
+            let report = case.loader().csv(options).load_files(&case.inputs).expect("a load");
+            report.notes.join("\n")
+        };
+        let strays = notes("id,t\n1,\"abc\n2,x\n3,\"y\n", Ragged::Reject);
+        assert!(strays.contains("a.csv: 1 quote stands where none belongs, the first in line 4"));
+        assert!(strays.contains("the quote that opens at line 2, column 3 is never closed"));
+        let cut = notes("id,t\n1,a\n2,b,c\n3,d,e\n", Ragged::Truncate);
+        let expected = "a.csv: 2 rows have another number of fields, the first in line 3: surplus";
+        assert!(cut.contains(expected), "{cut}");
+        let missing = notes("id,t\n1,5\n2,NA\n", Ragged::Reject);
+        assert!(
+            missing.contains("column t is TEXT because of 'NA', first in line 3 of"),
+            "{missing}"
         );
     }
 

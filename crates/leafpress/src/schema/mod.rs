@@ -29,4 +29,5 @@ pub use exact::{
 };
 pub use real::{marks, stored_real};
 pub use table::{Column, ColumnType, is_plain_type, quote_identifier, quoted_name};
+pub use whole::WholeNumbers;
 pub use witness::Witness;

@@ -39,12 +39,12 @@ enum At {
 }
 
 impl Reading {
-    /// Blank lines before the last record are rows where all records have one field, and a quote
+    /// Blank lines before the last record are rows where the first record has one field, and a quote
     /// byte can write such a row.
     pub fn of(input: &[u8], options: &CsvOptions) -> Self {
         let reading = Self::read(input, options, false);
-        let is_one_column = reading.records.iter().all(|record| record.fields.len() == 1);
-        if is_one_column && !reading.records.is_empty() && options.quote.is_some() {
+        let is_one_column = reading.records.first().is_some_and(|first| first.fields.len() == 1);
+        if is_one_column && options.quote.is_some() {
             return Self::read(input, options, true);
         }
         reading

@@ -1,8 +1,9 @@
 //! Which columns go where: chosen, renamed, left out, made; and several files.
 
 use std::fs;
+use std::path::PathBuf;
 
-use leafpress::load::{Loader, OnError, Uuid7Form};
+use leafpress::load::{ColumnType, CsvOptions, Loader, OnError, Ragged, Uuid7Form};
 use rusqlite::Connection;
 use tempfile::{TempDir, tempdir};
 
@@ -90,8 +91,99 @@ fn rejects_of_several_files_stand_in_the_order_of_the_files() {
     let report = load.on_error(on_error).load_files(&files).unwrap();
     assert_eq!((report.rows_loaded, report.rows_rejected), (4, 4));
     let bad = fs::read_to_string(folder.path().join("bad")).unwrap();
-    // In the order of the first one's columns, as far as the row has them.
-    assert_eq!(bad, "id,n\n1,late\n2,again\nworse,short,long\n1,again\n");
+    // In the order of the first one's columns, a surplus field behind them.
+    assert_eq!(bad, "id,n\n1,late\n2,again\nshort,worse,long\n1,again\n");
     let log = fs::read_to_string(folder.path().join("bad.log")).unwrap();
     assert!(log.lines().nth(1).unwrap().contains("z.csv, line 3, has its unique value"), "{log}");
+}
+
+/// Two inputs whose rows of `b` are no integers, and the rejects.
+struct OfTwo {
+    csv: CsvOptions,
+    one: &'static str,
+    two: &'static str,
+    rejects: &'static str,
+}
+
+#[test]
+fn rejects_of_another_form_mean_the_same_behind_the_first_header() {
+    let csv = CsvOptions::default;
+    for OfTwo { csv, one, two, rejects } in [
+        // A short row is filled, where it was.
+        OfTwo {
+            csv: csv().ragged(Ragged::Pad),
+            one: "a,b\n",
+            two: "b,a\nx\n",
+            rejects: "a,b\n,x\n",
+        },
+        // It stays short, with the fields that it has.
+        OfTwo { csv: csv(), one: "a,b,c\n", two: "b,c,a\n5,x\n", rejects: "a,b,c\n5,x\n" },
+        OfTwo {
+            csv: csv().ragged(Ragged::Truncate),
+            one: "a,b\n",
+            two: "b,a\nx,1,9\n",
+            rejects: "a,b\n1,x,9\n",
+        },
+        OfTwo {
+            csv: csv().comment(b'#'),
+            one: "a,b\n",
+            two: "b,a\nx,#new\n",
+            rejects: "a,b\n\"#new\",x\n",
+        },
+        OfTwo {
+            csv: csv(),
+            one: "a,b\n1,2\n",
+            two: "a;b\n5\" pipe, long;x\n\"p\"q, r;y\n",
+            rejects: "a,b\n\"5\"\" pipe, long\",x\n\"pq, r\",y\n",
+        },
+        OfTwo { csv: csv(), one: "b,a\n", two: "a,b\nx\r,y\n", rejects: "b,a\ny,\"x\r\"\n" },
+        OfTwo {
+            csv: csv().quote(None).escape(b'\\'),
+            one: "a,b\n1,2\n",
+            two: "a;b\np, q\\;r;x\n",
+            rejects: "a,b\np\\, q;r,x\n",
+        },
+    ] {
+        let folder = folder(&[("one.csv", one), ("two.csv", two)]);
+        let files = ["one.csv", "two.csv"].map(|name| folder.path().join(name));
+        let load = |files: &[PathBuf], table: &str, rejects: &str| {
+            let rejects = Some(folder.path().join(rejects));
+            loader(&folder)
+                .table(table)
+                .csv(csv.clone())
+                .column_type("b", ColumnType::Integer)
+                .on_error(OnError::Skip { rejects, max_rejects: None })
+                .load_files(files)
+                .unwrap()
+        };
+        let rejected = load(&files, "t", "bad").rows_rejected;
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(read("bad"), rejects);
+        // As they are they are bad again.
+        let again = load(&[folder.path().join("bad")], "u", "again");
+        assert_eq!((again.rows_read, again.rows_rejected), (rejected, rejected), "{rejects:?}");
+        assert_eq!(read("again"), rejects);
+    }
+}
+
+#[test]
+fn rejects_that_no_one_header_describes_are_refused_beforehand() {
+    for (csv, one, two, reason) in [
+        (CsvOptions::default(), "id,name\n", "id,phone\nx,555\n", "have different columns"),
+        (CsvOptions::default(), "id,name,phone\n", "id,phone\nx,555\n", "have different columns"),
+        (CsvOptions::default(), "id,name\n", "id,name,phone\nx,y,555\n", "have different columns"),
+        (CsvOptions::default().quote(None), "id,name\n", "name,id\n", "without a quote byte"),
+    ] {
+        let folder = folder(&[("one.csv", one), ("two.csv", two)]);
+        let files = ["one.csv", "two.csv"].map(|name| folder.path().join(name));
+        let load = |rejects: Option<PathBuf>| {
+            let sql = "CREATE TABLE t (id INTEGER, name TEXT, phone TEXT)";
+            let load = loader(&folder).declaration(sql).csv(csv.clone());
+            load.on_error(OnError::Skip { rejects, max_rejects: None }).load_files(&files)
+        };
+        let error = load(Some(folder.path().join("bad"))).unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+        assert!(!folder.path().join("bad").exists() && !folder.path().join("a.db").exists());
+        load(None).unwrap();
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use leafpress::load::{ColumnType, Loader};
+use leafpress::load::{ColumnType, Loader, Report, Value as Given, ValueBatch, ValueRows};
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
 use rusqlite::types::Value;
@@ -207,7 +207,7 @@ fn load(
     rows: &[Vec<Value>],
     (format, way): (Format, Way),
     folder: &Path,
-) -> leafpress::Result<leafpress::load::Report> {
+) -> leafpress::Result<Report> {
     let file = |name: &str, bytes: Vec<u8>| -> PathBuf {
         let path = folder.join(name);
         fs::write(&path, bytes).unwrap();
@@ -266,4 +266,82 @@ proptest! {
     fn every_format_gives_the_table_that_inserts_give(input in input()) {
         check(&input);
     }
+}
+
+/// Rows of one key, and at the end one with another key.
+struct Late(u32);
+
+impl ValueRows for Late {
+    fn columns(&self) -> Vec<String> {
+        let names = if self.0 > 2 { &["a", "late"][..] } else { &["a"] };
+        names.iter().copied().map(str::to_owned).collect()
+    }
+
+    fn fill(
+        &mut self,
+        batch: &mut ValueBatch,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.0 += 1;
+        if self.0 <= 3 {
+            batch.put(Given::Integer(1));
+            if self.0 == 3 {
+                batch.put(Given::Integer(2));
+            }
+            batch.end_row();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn flags_may_name_a_key_that_comes_late() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.json");
+    let early = format!("{{\"a\":1}}{}\n", " ".repeat(10_000));
+    let json = early.repeat(150) + "{\"a\":1,\"late\":2}\n";
+    fs::write(&input, &json).unwrap();
+    let loader = || Loader::new(folder.path().join("a.db")).table("t");
+    let load = |loader: Loader, way: u8| -> Report {
+        let outcome = match way {
+            0 => loader.load_file(&input),
+            1 => loader.load_reader("<stdin>", json.as_bytes()),
+            _ => loader.load_values("rows", Late(0)),
+        };
+        outcome.unwrap_or_else(|error| panic!("{way}: {error}"))
+    };
+    for way in 0..3 {
+        for (flagged, columns) in [
+            (loader().column_type("late", ColumnType::Text), "\"a\" INTEGER,\n  \"late\" TEXT"),
+            (loader().drop_column("late"), "\"a\" INTEGER"),
+            (loader().select("late"), "\"late\" INTEGER"),
+            (loader().rename("late", "b"), "\"a\" INTEGER,\n  \"b\" INTEGER"),
+            (loader().index("late"), "\"a\" INTEGER,\n  \"late\" INTEGER"),
+            (loader().all_text(true), "\"a\" TEXT,\n  \"late\" TEXT"),
+        ] {
+            let report = load(flagged, way);
+            let table = format!("CREATE TABLE \"t\" (\n  {columns}\n)");
+            assert!(report.create_sql.starts_with(&table), "{}", report.create_sql);
+            fs::remove_file(folder.path().join("a.db")).unwrap();
+        }
+        let missing = loader().drop_column("never").load_file(&input).unwrap_err().to_string();
+        assert!(missing.contains("the columns are: a, late"), "{missing}");
+    }
+}
+
+#[test]
+fn damage_in_the_first_batch_of_a_pipe_is_named() {
+    let columns: [(&str, ArrayRef); 2] = [
+        ("id", Arc::new(Int64Array::from(vec![1]))),
+        ("name", Arc::new(StringArray::from(vec!["a text that is none"]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    let mut bytes = writer.into_inner().unwrap();
+    let at = bytes.windows(6).position(|window| window == b"a text").unwrap();
+    bytes[at] = 0xff;
+    let folder = tempdir().unwrap();
+    let loader = Loader::new(folder.path().join("a.db")).table("t").primary_key("id");
+    let error = loader.load_reader("<stdin>", &bytes[..]).unwrap_err().to_string();
+    assert!(error.contains("record batch 1 is damaged"), "{error}");
 }

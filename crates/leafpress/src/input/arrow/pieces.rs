@@ -98,26 +98,25 @@ impl Piece {
     /// # Errors
     /// Fails if the input, which is called `name`, is damaged.
     pub fn decode(self, name: &str, names: &Arc<[String]>) -> Result<ArrowBatch> {
-        let number = self.parts[0].number();
         self.decode_parts(names)
-            .map_err(|(index, reason)| damaged(name, &batch_name(number + index), reason))
+            .map_err(|(number, reason)| damaged(name, &batch_name(number), reason))
     }
 
+    /// Takes the rows apart. An error has the number of the record batch.
     fn decode_parts(&self, names: &Arc<[String]>) -> Result<ArrowBatch, (u64, String)> {
-        let unpack = |(index, part): (usize, &Part)| {
-            part.unpack().cloned().map_err(|reason| (index as u64, reason))
-        };
-        let batches = self.parts.iter().enumerate().map(unpack).collect::<Result<Vec<_>, _>>()?;
+        let unpack = |part: &Part| part.unpack().cloned().map_err(|reason| (part.number(), reason));
+        let batches = self.parts.iter().map(unpack).collect::<Result<Vec<_>, _>>()?;
+        let first = self.parts[0].number();
         let (batch, rows) = if let [batch] = batches.as_slice() {
             (batch.clone(), self.rows.clone())
         } else {
             let joined = guarded(|| concat_batches(&batches[0].schema(), &batches));
-            let joined = joined.map_err(|reason| (0, reason))?;
+            let joined = joined.map_err(|reason| (first, reason))?;
             let rows = 0..joined.num_rows();
             (joined, rows)
         };
         guarded(|| ArrowBatch::new(names, &batch, rows, self.first_line))
-            .map_err(|reason| (0, reason))
+            .map_err(|reason| (first, reason))
     }
 }
 

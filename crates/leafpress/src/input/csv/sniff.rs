@@ -44,6 +44,8 @@ pub struct Fit {
     pub records: usize,
     /// Records that have more than one field.
     pub divided: usize,
+    /// True if these are ten records, or all that there are.
+    is_enough: bool,
     /// True if no quote is stray: a quote inside a field is often one around a field of another
     /// delimiter.
     is_clean: bool,
@@ -56,7 +58,7 @@ pub struct Fit {
 impl Fit {
     /// Tells whether it divides the records, and all of them alike: ten, or as many as there are.
     pub fn is_consistent(&self) -> bool {
-        self.fields > 1 && self.records > 0 && self.agreeing >= self.records.min(RECORDS_MIN)
+        self.is_enough && self.fields > 1 && self.agreeing >= self.records.min(RECORDS_MIN)
     }
 
     /// Tells whether it divides most of the records as the first one. That is enough for an
@@ -192,10 +194,7 @@ pub fn fit(sample: Sample<'_>, rules: &LineRules, delimiter: u8) -> Option<Fit> 
         text: &sample.text[..sample.text.len().min(LOOK_BYTES)],
         is_all: sample.is_all && sample.text.len() <= LOOK_BYTES,
     };
-    match fit_of(beginning, &rules) {
-        Some(fit) if fit.records >= RECORDS_MIN || beginning.is_all => Some(fit),
-        _ => fit_of(sample, &rules).filter(|fit| sample.is_all || fit.records >= RECORDS_MIN),
-    }
+    fit_of(beginning, &rules).filter(|fit| fit.is_enough).or_else(|| fit_of(sample, &rules))
 }
 
 /// The fit of the rules' own delimiter to the whole lines of a sample.
@@ -213,12 +212,14 @@ fn fit_of(sample: Sample<'_>, rules: &LineRules) -> Option<Fit> {
             start = end + 1;
         }
     }
+    let records = index.record_ends().len();
     Some(Fit {
         delimiter: rules.dialect.delimiter(),
+        is_enough: sample.is_all || records >= RECORDS_MIN,
         fields,
         agreeing: counts().take_while(|count| *count == fields).count(),
         alike: counts().filter(|count| *count == fields).count(),
-        records: index.record_ends().len(),
+        records,
         divided: counts().filter(|count| *count > 1).count(),
         is_clean: index.stray_quotes() == 0,
         numbers,
@@ -444,7 +445,10 @@ mod tests {
         let rules = LineRules::new(Dialect::default());
         let text = "a;b\n".repeat(9) + "a;";
         let sample = Sample { text: text.as_bytes(), is_all: false };
-        assert_eq!(fit(sample, &rules, b';'), None);
+        let few = fit(sample, &rules, b';').unwrap();
+        assert!(!few.is_consistent());
+        // They do not decide, but they are a reason to ask.
+        assert!(fit(sample, &rules, b',').unwrap().is_one_field_for(&few));
         let long = format!("{};b\n", "x".repeat(20_000)).repeat(12);
         let sample = Sample { text: long.as_bytes(), is_all: false };
         assert_eq!(fit(sample, &rules, b';').unwrap().records, 12);

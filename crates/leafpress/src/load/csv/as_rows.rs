@@ -7,17 +7,18 @@
 //!
 //! Must never: divide the input otherwise than a load of CSV alone does.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use leafpress_format::Value;
 
 use super::input::{Opened, Opening};
-use super::pass::{bad_row, check_lengths};
+use super::pass::{bad_row, check_lengths, record_end};
 use super::reading::Reading;
+use super::signs::{Signs, Strays, escaped_letter_line};
 use crate::error::{BadRow, Result};
 use crate::input::block::{Block, BlockReader};
-use crate::input::csv::{Carry, FieldIndex, Scanner};
+use crate::input::csv::{Carry, Dialect, FieldIndex, Scanner};
 use crate::input::rows::{
     BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn, ValueKinds,
 };
@@ -25,7 +26,16 @@ use crate::input::source::Source;
 use crate::load::monitor::Monitor;
 use crate::load::options::LoadOptions;
 use crate::load::values::fields::{RowRules, Scratch};
-use crate::schema::{HEADROOM_BYTES, RealRule, exact_integer, kept_real};
+use crate::schema::{HEADROOM_BYTES, RealRule, exact_integer, kept_real, marks};
+use crate::sync::lock;
+
+/// What a pass has found in its pieces so far.
+#[derive(Default)]
+struct PassFound {
+    pieces: u64,
+    strays: Strays,
+    signs: Signs,
+}
 
 /// A CSV input whose rows are taken apart to values.
 pub struct CsvRows<'l> {
@@ -34,6 +44,8 @@ pub struct CsvRows<'l> {
     reading: Reading,
     columns: Vec<SourceColumn>,
     notes: Vec<String>,
+    /// What each pass has found.
+    passes: Vec<Arc<Mutex<PassFound>>>,
     /// Taken by the first pass.
     first: Option<Opened<'l>>,
 }
@@ -55,7 +67,7 @@ impl<'l> CsvRows<'l> {
         let mut notes = std::mem::take(&mut input.reading.notes);
         notes.extend(header.notes);
         let (source, reading, first) = (input.source, input.reading, input.first);
-        Ok(Self { opening, source, reading, columns, notes, first })
+        Ok(Self { opening, source, reading, columns, notes, passes: Vec::new(), first })
     }
 }
 
@@ -80,7 +92,15 @@ impl<'l> RowSource for CsvRows<'l> {
     }
 
     fn notes_at_end(&self) -> Vec<String> {
-        self.reading.late_notes(self.source.name())
+        let (name, ragged) = (self.source.name(), self.opening.options.csv.ragged);
+        let passes = self.passes.iter().map(|pass| lock(pass));
+        // The last pass may have looked for some rows only.
+        let mut notes = passes.max_by_key(|found| found.pieces).map_or(Vec::new(), |found| {
+            let signs = found.signs.notes(name, &self.reading, ragged);
+            found.strays.note(name).into_iter().chain(signs).collect()
+        });
+        notes.extend(self.reading.late_notes(name));
+        notes
     }
 
     fn is_stream(&self) -> bool {
@@ -100,8 +120,12 @@ impl<'l> RowSource for CsvRows<'l> {
             .null_markers(null_texts)
             .trim(options.trim)
             .ragged(options.csv.ragged);
+        let found = Arc::<Mutex<PassFound>>::default();
+        self.passes.push(Arc::clone(&found));
         let reader = FieldsReader {
             file: file.to_owned(),
+            dialect,
+            found: Arc::clone(&found),
             record_bytes_max,
             first: opened.first,
             blocks: opened.blocks,
@@ -111,7 +135,7 @@ impl<'l> RowSource for CsvRows<'l> {
             is_over: false,
         };
         let (file, columns) = (file.to_owned(), self.columns.len());
-        Ok((reader, FieldsDecoder { file, rules, columns, empty_is_null }))
+        Ok((reader, FieldsDecoder { file, rules, columns, empty_is_null, found }))
     }
 
     /// All columns are known from the header.
@@ -123,6 +147,8 @@ impl<'l> RowSource for CsvRows<'l> {
 /// Reads a CSV input in blocks of whole records.
 pub struct FieldsReader<'l> {
     file: String,
+    dialect: Dialect,
+    found: Arc<Mutex<PassFound>>,
     record_bytes_max: u64,
     first: Option<Block>,
     blocks: BlockReader<'l>,
@@ -152,6 +178,9 @@ impl RowReader for FieldsReader<'_> {
             *block = first;
         } else if self.is_over || !self.blocks.next(block)? {
             let is_first_end = !std::mem::replace(&mut self.is_over, true);
+            if is_first_end {
+                lock(&self.found).strays.add_open(&self.carry);
+            }
             let unfinished = self.carry.unfinished().filter(|_| is_first_end);
             piece.unfinished = unfinished.map(|row| (row, self.carry.data().to_vec()));
             return Ok(piece.unfinished.is_some());
@@ -161,6 +190,9 @@ impl RowReader for FieldsReader<'_> {
         self.scanner.scan(block.bytes(), index);
         self.carry.settle(block, index, &mut self.scanner)?;
         check_lengths((&self.file, self.record_bytes_max), block, index)?;
+        let mut found = lock(&self.found);
+        found.pieces += 1;
+        found.strays.add(block, index, self.dialect);
         piece.skip_header = self.header_is_ahead && !index.record_ends().is_empty();
         self.header_is_ahead &= !piece.skip_header;
         Ok(true)
@@ -177,6 +209,7 @@ pub struct FieldsDecoder {
     rules: RowRules,
     columns: usize,
     empty_is_null: bool,
+    found: Arc<Mutex<PassFound>>,
 }
 
 /// Rows of a CSV input.
@@ -205,7 +238,8 @@ enum FieldKind {
     Null,
     Empty,
     Integer(i64),
-    Real(f64),
+    /// A number, and its [`marks`].
+    Real(f64, u8),
     Text,
 }
 
@@ -226,23 +260,29 @@ impl RowDecoder for FieldsDecoder {
         let (columns, empty_is_null) = (self.columns, self.empty_is_null);
         let text = vec![0; HEADROOM_BYTES];
         *batch = FieldsBatch { text, columns, empty_is_null, ..FieldsBatch::default() };
-        let mut scratch = Scratch::new();
+        let (mut scratch, mut signs) = (Scratch::new(), Signs::default());
+        signs.add_letter(escaped_letter_line(&block, self.rules.dialect));
         let (bytes, is_utf8) = (block.bytes(), self.rules.is_text(block.data()));
         let mut counted = (block.start(), block.first_line());
         for span in index.records(bytes, block.start()).skip(usize::from(skip_header)) {
             if let Err(misfit) = self.rules.check(bytes, &span, is_utf8, &mut scratch) {
+                signs.add(&misfit, &block);
                 let original = self.rules.as_rejected(bytes, &span).into_owned();
                 let of = (&block, self.rules.dialect);
                 batch.add_bad_row(bad_row(&self.file, of, misfit, &span, counted), original);
                 continue;
             }
             counted = (span.start, block.position_from(counted, span.start).line);
-            let end = span.field_ends.last().map_or(span.start, |&end| end as usize + 1);
+            if self.rules.is_ragged(&span) {
+                signs.add_reshaped(|| counted.1);
+            }
+            let end = record_end(&span);
             batch.add_row((span.start, end, counted.1), &self.rules.values_or_null(bytes, &span));
         }
         if let Some((row, original)) = unfinished {
             batch.add_bad_row(row, original);
         }
+        lock(&self.found).signs.merge(signs);
         batch.block = block;
         Ok(())
     }
@@ -283,7 +323,7 @@ fn kind_of(text: &[u8], start: usize, end: usize) -> FieldKind {
     } else if let Some(integer) = exact_integer(text, start, end) {
         FieldKind::Integer(integer)
     } else if let Some(real) = kept_real(text, start, end, 0, RealRule::Value) {
-        FieldKind::Real(real.value)
+        FieldKind::Real(real.value, real.marks)
     } else {
         FieldKind::Text
     }
@@ -299,7 +339,7 @@ impl RowBatch for FieldsBatch {
         match kind {
             FieldKind::Null | FieldKind::Empty => Value::Null,
             FieldKind::Integer(integer) => Value::Integer(integer),
-            FieldKind::Real(real) => Value::Real(real),
+            FieldKind::Real(real, _) => Value::Real(real),
             FieldKind::Text => Value::Text(&self.text[start..end]),
         }
     }
@@ -312,6 +352,16 @@ impl RowBatch for FieldsBatch {
             _ => false,
         };
         (!is_null).then(|| &self.text[start..end])
+    }
+
+    fn whole_number(&self, row: usize, column: usize) -> Option<(f64, bool)> {
+        match self.field(row, column).kind {
+            FieldKind::Integer(integer) => Some((integer as f64, true)),
+            FieldKind::Real(real, it) if it & marks::FRACTION == 0 => {
+                Some((real, it & marks::PLAIN != 0))
+            }
+            _ => None,
+        }
     }
 
     fn content_bytes(&self, row: usize) -> usize {

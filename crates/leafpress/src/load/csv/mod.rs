@@ -20,18 +20,18 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 
 pub use self::as_rows::CsvRows;
+pub use self::signs::missing_value_notes;
 
 use self::input::{CsvInput, Opened, Opening};
 use self::locate::LocateRecords;
 use self::pass::{BlockRows, Carried, CsvBlocks, Reader, Scanned};
 use self::press::{Press, PressedTable};
-use self::signs::{missing_value_notes, with_columns, with_columns_of, with_dialect};
+use self::signs::{with_columns, with_columns_of, with_dialect};
 use self::survey::{Evidence, Survey};
 use super::monitor::Monitor;
-use super::options::LoadOptions;
+use super::options::{LoadOptions, OnError};
 use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
 use crate::error::{Error, Result};
-use crate::input::csv::Dialect;
 use crate::input::source::Source;
 use crate::load::passes::columns::{ColumnMap, TableColumns, inputs_differ, places_of_columns};
 use crate::load::passes::feed::{Feed, FeedState, TableAhead, halted};
@@ -95,10 +95,10 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 };
                 input.sources = sources
                     .map_err(|error| with_columns_of(error, inputs.iter().chain([&input])))?;
-                let dialect = input.reading.dialect;
-                let first_dialect =
-                    inputs.first().map_or(dialect, |it: &CsvInput<'_>| it.reading.dialect);
-                input.rejects = rejects_form(names, first_dialect, &header.names, dialect);
+                if let Some(first) = inputs.first() {
+                    let second = (&input, &header.names[..]);
+                    input.rejects = rejects_form(options, (first, names), second)?;
+                }
             } else {
                 name_notes = header.notes;
                 input.sources.clone_from(&map.sources);
@@ -359,30 +359,10 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let CsvInput { source, reading, .. } = &self.inputs[input];
         let ragged = self.state.options.csv.ragged;
         let notes = &mut self.state.notes;
-        notes.extend(strays(carried));
+        notes.extend(carried.strays.note(source.name()));
         notes.extend(carried.signs.notes(source.name(), reading, ragged));
         notes.extend(reading.late_notes(source.name()));
     }
-}
-
-/// A note about quotes at places where quotes mean nothing.
-fn strays(carried: &Carried) -> Option<String> {
-    let line = carried.first_stray_line?;
-    let (quotes, stand) = match carried.stray_quotes {
-        1 => ("1 quote".to_owned(), "stands"),
-        n => (format!("{n} quotes"), "stand"),
-    };
-    let unclosed = carried.unclosed.map_or(String::new(), |place| {
-        format!(
-            ". Perhaps the quote that opens at line {}, column {} is never closed, and lines \
-             behind it have become one field",
-            place.line, place.column
-        )
-    });
-    Some(format!(
-        "{quotes} {stand} where none belongs, the first in line {line}; text behind a quote that \
-         closes belongs to the field, other quotes are kept as text{unclosed}. If the file escapes quotes with a backslash, load it with ⟦escape '\\'⟧"
-    ))
 }
 
 impl Feed for CsvFeed<'_, '_> {
@@ -489,20 +469,39 @@ impl Feed for CsvFeed<'_, '_> {
     }
 }
 
-/// Form in which rejected rows of an input are written behind the header of the first one.
+/// Form in which rejected rows of an input are written behind the header of the first one, if they
+/// are written, and not as they stand.
+///
+/// # Errors
+/// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if they cannot be written so.
 fn rejects_form(
-    first: &[ColumnName],
-    first_dialect: Dialect,
-    names: &[ColumnName],
-    dialect: Dialect,
-) -> Option<RejectsForm> {
+    options: &LoadOptions,
+    (first, first_names): (&CsvInput<'_>, &[ColumnName]),
+    (input, names): (&CsvInput<'_>, &[ColumnName]),
+) -> Result<Option<RejectsForm>> {
+    if !matches!(options.on_error, OnError::Skip { rejects: Some(_), .. }) {
+        return Ok(None);
+    }
+    let refusal = |differ: &str| {
+        let (first, input) = (first.source.name(), input.source.name());
+        Error::misuse(format!(
+            "{first} and {input} have {differ}, and the rejects have the header of {first} alone"
+        ))
+        .to_do("load them one by one, each with ⟦rejects⟧ of its own")
+    };
     // Each of the first input's columns, found among this one's.
-    let order = places_of_columns(TableColumns::Made(names), first).ok()?;
-    let order = order.into_iter().collect::<Option<Vec<usize>>>()?;
-    let is_same = order.iter().enumerate().all(|(at, field)| at == *field)
-        && first_dialect.delimiter() == dialect.delimiter();
-    let delimiter = first_dialect.delimiter();
-    (!is_same && order.len() == names.len()).then_some(RejectsForm { order, delimiter })
+    let order = places_of_columns(TableColumns::Made(names), first_names)?;
+    let order = order.into_iter().collect::<Option<Vec<usize>>>();
+    let order = order
+        .filter(|order| order.len() == names.len())
+        .ok_or_else(|| refusal("different columns"))?;
+    let (delimiter, dialect) = (first.reading.dialect.delimiter(), input.reading.dialect);
+    let is_same = order.is_sorted() && delimiter == dialect.delimiter();
+    if !is_same && dialect.quote().or(dialect.escape()).is_none() {
+        return Err(refusal("another delimiter or order of columns, without a quote byte"));
+    }
+    let comment = input.reading.lines.comment;
+    Ok((!is_same).then_some(RejectsForm { order, delimiter, comment }))
 }
 
 /// Returns true if two inputs have the same columns, in any order.

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
-use super::signs::{Signs, escaped_letter_line};
+use super::signs::{Signs, Strays, escaped_letter_line};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::block::{Block, BlockReader, TOO_LONG_ADVICE};
 use crate::input::csv::locate::{EXCERPT_BYTES_MAX, Position, excerpt, unclosed_quote};
@@ -59,10 +59,7 @@ pub struct BlockPiece {
 pub struct Carried {
     carry: Carry,
     header_seen: bool,
-    pub stray_quotes: u64,
-    pub first_stray_line: Option<u64>,
-    /// Position of the quote before the first stray quote, if it may never be closed.
-    pub unclosed: Option<Position>,
+    pub strays: Strays,
     pub signs: Signs,
 }
 
@@ -190,9 +187,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
         Carried {
             carry: Carry::new(self.rules.dialect, self.file, self.record_bytes_max),
             header_seen: !self.header,
-            stray_quotes: 0,
-            first_stray_line: None,
-            unclosed: None,
+            strays: Strays::default(),
             signs: Signs::default(),
         }
     }
@@ -240,7 +235,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
         let records = scanned.index.record_ends().len();
         scanned.skip_header = !carried.header_seen && records > 0;
         carried.header_seen |= scanned.skip_header;
-        carried.note_strays(scanned);
+        carried.strays.add(&scanned.block, &scanned.index, scanned.dialect);
         if scanned.skip_header {
             let Scanned { block, index, .. } = scanned;
             let header = index.records(block.bytes(), block.start()).next();
@@ -260,7 +255,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
 
     /// Makes a record that is still open a bad row.
     fn end(&self, carried: &mut Carried, rejects: &Mutex<Rejects>) -> Result<u64> {
-        carried.stray_quotes += carried.carry.stray_quotes();
+        carried.strays.add_open(&carried.carry);
         let Some(unfinished) = carried.carry.unfinished() else { return Ok(0) };
         if !self.screen {
             return Err(unfinished.into());
@@ -340,19 +335,6 @@ impl CsvBlocks<'_> {
     }
 }
 
-impl Carried {
-    fn note_strays(&mut self, Scanned { block, index, dialect, .. }: &Scanned) {
-        self.stray_quotes += index.stray_quotes();
-        if let (None, Some(at)) = (self.first_stray_line, index.first_stray()) {
-            self.first_stray_line = Some(block.position(at).line);
-            let mut records = index.records(block.bytes(), block.start());
-            let strayed = records.find(|span| record_end(span) > at);
-            let quote = strayed.and_then(|span| unclosed_quote(block.bytes(), &span, *dialect));
-            self.unclosed = quote.map(|at| block.position(at));
-        }
-    }
-}
-
 /// Refuses a row that is longer than allowed, or than memory allows. A block shorter than the limit
 /// needs no check.
 pub fn check_lengths(
@@ -378,7 +360,7 @@ fn row_too_long(file: &str, line: u64, bytes_max: u64) -> Error {
     Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(TOO_LONG_ADVICE)
 }
 
-fn record_end(span: &RecordSpan<'_>) -> usize {
+pub fn record_end(span: &RecordSpan<'_>) -> usize {
     span.field_ends.last().map_or(span.start, |&end| end as usize + 1)
 }
 

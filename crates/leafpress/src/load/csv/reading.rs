@@ -121,11 +121,10 @@ impl Reading {
         }
     }
 
-    /// Takes blank lines for rows where records have one field. Without a quote byte there is no
-    /// way to write such a row.
+    /// Takes blank lines for rows where the first record has one field, so that there is one column.
+    /// Without a quote byte there is no way to write such a row.
     fn find_blank_lines(&mut self, options: &LoadOptions, taken: Option<Fit>) {
-        let is_one_column = taken.is_some_and(|fit| fit.fields == 1 && fit.alike == fit.records);
-        if is_one_column && self.dialect.quote().is_some() {
+        if taken.is_some_and(|fit| fit.fields == 1) && self.dialect.quote().is_some() {
             self.lines.blank_lines =
                 if options.has_header() { BlankLines::RowsBelowHeader } else { BlankLines::Rows };
         }

@@ -6,10 +6,12 @@
 use memchr::memchr_iter;
 
 use super::input::CsvInput;
+use super::pass::record_end;
 use super::reading::Reading;
 use crate::error::{BadRow, Error, ErrorKind};
 use crate::input::block::Block;
-use crate::input::csv::Dialect;
+use crate::input::csv::locate::{Position, unclosed_quote};
+use crate::input::csv::{Carry, Dialect, FieldIndex};
 use crate::input::detect_encoding::{Guess, guess};
 use crate::load::options::Ragged;
 use crate::load::passes::columns::is_about_columns;
@@ -22,13 +24,62 @@ use crate::words::counted;
 /// Letters that mean control characters behind a backslash in the text formats of databases.
 const DATABASE_LETTERS: &[u8] = b"bfnrtv0Z";
 
+/// Quotes at places where quotes mean nothing.
+#[derive(Debug, Default)]
+pub struct Strays {
+    quotes: u64,
+    first_line: Option<u64>,
+    /// Position of the quote before the first stray quote, if it may never be closed.
+    unclosed: Option<Position>,
+}
+
+impl Strays {
+    /// Adds those of the next block.
+    pub fn add(&mut self, block: &Block, index: &FieldIndex, dialect: Dialect) {
+        self.quotes += index.stray_quotes();
+        if let (None, Some(at)) = (self.first_line, index.first_stray()) {
+            self.first_line = Some(block.position(at).line);
+            let mut records = index.records(block.bytes(), block.start());
+            let strayed = records.find(|span| record_end(span) > at);
+            let quote = strayed.and_then(|span| unclosed_quote(block.bytes(), &span, dialect));
+            self.unclosed = quote.map(|at| block.position(at));
+        }
+    }
+
+    /// Adds those of a record that the end of the input leaves open.
+    pub fn add_open(&mut self, carry: &Carry) {
+        self.quotes += carry.stray_quotes();
+    }
+
+    /// The note about them.
+    pub fn note(&self, file: &str) -> Option<String> {
+        let line = self.first_line?;
+        let (quotes, stand) = match self.quotes {
+            1 => ("1 quote".to_owned(), "stands"),
+            n => (format!("{n} quotes"), "stand"),
+        };
+        let unclosed = self.unclosed.map_or(String::new(), |place| {
+            format!(
+                ". Perhaps the quote that opens at line {}, column {} is never closed, and lines \
+                 behind it have become one field",
+                place.line, place.column
+            )
+        });
+        Some(format!(
+            "{file}: {quotes} {stand} where none belongs, the first in line {line}; text behind a quote \
+             that closes belongs to the field, other quotes are kept as text{unclosed}. If the file \
+             escapes quotes with a backslash, load it with ⟦escape '\\'⟧"
+        ))
+    }
+}
+
 /// The signs that a pass has seen.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Signs {
     /// True if a bad row has another number of fields than the header.
     ragged: bool,
-    /// The encoding that fits the first bad row that is not UTF-8.
-    guess: Option<Guess>,
+    /// The encoding that fits the first bad row that is not UTF-8, and the line of its block.
+    guess: Option<(u64, Guess)>,
     /// Rows that were filled or cut as the caller says, and the line of the first one.
     reshaped: u64,
     reshaped_line: Option<u64>,
@@ -41,7 +92,7 @@ impl Signs {
     pub fn add(&mut self, misfit: &Misfit, block: &Block) {
         self.ragged |= is_ragged(&misfit.reason);
         if self.guess.is_none() && is_not_utf8(&misfit.reason) {
-            self.guess = guess(block.data());
+            self.guess = guess(block.data()).map(|guess| (block.first_line(), guess));
         }
     }
 
@@ -54,6 +105,16 @@ impl Signs {
     /// Adds the line that [`escaped_letter_line`] found in a block.
     pub fn add_letter(&mut self, line: Option<u64>) {
         self.letter_line = self.letter_line.or(line);
+    }
+
+    /// Adds the signs of another stretch of the input.
+    pub fn merge(&mut self, other: Self) {
+        let first = |one: Option<u64>, two: Option<u64>| one.into_iter().chain(two).min();
+        self.ragged |= other.ragged;
+        self.guess = self.guess.into_iter().chain(other.guess).min_by_key(|(line, _)| *line);
+        self.reshaped += other.reshaped;
+        self.reshaped_line = first(self.reshaped_line, other.reshaped_line);
+        self.letter_line = first(self.letter_line, other.letter_line);
     }
 
     /// Notes on an input after a pass.
@@ -72,7 +133,7 @@ impl Signs {
                 "{file}: {rows} another number of fields, the first in line {line}: {how}"
             ));
         }
-        if let Some(guess) = self.guess {
+        if let Some((_, guess)) = self.guess {
             let (label, how_sure) = (guess.label(), guess.how_sure());
             notes.push(format!(
                 "{file}: rows are not UTF-8; the encoding that fits is {label} ({how_sure}): load \

@@ -22,10 +22,11 @@ use super::monitor::Monitor;
 use super::options::{GivenType, LoadOptions, OnError};
 use super::report::ColumnReport;
 use crate::error::{BadRow, Error, ErrorKind, Result};
-use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn, ValueKinds};
+use crate::input::rows::{DecodeHalt, RowDecoder, RowReader, RowSource, SourceColumn, ValueKinds};
+use crate::load::csv::missing_value_notes;
 use crate::load::passes::columns::{
-    ColumnMap, InputColumns, OwnColumns, TableColumns, inputs_differ, no_column_is_left,
-    places_of_columns,
+    ColumnMap, InputColumns, OwnColumns, TableColumns, inputs_differ, is_about_columns,
+    no_column_is_left, places_of_columns,
 };
 use crate::load::passes::feed::{Feed, FeedState, TableAhead, halted};
 use crate::load::passes::frame::{Halt, Work};
@@ -52,6 +53,8 @@ pub struct TypedFeed<'l, S: RowSource> {
     /// Declared types of the columns in their sources.
     source_types: Vec<Option<String>>,
     evidence: Vec<TypedEvidence>,
+    /// True if the evidence comes from all values, not from a sample.
+    is_surveyed: bool,
 }
 
 struct Input<S: RowSource> {
@@ -95,9 +98,16 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             rules: Vec::new(),
             source_types: Vec::new(),
             evidence: Vec::new(),
+            is_surveyed: false,
         };
-        feed.map_columns()?;
-        feed.take_sample()?;
+        match feed.map_columns().and_then(|()| feed.take_sample()) {
+            // The column may come further on.
+            Err(error) if is_about_columns(&error) => {
+                feed.discover_columns()?;
+                feed.take_sample()?;
+            }
+            planned => planned?,
+        }
         Ok(feed)
     }
 
@@ -364,13 +374,15 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             let mut raw = RawOf::<S>::default();
             if opened.reader.reader.claim(&mut raw)? {
                 let mut batch = BatchOf::<S>::default();
-                if opened.decoder.decode(&mut raw, &mut batch).is_ok() {
-                    let rules = self.rules_of(0);
-                    self.evidence = SurveyBatches { rules: &rules, input: 0 }.sample(&batch);
-                    opened.reader.first = Some(batch);
-                } else {
-                    // The pass will meet the same error and report it.
-                    return self.decide();
+                match opened.decoder.decode(&mut raw, &mut batch) {
+                    Ok(()) => {
+                        let rules = self.rules_of(0);
+                        self.evidence = SurveyBatches { rules: &rules, input: 0 }.sample(&batch);
+                        opened.reader.first = Some(batch);
+                    }
+                    // The pass will meet it, too.
+                    Err(DecodeHalt::NewColumn) => return self.decide(),
+                    Err(DecodeHalt::Failed(error)) => return Err(error),
                 }
             }
         }
@@ -498,6 +510,10 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
         mut joined: Joined,
         rejects: &Mutex<Rejects>,
     ) -> Result<(Joined, u64), Halt> {
+        let is_open = self.has_fields() && self.evidence.iter().any(TypedEvidence::is_whole_real);
+        if is_open && !self.is_surveyed {
+            return Err(Halt::Refuted);
+        }
         self.state.begin();
         let screen = self.state.options.screens();
         for input in 0..self.inputs.len() {
@@ -525,6 +541,7 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
             };
         }
         self.evidence = evidence;
+        self.is_surveyed = true;
         self.decide()?;
         Ok(self.state.rows.read)
     }
@@ -577,11 +594,31 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
         let mut notes = std::mem::take(&mut self.state.notes);
         notes.extend(self.inputs.iter().flat_map(|input| input.source.notes_at_end()));
         notes.extend(self.inputs.iter().filter_map(|input| self.nan_note(input)));
+        if self.has_fields() {
+            let strict = self.state.options.strict;
+            let is_of_fields = |evidence: &TypedEvidence| {
+                let by = evidence.verdict(strict).decided_by;
+                by.is_some_and(|by| self.is_of_fields(by.input))
+            };
+            let columns = self.columns().into_iter().zip(&self.evidence);
+            let columns = columns.filter(|(_, evidence)| is_of_fields(evidence));
+            let columns: Vec<_> = columns.map(|(column, _)| column).collect();
+            notes.extend(missing_value_notes(&columns, &self.state.options.null_texts()));
+        }
         notes
     }
 }
 
 impl<S: RowSource> TypedFeed<'_, S> {
+    /// Returns true if the values of an input are texts.
+    fn is_of_fields(&self, input: usize) -> bool {
+        self.inputs[input].source.value_kinds() == ValueKinds::Fields
+    }
+
+    fn has_fields(&self) -> bool {
+        (0..self.inputs.len()).any(|input| self.is_of_fields(input))
+    }
+
     /// The note on NaN values of an input, which SQLite stores as NULL.
     fn nan_note(&self, input: &Input<S>) -> Option<String> {
         let counts = input.source.nan_counts();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator};
+use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
 
@@ -241,4 +241,15 @@ mod parquet {
             assert_eq!(read(&mut from_file).unwrap().0, expected(1_000));
         }
     }
+}
+
+#[test]
+fn a_damaged_batch_has_its_number_behind_empty_ones() {
+    let text = |text: &[&str]| batch_of(vec![Arc::new(StringArray::from(text.to_vec()))]);
+    let batches = [text(&["one"]), text(&[]), text(&["a text that is none"])];
+    let mut bytes = stream_of(&batches, IpcWriteOptions::default());
+    let at = bytes.windows(6).position(|window| window == b"a text").unwrap();
+    bytes[at] = 0xff;
+    let error = read(&mut piped(bytes, Kind::ArrowStream).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("record batch 3 is damaged"), "{error}");
 }

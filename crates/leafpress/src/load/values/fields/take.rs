@@ -10,6 +10,7 @@ use super::RowRules;
 use super::rule::FieldAt;
 use crate::input::csv::field::{field, record_last_field_end};
 use crate::input::csv::scan::RecordSpan;
+use crate::load::options::Ragged;
 use crate::schema::HEADROOM_BYTES;
 
 /// Memory reused from row to row.
@@ -37,13 +38,16 @@ static NULL_FIELD: [u8; HEADROOM_BYTES + 1] = {
     field
 };
 
-/// Form in which rejected rows of an input are written behind the header of the first one.
+/// Form in which rejected rows of an input are written behind the header of the first one. The two
+/// have the same columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectsForm {
     /// Indexes of this input's fields, in the order of the first input's.
     pub order: Vec<usize>,
     /// Delimiter of the first input.
     pub delimiter: u8,
+    /// Byte that begins a comment.
+    pub comment: Option<u8>,
 }
 
 impl RowRules {
@@ -152,34 +156,54 @@ impl RowRules {
         self.null_markers.iter().any(|marker| marker == value.bytes())
     }
 
-    /// A record in the form of the file of rejects, behind the header of the first input.
+    /// A record in the form of the file of rejects, behind the header of the first input. Missing
+    /// fields are written only if they count as empty, and surplus fields behind the others: so a row
+    /// with another number of fields is read there as it was here.
     pub fn as_rejected<'b>(&self, bytes: &'b [u8], span: &RecordSpan<'_>) -> Cow<'b, [u8]> {
-        let fields = span.field_ends.len();
-        let Some(RejectsForm { order, delimiter }) =
-            self.rejects.as_ref().filter(|form| form.order.len() == fields)
-        else {
+        let Some(form) = &self.rejects else {
             let end = span.field_ends.last().map_or(span.start, |&end| end as usize + 1);
             return Cow::Borrowed(&bytes[span.start..end]);
         };
+        let (fields, pads) = (span.field_ends.len(), self.ragged == Ragged::Pad);
+        let own = form.order.iter().copied().filter(|&field| pads || field < fields);
         let mut row = Vec::new();
-        for (at, &field) in order.iter().enumerate() {
+        for (at, field) in own.chain(form.order.len()..fields).enumerate() {
             if at > 0 {
-                row.push(*delimiter);
+                row.push(form.delimiter);
             }
-            let (start, end) = self.bounds(bytes, span, field);
-            let text = &bytes[start..end];
-            match self.dialect.quote() {
-                // The delimiter of this input may differ from that of the first input.
-                Some(quote) if text.contains(delimiter) && text.first() != Some(&quote) => {
-                    row.push(quote);
-                    row.extend_from_slice(text);
-                    row.push(quote);
-                }
-                _ => row.extend_from_slice(text),
+            if field < fields {
+                let (start, end) = self.bounds(bytes, span, field);
+                self.push_rejected_field(&bytes[start..end], form, &mut row);
             }
         }
         row.push(b'\n');
         Cow::Owned(row)
+    }
+
+    /// Appends a field to a rejected row: as it stands, unless it would mean something else there.
+    fn push_rejected_field(&self, text: &[u8], form: &RejectsForm, row: &mut Vec<u8>) {
+        let is_comment = row.is_empty() && form.comment.is_some_and(|it| text.first() == Some(&it));
+        // A carriage return at the end of a line would belong to the line end.
+        let is_special = |byte: &u8| *byte == form.delimiter || *byte == b'\r';
+        if !is_comment && !text.iter().any(is_special) {
+            row.extend_from_slice(text);
+            return;
+        }
+        let (quote, escape) = (self.dialect.quote(), self.dialect.escape());
+        let mut unescaped = Vec::new();
+        let value = field(text, self.dialect, &mut unescaped);
+        row.extend(quote);
+        for (at, byte) in value.iter().enumerate() {
+            if Some(*byte) == quote || Some(*byte) == escape {
+                row.push(*byte);
+            } else if quote.is_none()
+                && (is_special(byte) || *byte == b'\n' || (at == 0 && is_comment))
+            {
+                row.extend(escape);
+            }
+            row.push(*byte);
+        }
+        row.extend(quote);
     }
 
     /// Values of a record, without conversion.

@@ -6,6 +6,7 @@
 //! | none but NaN, which is stored as NULL | REAL | |
 //! | integers | INTEGER | |
 //! | reals, and integers that a double holds exactly | REAL | integers become reals of the same value |
+//! | whole numbers of CSV, one in two forms | TEXT | |
 //! | other numbers | NUMERIC | all keep their value; integral reals become integers |
 //! | text, perhaps with numbers | TEXT | numbers become text, as the input spells them |
 //! | blobs | BLOB | |
@@ -20,7 +21,7 @@
 use leafpress_format::{Affinity, Value};
 
 use super::{TypeRule, is_exact_in_double};
-use crate::schema::Witness;
+use crate::schema::{WholeNumbers, Witness};
 
 /// Evidence of one column so far: the first value of each class.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +33,10 @@ pub struct TypedEvidence {
     text: Option<Witness>,
     blob: Option<Witness>,
     has_nan: bool,
+    /// True if a number has a fraction.
+    has_fraction: bool,
+    /// Whole numbers that stand as texts in their inputs.
+    wholes: WholeNumbers,
     /// True if the very first value was a blob.
     begins_with_blob: bool,
 }
@@ -66,7 +71,10 @@ impl TypedEvidence {
                 self.has_nan = true;
                 return;
             }
-            Value::Real(_) => &mut self.real,
+            Value::Real(real) => {
+                self.has_fraction |= real.fract() != 0.0;
+                &mut self.real
+            }
             Value::Text(_) => &mut self.text,
             Value::Blob(_) => &mut self.blob,
         };
@@ -76,6 +84,21 @@ impl TypedEvidence {
         *first = Some(witness());
         let is_blob = matches!(value, Value::Blob(_));
         self.begins_with_blob |= is_blob && !self.has_other_than_blob();
+    }
+
+    /// Adds a whole number that stands as a text in its input, by how it is written there.
+    pub fn add_whole(&mut self, number: f64, is_plain: bool, witness: impl Fn() -> Witness) {
+        self.wholes.add(number, is_plain, witness);
+    }
+
+    /// Returns true if all values so far are numbers without a fraction, and some are no plain integers:
+    /// whether they may be REAL is open until all values are known.
+    pub fn is_whole_real(&self) -> bool {
+        self.real.is_some() && !self.has_fraction && self.text.is_none() && self.blob.is_none()
+    }
+
+    fn whole_in_two_forms(&self) -> Option<&Witness> {
+        self.wholes.written_both_ways().filter(|_| !self.has_fraction)
     }
 
     fn has_other_than_blob(&self) -> bool {
@@ -94,6 +117,8 @@ impl TypedEvidence {
             return;
         }
         self.has_nan = has_nan;
+        self.has_fraction |= later.has_fraction;
+        self.wholes.merge(later.wholes);
         self.integer = self.integer.take().or(later.integer);
         self.wide_integer = self.wide_integer.take().or(later.wide_integer);
         self.real = self.real.take().or(later.real);
@@ -123,6 +148,9 @@ impl TypedEvidence {
             ("TEXT", TypeRule::Text, self.text.clone(), "is text")
         } else if self.real.is_none() {
             ("INTEGER", TypeRule::Integer, None, "every value is a whole number")
+        } else if let Some(witness) = self.whole_in_two_forms() {
+            let reason = "stands there as a plain integer too, and all are whole numbers";
+            ("TEXT", TypeRule::Text, Some(witness.clone()), reason)
         } else if self.wide_integer.is_none() {
             ("REAL", TypeRule::Real, self.real.clone(), "is a real number")
         } else {

@@ -467,6 +467,9 @@ impl TypedRules {
                     value: batch.text(row, field).map_or_else(|| shown_value(value), shown),
                 };
                 evidence.add(value, witness);
+                if let Some((number, is_plain)) = batch.whole_number(row, field) {
+                    evidence.add_whole(number, is_plain, witness);
+                }
             }
         }
     }
