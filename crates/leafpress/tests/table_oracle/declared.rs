@@ -53,7 +53,11 @@ impl std::fmt::Debug for Case {
 }
 
 pub fn case(len: usize) -> impl Strategy<Value = Case> {
-    let rows = table().prop_flat_map(move |table| {
+    let tables = (table(), any::<bool>()).prop_map(|(table, numbers)| match numbers {
+        true => table.without_rowids(),
+        false => table,
+    });
+    let rows = tables.prop_flat_map(move |table| {
         let rows = rows(&table.columns, len);
         (Just(table), rows)
     });
