@@ -355,10 +355,7 @@ impl Flow<'_> {
             let (joined, rows_read) = match encoded {
                 Ok(encoded) => encoded,
                 Err(Halt::Failed(error)) => return Err(error),
-                Err(Halt::Refused(row)) => {
-                    self.reject_refused(&shape, vec![row])?;
-                    return Err(Error::bug("a row that was refused is no error"));
-                }
+                Err(Halt::Refused(row)) => return Err(self.refused(&shape, row)),
                 Err(halt) => {
                     lock(&self.rejects).restart()?;
                     order = self.turn_back(&halt)?;
@@ -509,6 +506,12 @@ impl Flow<'_> {
             ErrorKind::BadRow(row) => constraint(&shape.name, (**row).clone()),
             _ => error,
         })
+    }
+
+    /// The error for the row that SQLite refused, and that ends the load.
+    fn refused(&mut self, shape: &TableShape, row: Refused) -> Error {
+        let rejected = self.reject_refused(shape, vec![row]);
+        rejected.err().unwrap_or_else(|| Error::bug("a row that ends the load is left out"))
     }
 
     /// Sorts the bad rows, which are all known now, and writes them to their files.
