@@ -53,10 +53,8 @@ impl std::fmt::Debug for Case {
 }
 
 pub fn case(len: usize) -> impl Strategy<Value = Case> {
-    let tables = (table(), any::<bool>()).prop_map(|(table, numbers)| match numbers {
-        true => table.without_rowids(),
-        false => table,
-    });
+    let tables = (table(), any::<bool>())
+        .prop_map(|(table, is_numbered)| if is_numbered { table.without_rowids() } else { table });
     let rows = tables.prop_flat_map(move |table| {
         let rows = rows(&table.columns, len);
         (Just(table), rows)

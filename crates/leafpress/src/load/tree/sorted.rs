@@ -430,7 +430,9 @@ mod tests {
     #[test]
     fn neighbours_grow_to_groups() {
         let mut groups = Groups::new(false);
-        [[9, 3], [3, 5], [7, 8]].iter().for_each(|pair| groups.add(pair));
+        for pair in [[9, 3], [3, 5], [7, 8]] {
+            groups.add(&pair);
+        }
         assert_eq!(groups.into_sorted(), [vec![3, 5, 9], vec![7, 8]]);
     }
 
