@@ -429,11 +429,13 @@ pub struct RunFlags {
     /// Memory for sorting, such as 512M or 1T [default: a quarter of the memory that this process may
     /// use, at most 1G]
     ///
-    /// Rows beyond it go to temporary files. Less than 8M counts as 8M.
+    /// Rows beyond it go to temporary files. Less than 8M counts as 8M, for the table and for each index.
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<usize>,
 
     /// Folder for the temporary files of sorting and of pipes [default: that of DB]
+    ///
+    /// SQLite sorts the indexes that it makes in the folder that the variable SQLITE_TMPDIR names.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub tmpdir: Option<PathBuf>,
 

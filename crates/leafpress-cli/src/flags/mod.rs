@@ -200,6 +200,8 @@ pub struct IndexFlags {
     pub memory: Option<usize>,
 
     /// Folder for a temporary file [default: that of DB]
+    ///
+    /// SQLite sorts an index that it makes in the folder that the variable SQLITE_TMPDIR names.
     #[arg(long = "tmpdir", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub temporary_folder: Option<PathBuf>,
 

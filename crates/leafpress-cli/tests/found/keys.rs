@@ -741,6 +741,26 @@ const MEETING: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "with AUTOINCREMENT an ignored row takes a number, a refused one does not",
+        files: &[("t.csv", b"u\na\na\nb\nb\n")],
+        databases: &[("o.db", "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, u UNIQUE)")],
+        run: "leafpress load n.db t.csv -q --on-conflict ignore \
+                --create 'CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, u UNIQUE)'; \
+              leafpress load o.db t.csv -q --ignore; \
+              leafpress load s.db t.csv -q --on-error skip \
+                --create 'CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, u UNIQUE)'",
+        status: 1,
+        holds: &[
+            ("n.db", "SELECT * FROM t", "1,'a';3,'b'"),
+            ("n.db", "SELECT * FROM sqlite_sequence", "'t',4"),
+            ("o.db", "SELECT * FROM t", "1,'a';3,'b'"),
+            ("o.db", "SELECT * FROM sqlite_sequence", "'t',4"),
+            ("s.db", "SELECT * FROM t", "1,'a';2,'b'"),
+            ("s.db", "SELECT * FROM sqlite_sequence", "'t',2"),
+        ],
+        ..Found::NONE
+    },
+    Found {
         finding: "--ignore keeps the first row of the input",
         databases: &[("t.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, u TEXT UNIQUE)")],
         files: &[("t.csv", b"id,u\n14,u8\n3,u8\n")],

@@ -13,6 +13,7 @@ mod common;
 mod csv;
 mod csv_advice;
 mod csv_forms;
+mod declarations;
 mod encodings;
 mod existing;
 mod keys;

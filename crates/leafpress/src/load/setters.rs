@@ -63,7 +63,8 @@ impl Loader {
         self
     }
 
-    /// Folder for temporary files; by default the database's.
+    /// Folder for temporary files; by default the database's. SQLite sorts the indexes that it makes in
+    /// the folder that the variable `SQLITE_TMPDIR` names.
     pub fn tmpdir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.options.tmpdir = Some(folder.into());
         self

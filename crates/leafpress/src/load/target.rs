@@ -26,7 +26,7 @@ use super::options::{IntoTable, LoadOptions, OnConflict};
 use super::preset::Layout;
 use crate::error::{Error, Result};
 use crate::load::passes::feed::TableAhead;
-use crate::load::passes::plan::{Plan, declared_table, made_table};
+use crate::load::passes::plan::{Plan, declared_table, made_table, with_indexes};
 use crate::load::tree::RowOrder;
 use crate::new_file::{Destination, followed, refuse_if_made, refuse_without_folder};
 use crate::paths::folder_of;
@@ -45,6 +45,8 @@ pub struct Target {
     place: Place,
     /// True if rows for an existing table stay in the input's order.
     keeps_order: bool,
+    /// True if SQLite makes the indexes that cannot be pressed before the rows come.
+    indexes_first: bool,
     /// Page size in bytes of a new database, if its values have shown it.
     page_bytes: Option<u32>,
 }
@@ -122,7 +124,7 @@ impl Target {
         let declared =
             options.declaration.as_deref().map(|sql| declared_table(options, sql)).transpose()?;
         if let Some(preset) = options.preset {
-            let strict = options.strict || declared.as_ref().is_some_and(|shape| shape.strict);
+            let strict = options.strict || declared.as_ref().is_some_and(TableShape::needs_strict);
             preset.check(options.given_page_bytes, options.given_layout, strict)?;
         }
         let table = declared.as_ref().map_or(table, |shape| &shape.name).to_owned();
@@ -144,21 +146,21 @@ impl Target {
                     let path = followed(&options.database);
                     refuse_if_made(&path)?;
                     refuse_without_folder(&path)?;
-                    let place = Place::New;
-                    Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })
+                    let taken = options.later_database.as_ref().map_or(&[][..], |it| &it.1);
+                    Self::of_new_table(options, table, (declared, taken), Place::New)
                 }
             };
         }
         refuse_other_order(options)?;
         let existing = inspect(&options.database, options.busy_timeout)?;
         refuse_other_page_size(options, existing.page_bytes)?;
-        let place = match (existing.has_table(&table), insert_mode(options)) {
+        match (existing.has_table(&table), insert_mode(options)) {
             (true, Some(mode)) => {
-                return Self::of_table(options, existing, &table, mode, declared.is_some());
+                Self::of_table(options, existing, &table, mode, declared.is_some())
             }
             (false, Some(_)) if !options.makes_missing() => {
                 let advice = format!("name a table that is there; {}", way_to_make(options));
-                return Err(Error::no_such_table(&table).on_disk(UNCHANGED).to_do(advice));
+                Err(Error::no_such_table(&table).on_disk(UNCHANGED).to_do(advice))
             }
             (true, None) | (false, _) => {
                 existing.refuse_if_named(&table)?;
@@ -166,10 +168,28 @@ impl Target {
                     refuse_others(shape)?;
                     existing.refuse_if_indexes_are_named(shape)?;
                 }
-                Place::NewTable(Box::new(existing))
+                let taken = existing.names();
+                let place = Place::NewTable(Box::new(existing));
+                Self::of_new_table(options, table, (declared, &taken), place)
             }
-        };
-        Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })
+        }
+    }
+
+    /// The destination for the rows of a new table. The indexes that the options add to its declaration get
+    /// none of the names that are taken.
+    fn of_new_table(
+        options: &LoadOptions,
+        table: String,
+        (declared, names_taken): (Option<TableShape>, &[String]),
+        place: Place,
+    ) -> Result<Self> {
+        let indexed = declared.map(|shape| with_indexes(options, shape, names_taken));
+        Ok(Self::new(table, indexed.transpose()?, place))
+    }
+
+    fn new(table: String, declared: Option<TableShape>, place: Place) -> Self {
+        let (keeps_order, indexes_first) = (false, false);
+        Self { table, declared, place, keeps_order, indexes_first, page_bytes: None }
     }
 
     /// The destination for rows of an existing table, which are staged in a plain table of its
@@ -239,8 +259,7 @@ impl Target {
             sql: there.sql,
             declared: Box::new(read),
         };
-        let (table, declared) = (there.name, Some(staged));
-        Ok(Self { table, declared, place, keeps_order: false, page_bytes: None })
+        Ok(Self::new(there.name, Some(staged), place))
     }
 
     /// Way of the built table to its place, if it is more than a rename.
@@ -321,6 +340,16 @@ impl Target {
         self.keeps_order = true;
     }
 
+    /// Has SQLite make the indexes that cannot be pressed before the rows come, from now on. Returns false
+    /// if it did so already.
+    pub fn make_indexes_first(&mut self) -> bool {
+        !std::mem::replace(&mut self.indexes_first, true)
+    }
+
+    pub fn makes_indexes_first(&self) -> bool {
+        self.indexes_first
+    }
+
     /// Builds a new database with pages of this size from now on.
     pub fn take_page_bytes(&mut self, bytes: u32) {
         self.page_bytes = Some(bytes);
@@ -356,7 +385,7 @@ impl Target {
             return Ok(if self.keeps_order {
                 (without_rules(&plan.shape), RowOrder::ThroughSql)
             } else {
-                new_table(plan)
+                new_table(plan, self.indexes_first)
             });
         };
         if self.keeps_order {
@@ -662,8 +691,13 @@ fn insert_mode(options: &LoadOptions) -> Option<InsertMode> {
 }
 
 /// A new table, which SQLite fills where it has to make a value.
-fn new_table(plan: &Plan) -> (TableShape, RowOrder) {
+fn new_table(plan: &Plan, indexes_first: bool) -> (TableShape, RowOrder) {
     let mut shape = plan.shape.clone();
+    let mut indexes = shape.indexes.iter().filter(|_| indexes_first);
+    if let Some(reason) = indexes.find_map(|index| index.through_sql.clone()) {
+        shape.through_sql.get_or_insert(reason);
+        return (shape, RowOrder::ThroughSql);
+    }
     let Some(at) = plan.filled_by_sqlite().next() else { return (shape, plan.order) };
     let reason =
         format!("the DEFAULT of column \"{}\" is made for each row", shape.columns[at].name);

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use super::sql_words::{is_strict_table, without_last_comment};
 use super::table::{is_plain_type, quote_identifier};
 pub use leafpress_format::EntryColumn;
 use leafpress_format::{Affinity, KeyColumn};
@@ -61,6 +62,11 @@ impl TableShape {
             || self.indexes.iter().any(|index| index.unique)
     }
 
+    /// Returns true if it, or a table that was declared with it, is STRICT.
+    pub fn needs_strict(&self) -> bool {
+        self.strict || self.beside.iter().any(|sql| is_strict_table(sql))
+    }
+
     /// Returns true if no index is left to SQLite.
     pub fn is_pressed_whole(&self) -> bool {
         self.indexes.iter().all(|index| index.through_sql.is_none())
@@ -100,12 +106,16 @@ impl TableShape {
             .any(|it| self.key_columns(&it.entry).into_iter().collect::<BTreeSet<_>>() == *columns)
     }
 
-    /// All statements that declare it.
+    /// The statements that declare it, and all else that was declared with it. Only one by one can they
+    /// be run: a comment at the end of one hides what is behind it.
+    pub fn statements(&self) -> impl Iterator<Item = &str> {
+        let indexes = self.indexes.iter().filter_map(|index| index.sql.as_ref());
+        std::iter::once(&self.sql).chain(indexes).chain(&self.beside).map(String::as_str)
+    }
+
+    /// All statements that declare it, as one text.
     pub fn create_sql(&self) -> String {
-        let indexes = self.indexes.iter().filter_map(|index| index.sql.clone());
-        let all: Vec<_> =
-            std::iter::once(self.sql.clone()).chain(indexes).chain(self.beside.clone()).collect();
-        all.join(";\n")
+        self.statements().map(without_last_comment).collect::<Vec<_>>().join(";\n")
     }
 }
 

@@ -35,9 +35,21 @@ impl SqlWord<'_> {
 }
 
 /// The words of some SQL.
-pub fn sql_words(mut sql: &str) -> Vec<SqlWord<'_>> {
-    let mut words = Vec::new();
+pub fn sql_words(sql: &str) -> Vec<SqlWord<'_>> {
+    words_and_rest(sql).0
+}
+
+/// The statement up to its last word. SQLite keeps a comment behind it, which would swallow a semicolon.
+pub fn without_last_comment(sql: &str) -> &str {
+    let rest_bytes = words_and_rest(sql).1.len();
+    &sql[..sql.len() - rest_bytes]
+}
+
+/// The words of some SQL, and what is behind the last one.
+fn words_and_rest(mut sql: &str) -> (Vec<SqlWord<'_>>, &str) {
+    let (mut words, mut rest) = (Vec::new(), sql);
     while let Some(first) = sql.chars().next() {
+        let words_before = words.len();
         let bytes = match first {
             '\'' | '"' | '`' | '[' => {
                 let bytes = quoted_bytes(sql, first);
@@ -60,8 +72,11 @@ pub fn sql_words(mut sql: &str) -> Vec<SqlWord<'_>> {
             }
         };
         sql = &sql[bytes..];
+        if words.len() > words_before {
+            rest = sql;
+        }
     }
-    words
+    (words, rest)
 }
 
 /// Returns true for characters of a word. As in SQLite, all characters beyond ASCII are.
@@ -98,6 +113,13 @@ pub fn is_before_trigger(sql: &str) -> bool {
     head.iter().any(|word| word.is("TRIGGER")) && !head.windows(2).any(runs_later)
 }
 
+/// Returns true for the declaration of a STRICT table.
+pub fn is_strict_table(sql: &str) -> bool {
+    let words = sql_words(sql);
+    let mut options = words.iter().rev().take_while(|word| **word != SqlWord::Symbol(')'));
+    words.get(1).is_some_and(|word| word.is("TABLE")) && options.any(|word| word.is("STRICT"))
+}
+
 /// Returns true if the declaration of a table has an ON CONFLICT, which decides about rows that break
 /// a rule.
 pub fn declares_conflicts(words: &[SqlWord<'_>]) -> bool {
@@ -128,9 +150,33 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_at_the_end_of_a_statement_is_left_out() {
+        for (sql, left) in [
+            ("SELECT 1 -- one", "SELECT 1"),
+            ("SELECT '--' /* b */ x\n-- c\n/* d", "SELECT '--' /* b */ x"),
+            ("SELECT 1", "SELECT 1"),
+            ("-- é", ""),
+        ] {
+            assert_eq!(without_last_comment(sql), left);
+        }
+    }
+
+    #[test]
     fn what_does_not_end_ends_at_the_end() {
         for sql in ["'", "'é", "[é", "/* é", "-- é", "\"a\"\"", ""] {
             assert!(sql_words(sql).len() <= 1, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_strict_table_says_so_behind_its_columns() {
+        for (sql, is_strict) in [
+            ("CREATE TABLE t(a INT) WITHOUT ROWID, strict -- end", true),
+            ("CREATE TABLE t(strict, b) WITHOUT ROWID", false),
+            ("CREATE TABLE t(a) /* STRICT */", false),
+            ("CREATE VIEW v AS SELECT (1) strict", false),
+        ] {
+            assert_eq!(is_strict_table(sql), is_strict, "{sql}");
         }
     }
 

@@ -138,15 +138,14 @@ fn is_misfit(column: &Column, cell: &Cell) -> bool {
 
 impl Agreement {
     /// The statements that make the table.
-    fn setup(&self) -> String {
+    fn setup(&self) -> Vec<String> {
+        let table = self.table.sql.clone();
         if !self.has_parent {
-            return self.table.sql.clone();
+            return vec![table];
         }
         let defer = if self.deferred { " DEFERRABLE INITIALLY DEFERRED" } else { "" };
-        format!(
-            "{PARENTS} {};\nALTER TABLE t ADD COLUMN parent INT REFERENCES parent(k){defer}",
-            self.table.sql
-        )
+        let parent = format!("ALTER TABLE t ADD COLUMN parent INT REFERENCES parent(k){defer}");
+        vec![PARENTS.to_owned(), table, parent]
     }
 
     fn names(&self) -> Vec<String> {
@@ -158,7 +157,7 @@ impl Agreement {
         let old = self.old.as_ref()?;
         let database = self.host.create(path);
         database.execute_batch("PRAGMA foreign_keys=ON").unwrap();
-        database.execute_batch(&self.setup()).unwrap();
+        self.setup().iter().for_each(|sql| database.execute_batch(sql).unwrap());
         let sql = insert_sql(&self.names(), OnConflict::Ignore);
         for row in old {
             let values = self.table.columns.iter().zip(row);

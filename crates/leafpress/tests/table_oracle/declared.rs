@@ -53,7 +53,9 @@ impl std::fmt::Debug for Case {
 }
 
 pub fn case(len: usize) -> impl Strategy<Value = Case> {
-    let rows = table().prop_flat_map(move |table| {
+    let tables = (table(), any::<bool>())
+        .prop_map(|(table, is_numbered)| if is_numbered { table.without_rowids() } else { table });
+    let rows = tables.prop_flat_map(move |table| {
         let rows = rows(&table.columns, len);
         (Just(table), rows)
     });

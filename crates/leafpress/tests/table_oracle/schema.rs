@@ -1,7 +1,5 @@
 //! Random declarations of tables, and rows of texts that fit them.
 
-use std::fmt::Write as _;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -21,6 +19,15 @@ impl Table {
     /// Whether there is more than the table and its indexes.
     pub fn declares_others(&self) -> bool {
         ["VIEW", "TRIGGER"].iter().any(|kind| self.sql.contains(&format!("CREATE {kind}")))
+    }
+
+    /// Leaves out the column that is the rowid, so that rows are numbered.
+    pub fn without_rowids(mut self) -> Self {
+        if self.rowid == Some(0) && self.columns.len() > 1 {
+            self.columns.remove(0);
+            (self.rowid, self.never_null) = (None, Vec::new());
+        }
+        self
     }
 }
 
@@ -76,6 +83,8 @@ struct TableRecipe {
     indexes: Vec<IndexRecipe>,
     /// What SQLite must see to: CHECK, generated columns, a trigger, a view.
     extra: u8,
+    /// Behind each statement.
+    comment: &'static str,
 }
 
 const DECLARED: [(&str, Kind); 12] = [
@@ -145,11 +154,12 @@ fn recipe() -> impl Strategy<Value = TableRecipe> {
         prop::option::weighted(0.2, vec(any::<Index>(), 1..3)),
         vec(index(0.3, true), 0..3),
         prop_oneof![12 => Just(0), 8 => 1..7_u8],
+        prop_oneof![6 => Just(""), 1 => Just(" -- note"), 1 => Just(" /* note")],
     );
     (shape, rest).prop_map(
         |(
             (columns, key, key_columns, autoincrement, without_rowid, strict),
-            (unique, indexes, extra),
+            (unique, indexes, extra, comment),
         )| TableRecipe {
             columns,
             key,
@@ -160,6 +170,7 @@ fn recipe() -> impl Strategy<Value = TableRecipe> {
             unique,
             indexes,
             extra,
+            comment,
         },
     )
 }
@@ -259,21 +270,22 @@ impl TableRecipe {
             .into_iter()
             .filter_map(|(is, word)| is.then_some(word))
             .collect();
-        let mut sql = format!("CREATE TABLE t ({}) {}", parts.join(", "), options.join(", "));
-        for (number, index) in self.indexes.iter().enumerate() {
-            write!(sql, ";\n{}", index.sql(number, columns)).unwrap();
-        }
-        match self.extra {
-            5 => sql.push_str(
-                ";\nCREATE TABLE log (n); CREATE TRIGGER tr AFTER INSERT ON t BEGIN \
+        let table = format!("CREATE TABLE t ({}) {}", parts.join(", "), options.join(", "));
+        let mut all = vec![table];
+        all.extend(self.indexes.iter().enumerate().map(|(at, index)| index.sql(at, columns)));
+        let extra: &[&str] = match self.extra {
+            5 => &[
+                "CREATE TABLE log (n)",
+                "CREATE TRIGGER tr AFTER INSERT ON t BEGIN \
                  INSERT INTO log VALUES ((SELECT count(*) FROM t)); END",
-            ),
-            6 => {
-                sql.push_str(";\nCREATE VIEW v AS SELECT * FROM t; CREATE TABLE beside (x UNIQUE)");
-            }
-            _ => {}
-        }
-        sql
+            ],
+            6 => &["CREATE VIEW v AS SELECT * FROM t", "CREATE TABLE beside (x UNIQUE)"],
+            _ => &[],
+        };
+        all.extend(extra.iter().map(|sql| (*sql).to_owned()));
+        let end = if self.comment.contains("/*") { " */" } else { "\n" };
+        // The last comment has no end.
+        all.join(&format!("{}{end};\n", self.comment)) + self.comment
     }
 }
 

@@ -42,7 +42,7 @@ use crate::load::tree::{Refused, RowOrder};
 use crate::new_file::Destination;
 use crate::rights::Rights;
 use crate::schema::shape::TableShape;
-use crate::sqlite_error::broken_rule;
+use crate::sqlite_error::{broken_rule, is_fault_of_a_row};
 use crate::sync::lock;
 
 /// Bytes of a cell in an interior page over rows with rowids, at most.
@@ -125,13 +125,27 @@ fn spelled_notes(feed: &mut dyn Feed) -> Vec<String> {
 }
 
 impl Flow<'_> {
-    /// Builds the file that holds the rows, and completes it.
+    /// Builds the file that holds the rows, and completes it. If SQLite cannot make an index of the rows
+    /// that are there, it makes the index before they come, and so refuses them one by one.
     fn stage(&mut self, output: &Output, path: &Path, is_durable: bool) -> Result<Outcome> {
+        match self.stage_once(output, path, is_durable) {
+            Err(error)
+                if is_fault_of_some_row(&error)
+                    && self.feed.reads_again()
+                    && self.target.make_indexes_first() =>
+            {
+                lock(&self.rejects).restart()?;
+                self.stage_once(output, path, is_durable)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn stage_once(&mut self, output: &Output, path: &Path, is_durable: bool) -> Result<Outcome> {
         // Few pages are synced at once at the end.
         let is_flushed = is_durable && !self.feed.is_all_read();
         let mut outcome = output.flushing(is_flushed, || self.build(output, path))?;
-        let is_changed =
-            complete_by_sql(path, &outcome.shape, outcome.order, self.options.analyze)?;
+        let is_changed = complete_by_sql(path, &outcome.shape, outcome.order, self.options)?;
         if is_changed {
             let bytes =
                 std::fs::metadata(path).map_err(|source| Error::io("read", path, source))?;
@@ -150,7 +164,8 @@ impl Flow<'_> {
         checked?;
         synced.map_err(|source| Error::io("sync", path, source))?;
         outcome.built.size.sync = syncing.elapsed();
-        self.reject_refused(&mut outcome)?;
+        let refused = std::mem::take(&mut outcome.built.refused);
+        self.reject_refused(&outcome.shape, refused)?;
         Ok(outcome)
     }
 
@@ -319,6 +334,8 @@ impl Flow<'_> {
                 tmpdir: self.tmpdir(path),
                 on_conflict: self.on_conflict(order_now),
                 refuses_repeats: self.rejects_repeats(),
+                refused_max: lock(&self.rejects).listed_max(),
+                indexes_first: self.target.makes_indexes_first(),
                 analyze: self.options.analyze,
                 cancel: &self.options.cancel,
                 rows_done: &self.monitor.rows,
@@ -338,6 +355,7 @@ impl Flow<'_> {
             let (joined, rows_read) = match encoded {
                 Ok(encoded) => encoded,
                 Err(Halt::Failed(error)) => return Err(error),
+                Err(Halt::Refused(row)) => return Err(self.refused(&shape, row)),
                 Err(halt) => {
                     lock(&self.rejects).restart()?;
                     order = self.turn_back(&halt)?;
@@ -476,19 +494,24 @@ impl Flow<'_> {
     }
 
     /// Rejects rows that SQLite refused, or fails with the first of them.
-    fn reject_refused(&mut self, outcome: &mut Outcome) -> Result<()> {
-        let refused = std::mem::take(&mut outcome.built.refused);
+    fn reject_refused(&mut self, shape: &TableShape, refused: Vec<Refused>) -> Result<()> {
         let refused = refused.into_iter().take(lock(&self.rejects).room());
         let rows = refused.map(|Refused { sequence, reason }| Wanted {
             sequence,
-            column: column_of(&outcome.shape, &reason),
+            column: column_of(shape, &reason),
             reason,
         });
         let rejected = self.reject(&rows.collect::<Vec<_>>(), Words::Sqlite);
         rejected.map_err(|error| match error.kind() {
-            ErrorKind::BadRow(row) => constraint(&outcome.shape.name, (**row).clone()),
+            ErrorKind::BadRow(row) => constraint(&shape.name, (**row).clone()),
             _ => error,
         })
+    }
+
+    /// The error for the row that SQLite refused, and that ends the load.
+    fn refused(&mut self, shape: &TableShape, row: Refused) -> Error {
+        let rejected = self.reject_refused(shape, vec![row]);
+        rejected.err().unwrap_or_else(|| Error::bug("a row that ends the load is left out"))
     }
 
     /// Sorts the bad rows, which are all known now, and writes them to their files.
@@ -541,6 +564,11 @@ impl Flow<'_> {
             path: path(&shape, order, published.path.as_deref()),
         }
     }
+}
+
+/// Returns true if SQLite met a row that it cannot take, and does not say which.
+fn is_fault_of_some_row(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Sqlite { source, .. } if is_fault_of_a_row(source))
 }
 
 fn stage_of(order: RowOrder) -> &'static str {

@@ -258,7 +258,7 @@ impl<'l> FeedState<'l> {
         let rows_done = &self.monitor.rows;
         let frame = Frame { threads, cancel, rows_done, rows_before: self.rows, rejects };
         let result = frame.run(pieces, &mut reader, work, joined);
-        if let Err(Halt::Refuted | Halt::Unsorted | Halt::NewColumn) = result
+        if let Err(Halt::Refuted | Halt::Unsorted | Halt::NewColumn | Halt::Refused(_)) = result
             && is_stream
         {
             // The copy of a stream is complete only when the stream was read to its end.
@@ -319,7 +319,7 @@ fn partition_note(inputs: &[String], columns: &[ColumnName]) -> Option<String> {
 pub fn halted(halt: Halt) -> Error {
     match halt {
         Halt::Failed(error) => error,
-        Halt::Refuted | Halt::Unsorted | Halt::NewColumn => {
+        Halt::Refuted | Halt::Unsorted | Halt::NewColumn | Halt::Refused(_) => {
             Error::changed("the input changed between two readings")
                 .to_do("load it again once nothing writes to it any more")
         }

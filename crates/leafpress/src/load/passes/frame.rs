@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 use super::rejects::Rejects;
 use crate::error::{Error, Result};
 use crate::load::options::CancelToken;
-use crate::load::tree::JoinHalt;
 use crate::load::tree::turns::{HaltOnPanic, Turns};
+use crate::load::tree::{JoinHalt, Refused};
 use crate::sync::lock;
 use crate::threads;
 
@@ -134,6 +134,8 @@ pub enum Halt {
     NewColumn,
     /// The primary key does not ascend: the rows must be sorted.
     Unsorted,
+    /// SQLite refuses this row, and that is an error.
+    Refused(Refused),
     /// The pass failed.
     Failed(Error),
 }
@@ -148,6 +150,7 @@ impl From<JoinHalt> for Halt {
     fn from(halt: JoinHalt) -> Self {
         match halt {
             JoinHalt::Unsorted => Self::Unsorted,
+            JoinHalt::Refused(row) => Self::Refused(row),
             JoinHalt::Failed(error) => Self::Failed(error),
         }
     }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::load::options::LoadOptions;
 use crate::load::tree::RowOrder;
 use crate::schema::ddl::{ColumnRequest, IndexRequest, TableRequest};
-use crate::schema::describe::describe;
+use crate::schema::describe::{declared_names, describe};
 use crate::schema::names::{ColumnName, find_column, no_column};
 use crate::schema::shape::TableShape;
 
@@ -111,24 +111,31 @@ fn index_requests(options: &LoadOptions, names: &[ColumnName]) -> Result<Vec<Ind
     Ok(requests)
 }
 
-/// A declared table with the additional indexes.
-pub fn with_indexes(options: &LoadOptions, shape: TableShape) -> Result<TableShape> {
+/// A declared table with the additional indexes, which get none of the names that are taken.
+pub fn with_indexes(
+    options: &LoadOptions,
+    shape: TableShape,
+    names_taken: &[String],
+) -> Result<TableShape> {
+    if options.indexes.is_empty() {
+        return Ok(shape);
+    }
     let names: Vec<ColumnName> =
         shape.columns.iter().map(|column| column.name.as_str().into()).collect();
-    let mut taken: Vec<String> = shape.indexes.iter().map(|index| index.name.clone()).collect();
-    let mut statements = vec![shape.create_sql()];
+    let mut statements: Vec<String> = shape.statements().map(str::to_owned).collect();
+    let mut taken = [&declared_names(&statements)?[..], names_taken].concat();
     for request in index_requests(options, &names)? {
         let is_taken = |name: &str| taken.iter().any(|t| t.eq_ignore_ascii_case(name));
         let name = request.name(&shape.name, is_taken);
         statements.push(request.create_sql(&name, &shape.name));
         taken.push(name);
     }
-    if statements.len() == 1 { Ok(shape) } else { describe(&statements, Some(&shape.name)) }
+    describe(&statements, Some(&shape.name))
 }
 
-/// A table declared by the caller, with the additional indexes.
+/// A table declared by the caller.
 pub fn declared_table(options: &LoadOptions, sql: &str) -> Result<TableShape> {
-    with_indexes(options, describe(&[sql.to_owned()], options.table.as_deref())?)
+    describe(&[sql.to_owned()], options.table.as_deref())
 }
 
 /// Expected order of the rows.

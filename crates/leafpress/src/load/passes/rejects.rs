@@ -220,6 +220,16 @@ impl Rejects {
         room.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(usize::MAX)
     }
 
+    /// Number of bad rows that are of use, of those that are found late: the limit, and the one too many.
+    /// 0 if the first one ends the load.
+    pub fn listed_max(&self) -> usize {
+        match self.limit {
+            _ if self.stops => 0,
+            Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX).saturating_add(1),
+            None => usize::MAX,
+        }
+    }
+
     /// Adds a bad row with its bytes. Returns an error if it is one too many.
     pub fn add(&mut self, bad: BadRow, row: &[u8], words: Words) -> Result<()> {
         if self.stops {

@@ -235,10 +235,10 @@ impl<'b> Encoder<'b> {
     }
 
     /// Hands out the rows that wait for SQLite.
-    pub fn drain_rows(
+    pub fn drain_rows<E>(
         &mut self,
-        mut take: impl FnMut(u64, i64, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+        mut take: impl FnMut(u64, i64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut at = 0;
         for (sequence, rowid, len) in self.rows.drain(..) {
             take(sequence, rowid, &self.records[at..at + len])?;

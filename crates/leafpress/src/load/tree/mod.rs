@@ -61,6 +61,10 @@ pub struct BuildOptions<'b> {
     pub on_conflict: OnConflict,
     /// True if rows that are left out, as their key is there, are bad rows: these take no rowid.
     pub refuses_repeats: bool,
+    /// Rows that SQLite refuses and that are listed, at most. With 0 the first of them ends the build.
+    pub refused_max: usize,
+    /// True if SQLite makes its indexes before the rows come, so that an index refuses a row by itself.
+    pub indexes_first: bool,
     /// True if `sqlite_stat1` is filled.
     pub analyze: bool,
     pub cancel: &'b CancelToken,
@@ -177,6 +181,8 @@ impl From<Error> for BuildHalt {
 pub enum JoinHalt {
     /// The primary key does not ascend: the rows must be sorted.
     Unsorted,
+    /// SQLite refuses this row, and that is an error.
+    Refused(Refused),
     /// It failed.
     Failed(Error),
 }
@@ -229,10 +235,12 @@ impl<'b> Build<'b> {
     }
 
     /// The rowid of a row that brings none, as inserting row after row would
-    /// give it: ignored rows take none, replaced ones have taken theirs.
+    /// give it: ignored rows take none but with AUTOINCREMENT, replaced ones have taken theirs.
     pub fn rowid(&self, sequence: u64) -> i64 {
+        let ignored_take_one = self.shape.autoincrement && !self.options.refuses_repeats;
         let left_out = match self.options.on_conflict {
             OnConflict::Replace => 0,
+            OnConflict::Ignore if ignored_take_one => 0,
             OnConflict::Abort | OnConflict::Ignore => self.dropped.before(sequence),
         };
         (sequence - left_out) as i64 + 1
@@ -578,6 +586,7 @@ impl Finish<'_, '_> {
             sorted,
             target,
             repeats,
+            first_group_only: self.options.on_conflict == OnConflict::Abort,
             dropped: &self.dropped,
             layout: self.options.layout,
             threads: self.options.threads,

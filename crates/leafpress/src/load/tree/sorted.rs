@@ -51,6 +51,8 @@ pub struct SortedPress<'p> {
     pub sorted: &'p Sorted,
     pub target: Target,
     pub repeats: Repeats,
+    /// True if one group of rows with the same key is enough: the one that inserting would meet first.
+    pub first_group_only: bool,
     pub dropped: &'p Dropped,
     pub layout: PageLayout,
     pub threads: usize,
@@ -82,7 +84,7 @@ struct Joining<'j> {
     tree: Tree,
     rows: u64,
     last_rowid: i64,
-    groups: Vec<Vec<u64>>,
+    groups: Groups,
     /// Last entry so far, to compare with the first one of the next partition.
     last: Vec<u8>,
     last_sequence: u64,
@@ -100,7 +102,7 @@ struct Worker {
     partition: Partition,
     leaves: LeafRun,
     entries: IndexRun,
-    groups: Vec<Vec<u64>>,
+    groups: Groups,
     stat: Option<StatCounter>,
     first: Vec<u8>,
     first_sequence: u64,
@@ -124,7 +126,7 @@ impl SortedPress<'_> {
             tree,
             rows: 0,
             last_rowid: 0,
-            groups: Vec::new(),
+            groups: Groups::new(self.first_group_only),
             last: Vec::new(),
             last_sequence: 0,
             stat: self.stat.clone(),
@@ -175,7 +177,7 @@ impl SortedPress<'_> {
         };
         let root_page = root.map_err(|error| self.refused(error))?;
         pages.write_waiting(self.output, self.path)?;
-        Ok(PressedTree { root_page, rows, last_rowid, groups: merged(groups), stat })
+        Ok(PressedTree { root_page, rows, last_rowid, groups: groups.into_sorted(), stat })
     }
 
     fn worker(&self) -> Worker {
@@ -183,7 +185,7 @@ impl SortedPress<'_> {
             partition: Partition::new(),
             leaves: LeafRun::new(self.layout, 0),
             entries: IndexRun::new(self.layout),
-            groups: Vec::new(),
+            groups: Groups::new(self.first_group_only),
             stat: None,
             first: Vec::new(),
             first_sequence: 0,
@@ -248,7 +250,7 @@ impl SortedPress<'_> {
         let Worker { partition, leaves, entries, groups, stat, gap_closer, closed, .. } = worker;
         leaves.clear();
         entries.clear();
-        groups.clear();
+        groups.all.clear();
         stat.clone_from(&self.stat);
         let mut kept = 0_u64;
         let mut last: Option<(u64, &[u8])> = None;
@@ -265,7 +267,7 @@ impl SortedPress<'_> {
             if let Some((last_sequence, last)) = last
                 && self.repeats(last, entry.record, repeats_key)
             {
-                groups.push(vec![last_sequence, entry.sequence]);
+                groups.add(&[last_sequence, entry.sequence]);
             } else {
                 let pushed = match self.target {
                     Target::Rows => leaves.push_record(entry.rowid, entry.record),
@@ -329,13 +331,13 @@ impl SortedPress<'_> {
             && !joining.last.is_empty()
             && self.repeats(&joining.last, &worker.first, false)
         {
-            joining.groups.push(vec![joining.last_sequence, worker.first_sequence]);
+            joining.groups.add(&[joining.last_sequence, worker.first_sequence]);
         }
         if !worker.last.is_empty() {
             std::mem::swap(&mut joining.last, &mut worker.last);
             joining.last_sequence = worker.last_sequence;
         }
-        joining.groups.append(&mut worker.groups);
+        worker.groups.all.iter().for_each(|group| joining.groups.add(group));
         joining.rows += worker.kept;
         let last_rowid = worker.leaves.last_rowid().unwrap_or(0);
         joining.last_rowid = joining.last_rowid.max(last_rowid);
@@ -357,30 +359,107 @@ impl SortedPress<'_> {
     }
 }
 
-/// Joins pairs of neighbours with the same key to groups.
-fn merged(pairs: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
-    let mut groups: Vec<Vec<u64>> = Vec::new();
-    for pair in pairs {
-        match groups.last_mut() {
-            Some(group) if group.last() == pair.first() => group.extend_from_slice(&pair[1..]),
-            _ => groups.push(pair),
+/// Rows with the same key, in groups, as neighbours in key order show them.
+struct Groups {
+    all: Vec<Vec<u64>>,
+    /// True if no more is kept than the group that inserting would meet first, and those at both ends, which
+    /// may have members in the partitions beside this one.
+    first_only: bool,
+}
+
+/// A group is shortened beyond so many rows if only the first one is wanted.
+const GROUP_ROWS_MAX: usize = 64;
+
+impl Groups {
+    fn new(first_only: bool) -> Self {
+        Self { all: Vec::new(), first_only }
+    }
+
+    /// Adds neighbours; they belong to the last group if they begin with its last row.
+    fn add(&mut self, rows: &[u64]) {
+        match self.all.last_mut() {
+            Some(group) if group.last() == rows.first() => {
+                group.extend_from_slice(&rows[1..]);
+                if self.first_only && group.len() > GROUP_ROWS_MAX {
+                    shorten(group);
+                }
+            }
+            _ => {
+                if self.first_only && self.all.len() == 3 {
+                    let last = self.all.pop().unwrap_or_default();
+                    if second(&last) < second(&self.all[1]) {
+                        self.all[1] = last;
+                    }
+                }
+                self.all.push(rows.to_vec());
+            }
         }
     }
-    // An index's entries with the same key come by rowid, which need not be
-    // the order of the input.
-    for group in &mut groups {
-        group.sort_unstable();
+
+    /// The groups, each in the order of the input.
+    fn into_sorted(mut self) -> Vec<Vec<u64>> {
+        // An index's entries with the same key come by rowid, which need not be that order.
+        for group in &mut self.all {
+            group.sort_unstable();
+            group.dedup();
+        }
+        self.all
     }
-    groups
+}
+
+/// The row of a group that inserting would refuse first.
+fn second(group: &[u64]) -> Option<u64> {
+    let first = group.iter().min();
+    group.iter().filter(|row| Some(*row) != first).min().copied()
+}
+
+/// Leaves the two rows of a group that inserting would meet first, between those at its ends.
+fn shorten(group: &mut Vec<u64>) {
+    let (first, last) = (group.first().copied(), group.last().copied());
+    let met_first = group.iter().min().copied().into_iter().chain(second(group));
+    *group = first.into_iter().chain(met_first).chain(last).collect();
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::super::Conflict;
     use super::*;
 
     #[test]
     fn neighbours_grow_to_groups() {
-        let pairs = vec![vec![9, 3], vec![3, 5], vec![7, 8]];
-        assert_eq!(merged(pairs), [vec![3, 5, 9], vec![7, 8]]);
+        let mut groups = Groups::new(false);
+        for pair in [[9, 3], [3, 5], [7, 8]] {
+            groups.add(&pair);
+        }
+        assert_eq!(groups.into_sorted(), [vec![3, 5, 9], vec![7, 8]]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_conflict_is_the_same_if_only_that_is_kept(
+            rows in Just((0..400).collect::<Vec<u64>>()).prop_shuffle(),
+            equal in prop::collection::vec(prop::bool::weighted(0.97), 400),
+            ends in prop::collection::vec(prop::bool::weighted(0.05), 400),
+        ) {
+            let (mut all, mut joined, mut own) =
+                (Groups::new(false), Groups::new(true), Groups::new(true));
+            for at in 1..rows.len() {
+                let pair = [rows[at - 1], rows[at]];
+                if ends[at] {
+                    own.all.drain(..).for_each(|group| joined.add(&group));
+                }
+                if equal[at] {
+                    all.add(&pair);
+                    if ends[at] { joined.add(&pair) } else { own.add(&pair) }
+                }
+            }
+            own.all.iter().for_each(|group| joined.add(group));
+            prop_assert!(joined.all.len() <= 3);
+            prop_assert!(joined.all.iter().all(|group| group.len() <= GROUP_ROWS_MAX));
+            let first = |groups: Groups| Conflict::first(&[groups.into_sorted()]);
+            prop_assert_eq!(first(joined), first(all));
+        }
     }
 }

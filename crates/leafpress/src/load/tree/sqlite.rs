@@ -1,15 +1,48 @@
 //! SQLite's part in a finished file: adds what cannot be pressed, and checks the file.
 
 use std::path::Path;
+use std::time::Duration;
 
 use leafpress_format::{PageLayout, SchemaEntry, SchemaKind};
-use rusqlite::{OpenFlags, Row};
+use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::connect;
 use crate::error::{Error, Result};
+use crate::load::existing::{STEPS_BETWEEN_LOOKS, set_sorter};
+use crate::load::options::{CancelToken, LoadOptions};
 use crate::load::tree::RowOrder;
+use crate::refusal::Refusal;
 use crate::schema::quote_identifier;
-use crate::schema::shape::TableShape;
+use crate::schema::shape::{IndexShape, TableShape};
+use crate::sqlite_error::is_fault_of_a_row;
+
+/// Opens the file that is built for SQLite to write to; the token ends what runs too long.
+pub fn open_built(path: &Path, cancel: &CancelToken) -> rusqlite::Result<Connection> {
+    let mut connection = connect::open(path, OpenFlags::default())?;
+    let cancel = cancel.clone();
+    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || cancel.is_cancelled()))?;
+    Ok(connection)
+}
+
+/// The error for SQLite's answer while it writes to the file that is built.
+pub fn not_built(action: &'static str, path: &Path, source: rusqlite::Error) -> Error {
+    Refusal { named: path, file: Some(path), waited: Duration::ZERO }.error(action, source)
+}
+
+/// Has SQLite make a declared index of the rows that are there.
+pub fn make_index(connection: &Connection, index: &IndexShape, path: &Path) -> Result<()> {
+    let sql = index.sql.as_deref().unwrap_or_default();
+    connection.execute_batch(sql).map_err(|source| {
+        let advice = is_fault_of_a_row(&source).then(|| {
+            format!("find the row that the index {} cannot take, and correct it", index.name)
+        });
+        let error = not_built("make the index", path, source);
+        match advice {
+            Some(advice) => error.to_do(advice),
+            None => error,
+        }
+    })
+}
 
 /// Has SQLite add the parts of the declaration that cannot be pressed: partial indexes and those
 /// over expressions, views, other tables. No other program knows the file yet, so neither journal
@@ -18,26 +51,27 @@ pub fn complete_by_sql(
     database: &Path,
     shape: &TableShape,
     order: RowOrder,
-    analyze: bool,
+    options: &LoadOptions,
 ) -> Result<bool> {
     if order == RowOrder::ThroughSql {
         return Ok(false);
     }
-    let indexes = shape.indexes.iter().filter(|index| index.through_sql.is_some());
-    let statements: Vec<_> =
-        indexes.filter_map(|index| index.sql.clone()).chain(shape.beside.clone()).collect();
-    if statements.is_empty() {
+    if shape.is_pressed_whole() && shape.beside.is_empty() {
         return Ok(false);
     }
-    let refused = |source| Error::sqlite("complete the database", source);
-    let connection = connect::open(database, OpenFlags::default()).map_err(refused)?;
+    let refused = |source| not_built("complete the database", database, source);
+    let connection = open_built(database, &options.cancel).map_err(refused)?;
+    let run = |sql: &str| connection.execute_batch(sql).map_err(refused);
+    set_sorter(&connection, options.threads).map_err(refused)?;
+    run("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN")?;
+    let mut indexes = shape.indexes.iter().filter(|index| index.through_sql.is_some());
+    indexes.try_for_each(|index| make_index(&connection, index, database))?;
+    shape.beside.iter().try_for_each(|sql| run(sql))?;
+    run("COMMIT")?;
     // In other cases the statistics were counted while pressing.
-    let analyze = if analyze && !shape.is_pressed_whole() { "ANALYZE" } else { "" };
-    let sql = format!(
-        "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN; {}; COMMIT; {analyze}",
-        statements.join(";\n")
-    );
-    connection.execute_batch(&sql).map_err(refused)?;
+    if options.analyze && !shape.is_pressed_whole() {
+        run("ANALYZE")?;
+    }
     connection.close().map_err(|(_, source)| refused(source))?;
     Ok(true)
 }
@@ -105,4 +139,54 @@ pub fn check_with_sqlite(database: &Path, shape: &TableShape) -> Result<()> {
         rows.next().map_err(refused)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::schema::describe::describe;
+
+    /// A file with a table, and the declaration of it with an index that SQLite makes.
+    fn built(folder: &Path) -> (std::path::PathBuf, TableShape) {
+        let (path, table) = (folder.join("a.db"), "CREATE TABLE t(a)");
+        let connection = open_built(&path, &CancelToken::new()).expect("a database");
+        let rows = "WITH n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n LIMIT 10000)
+                    INSERT INTO t SELECT '{' || i FROM n";
+        connection.execute_batch(&format!("{table}; {rows}")).expect("rows");
+        let index = "CREATE INDEX i ON t(json_valid(a))".to_owned();
+        (path, describe(&[table.to_owned(), index], None).expect("a table"))
+    }
+
+    #[test]
+    fn a_cancelled_load_ends_while_sqlite_makes_an_index() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, shape) = built(folder.path());
+        let options = LoadOptions::new(path.clone());
+        options.cancel.cancel();
+        let error = complete_by_sql(&path, &shape, RowOrder::Ascending, &options);
+        let error = error.expect_err("it is cancelled");
+        assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_as_such() {
+        let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
+        let full = rusqlite::Error::SqliteFailure(full, None);
+        let error = not_built("insert a row", Path::new("a.db"), full);
+        assert_eq!(error.kind().name(), "no_space");
+        assert!(error.to_string().contains("to do: free some space"), "{error}");
+    }
+
+    #[test]
+    fn an_index_that_cannot_take_a_row_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, _) = built(folder.path());
+        let index = "CREATE INDEX odd ON t(json_extract(a, '$'))".to_owned();
+        let shape = describe(&["CREATE TABLE t(a)".to_owned(), index], None).expect("a table");
+        let options = LoadOptions::new(path.clone());
+        let error = complete_by_sql(&path, &shape, RowOrder::Ascending, &options);
+        let error = error.expect_err("no row is JSON").to_string();
+        assert!(error.contains("malformed JSON") && error.contains("the index odd"), "{error}");
+    }
 }

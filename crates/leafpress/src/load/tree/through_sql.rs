@@ -7,21 +7,24 @@
 //!
 //! Invariant: a refused row leaves nothing in the file, neither itself nor what triggers did for it.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leafpress_format::{RecordColumns, Value};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use super::{Build, BuildOptions, Built, Dropped, RowOrder};
-use crate::connect;
+use super::sqlite::{make_index, not_built, open_built};
+use super::{Build, BuildOptions, Built, Dropped, JoinHalt, RowOrder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::bound::Bound;
+use crate::load::existing::set_sorter;
 use crate::load::file::pages::FileSize;
 use crate::load::options::OnConflict;
 use crate::load::row_savepoint::insert_whole;
 use crate::new_file::disk;
 use crate::schema::declared::{insert_of_defaults, rowid_name};
 use crate::schema::quote_identifier;
+use crate::schema::shape::IndexShape;
 use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
 
 /// Bounds of SQLite's cache; between them it is as large as the memory for sorting.
@@ -45,42 +48,41 @@ pub struct SqlTable {
     rowid_column: Option<usize>,
     record: RecordColumns,
     refused: Vec<Refused>,
+    refused_max: usize,
     ignored: u64,
     /// Rows that went in. Later ones may have taken the place of some.
     inserted: u64,
     /// Indexes to be made when all rows are there.
-    after: Vec<String>,
+    after: Vec<IndexShape>,
     /// True if a refused row may have had effects: a trigger's RAISE(FAIL) undoes none.
     has_triggers: bool,
     table: String,
+    path: PathBuf,
 }
 
 impl SqlTable {
     /// An empty table in the file; older content of the file goes.
     pub fn create(build: &Build<'_>, given: &[bool]) -> Result<Self> {
-        let BuildOptions { path, layout, on_conflict, memory_bytes, .. } = *build.options;
+        let BuildOptions { path, layout, on_conflict, memory_bytes, indexes_first, .. } =
+            *build.options;
         let shape = build.shape;
         disk::empty(path).map_err(|source| Error::io("write", path, source))?;
-        let refused = |source| Error::sqlite("create the table", source);
-        let connection = connect::open(path, OpenFlags::default()).map_err(refused)?;
+        let refused = |source| not_built("create the table", path, source);
+        let connection = open_built(path, build.options.cancel).map_err(refused)?;
+        let run = |sql: &str| connection.execute_batch(sql).map_err(refused);
         // Indexes that no constraint needs are quicker to build afterwards.
-        let (early, late): (Vec<_>, Vec<_>) = shape
-            .indexes
-            .iter()
-            .filter_map(|index| Some((index.unique, index.sql.clone()?)))
-            .partition(|(unique, _)| *unique);
-        let mut setup = format!(
+        let is_early = |it: &&IndexShape| it.unique || (indexes_first && it.through_sql.is_some());
+        let declared = shape.indexes.iter().filter(|index| index.sql.is_some());
+        let (early, late): (Vec<_>, Vec<_>) = declared.partition(is_early);
+        run(&format!(
             "PRAGMA foreign_keys=OFF; PRAGMA page_size={}; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;
-             PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-{}; BEGIN; {};",
+             PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-{}; BEGIN",
             layout.page_bytes(),
-            memory_bytes.clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX) / 1024,
-            shape.sql
-        );
-        for sql in early.iter().map(|(_, sql)| sql).chain(&shape.beside) {
-            setup.push_str(sql);
-            setup.push(';');
-        }
-        connection.execute_batch(&setup).map_err(refused)?;
+            memory_bytes.clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX) / 1024
+        ))?;
+        run(&shape.sql)?;
+        let early = early.into_iter().filter_map(|index| index.sql.as_ref());
+        early.chain(&shape.beside).try_for_each(|sql| run(sql))?;
         let triggers = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger')";
         let has_triggers = connection.query_row(triggers, [], |row| row.get(0)).map_err(refused)?;
         let columns: Vec<usize> = (0..shape.columns.len())
@@ -93,27 +95,35 @@ impl SqlTable {
             rowid_column: shape.rowid_column,
             record: RecordColumns::new(),
             refused: Vec::new(),
+            refused_max: build.options.refused_max,
             ignored: 0,
             inserted: 0,
-            after: late.into_iter().map(|(_, sql)| sql).collect(),
+            after: late.into_iter().cloned().collect(),
             has_triggers,
             table: shape.name.clone(),
+            path: path.to_owned(),
         })
     }
 
-    /// Inserts a row; collects it if SQLite refuses it.
-    pub fn insert(&mut self, sequence: u64, rowid: i64, record: &[u8]) -> Result<()> {
+    /// Inserts a row. If SQLite refuses it, it is listed, or ends the build.
+    pub fn insert(&mut self, sequence: u64, rowid: i64, record: &[u8]) -> Result<(), JoinHalt> {
         match self.insert_row(rowid, record) {
             Ok(0) => self.ignored += 1,
             Ok(_) => self.inserted += 1,
             Err(error) if is_fault_of_a_row(&error) => {
                 let reason = sqlite_says(&error);
                 if self.connection.is_autocommit() {
-                    return Err(self.rolled_back(sequence, reason).caused_by(error));
+                    return Err(self.rolled_back(sequence, reason).caused_by(error).into());
                 }
-                self.refused.push(Refused { sequence, reason });
+                let refused = Refused { sequence, reason };
+                if self.refused_max == 0 {
+                    return Err(JoinHalt::Refused(refused));
+                }
+                if self.refused.len() < self.refused_max {
+                    self.refused.push(refused);
+                }
             }
-            Err(error) => return Err(Error::sqlite("insert a row", error)),
+            Err(error) => return Err(not_built("insert a row", &self.path, error).into()),
         }
         Ok(())
     }
@@ -142,16 +152,17 @@ impl SqlTable {
 
     /// Builds the indexes, commits and closes.
     pub fn finish(self, options: &BuildOptions<'_>, started: Instant) -> Result<Built> {
-        let BuildOptions { path, analyze, .. } = *options;
-        let failed = |source| Error::sqlite("finish the table", source);
-        let mut last = String::new();
-        for sql in &self.after {
-            last.push_str(sql);
-            last.push(';');
+        let BuildOptions { path, analyze, threads, .. } = *options;
+        let failed = |source| not_built("finish the table", path, source);
+        let run = |sql: &str| self.connection.execute_batch(sql).map_err(failed);
+        if !self.after.is_empty() {
+            set_sorter(&self.connection, threads).map_err(failed)?;
         }
-        last.push_str("COMMIT;");
-        last.push_str(if analyze { "ANALYZE" } else { "" });
-        self.connection.execute_batch(&last).map_err(failed)?;
+        self.after.iter().try_for_each(|index| make_index(&self.connection, index, path))?;
+        run("COMMIT")?;
+        if analyze {
+            run("ANALYZE")?;
+        }
         let pages: u32 =
             self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(failed)?;
         let count = format!("SELECT count(*) FROM {}", quote_identifier(&self.table));

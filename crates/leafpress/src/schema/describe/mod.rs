@@ -68,6 +68,15 @@ pub fn describe(statements: &[String], table: Option<&str>) -> Result<TableShape
     Ok(shape)
 }
 
+/// The names that the statements give, of tables and all else.
+///
+/// # Errors
+///
+/// A statement that SQLite refuses or that is no CREATE.
+pub fn declared_names(statements: &[String]) -> Result<Vec<String>> {
+    query(&declare(statements)?, "SELECT name FROM sqlite_schema", &[], |row| row.get(0))
+}
+
 /// Shape of a table in an existing database; `schema` is `main` or the name under which the
 /// database is attached.
 ///

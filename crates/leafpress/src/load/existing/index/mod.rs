@@ -175,7 +175,8 @@ impl Indexer {
         self
     }
 
-    /// Folder for temporary files; by default the database's.
+    /// Folder for temporary files; by default the database's. SQLite sorts an index that it makes in the
+    /// folder that the variable `SQLITE_TMPDIR` names.
     pub fn tmpdir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self

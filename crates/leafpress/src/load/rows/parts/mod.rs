@@ -54,6 +54,8 @@ struct Part<I: Iterator> {
     number: usize,
     first_rowid: Option<i64>,
     rows: I,
+    /// The number of rows that it told, and by which the parts behind it are numbered.
+    rows_told: Option<u64>,
     /// The row that came out of order, and ended the pressing.
     pending: Option<I::Item>,
     /// Places of the leaves with the rows before it.
@@ -62,6 +64,21 @@ struct Part<I: Iterator> {
     /// Bad rows, in the order of the part.
     left_out: Vec<LeftOut>,
     write: Duration,
+}
+
+impl<I: Iterator> Part<I> {
+    /// Refuses other rows than the part told: those behind it have their numbers by that.
+    fn refuse_other_than_told(&self, rows: u64) -> Result<()> {
+        match self.rows_told {
+            Some(told) if told != rows => {
+                let part = name_of(self.number);
+                let reason = format!("{part}: it has {rows} rows, and its size_hint said {told}");
+                Err(Error::misuse(reason)
+                    .to_do("correct its size_hint: other parts are numbered by it"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A bad row that is left out.
@@ -198,6 +215,7 @@ fn numbered<I: Iterator>(
     skips: bool,
 ) -> Result<Vec<Part<I>>> {
     let mut next_rowid = Some(1);
+    let last = parts.len().saturating_sub(1);
     let parts = parts.into_iter().enumerate().map(|(number, (rows, len))| {
         let first_rowid = next_rowid.filter(|_| needs_rowids);
         if first_rowid.is_none() && needs_rowids {
@@ -211,6 +229,7 @@ fn numbered<I: Iterator>(
             number,
             first_rowid,
             rows,
+            rows_told: len.filter(|_| needs_rowids && !skips && number < last),
             pending: None,
             leaves: PlacedLeaves::default(),
             rows_pressed: 0,

@@ -91,18 +91,18 @@ impl Drop for FailOnPanic<'_> {
 impl Pressing<'_> {
     /// Runs the parts on as many threads as allowed. Returns the first error in the order of the
     /// parts.
-    pub(super) fn on_all_cores<I, R: Send>(
+    pub(super) fn on_all_cores<I>(
         &self,
         parts: &mut [Part<I>],
-        work: impl Fn(&mut Part<I>, &AtomicUsize) -> Result<R> + Sync,
-    ) -> Result<Vec<R>>
+        work: impl Fn(&mut Part<I>, &AtomicUsize) -> Result<u64> + Sync,
+    ) -> Result<Vec<u64>>
     where
         I: Iterator<Item: Row + Send> + Send,
     {
         let in_turn = self.skips && parts.first().is_some_and(|part| part.first_rowid.is_some());
         let workers = if in_turn { 1 } else { self.options.threads.min(parts.len()) };
         let failed = AtomicUsize::new(usize::MAX);
-        let outcomes: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
+        let outcomes: Mutex<Vec<(usize, Result<u64>)>> = Mutex::default();
         let waiting = Mutex::new(parts.iter_mut());
         let do_parts = || {
             loop {
@@ -113,7 +113,12 @@ impl Pressing<'_> {
                 }
                 let _guard = FailOnPanic { part: number, failed: &failed };
                 let outcome = work(part, &failed);
-                let outcome = outcome.and_then(|done| self.fault.take().map_or(Ok(done), Err));
+                let outcome = outcome.and_then(|rows| self.fault.take().map_or(Ok(rows), Err));
+                // A part that is given up has fewer rows.
+                let outcome = outcome.and_then(|rows| {
+                    let is_over = self.is_over(number, &failed)?;
+                    if is_over { Ok(()) } else { part.refuse_other_than_told(rows) }.map(|()| rows)
+                });
                 if outcome.is_err() {
                     failed.fetch_min(number, Ordering::Relaxed);
                 }
@@ -139,13 +144,13 @@ impl Pressing<'_> {
         Ok(failed.load(Ordering::Relaxed) < part)
     }
 
-    /// Presses a part until a row comes out of order.
+    /// Presses a part until a row comes out of order; returns the number of its rows.
     pub(super) fn press<I>(
         &self,
         part: &mut Part<I>,
         failed: &AtomicUsize,
         joined: &Mutex<Joined>,
-    ) -> Result<()>
+    ) -> Result<u64>
     where
         I: Iterator<Item: Row>,
     {
@@ -161,7 +166,7 @@ impl Pressing<'_> {
         part: &mut Part<I>,
         failed: &AtomicUsize,
         joined: &Mutex<Joined>,
-    ) -> Result<()>
+    ) -> Result<u64>
     where
         I: Iterator<Item: Row>,
     {
@@ -231,7 +236,7 @@ impl Pressing<'_> {
         self.flush(&mut run, (&mut part.leaves, &mut part.write), joined)?;
         part.rows_pressed = rows;
         self.next_rowid.fetch_add(rows as i64, Ordering::Relaxed);
-        Ok(())
+        Ok(rows)
     }
 
     /// Gives a part its first rowid, if only the parts before it tell that.

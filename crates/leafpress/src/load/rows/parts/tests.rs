@@ -438,3 +438,37 @@ fn advice_for_a_folder_names_the_call_for_its_files() {
     let error = case.loader().load_file(case.0.path()).expect_err("a folder").to_string();
     assert!(error.contains("name the files in it, or all of them with load_files"), "{error}");
 }
+
+/// Rows that tell a wrong number of them.
+struct Told(std::vec::IntoIter<Values>, usize);
+
+impl Iterator for Told {
+    type Item = Values;
+
+    fn next(&mut self) -> Option<Values> {
+        self.0.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.1, Some(self.1))
+    }
+}
+
+#[test]
+fn parts_that_tell_a_wrong_number_of_rows_are_refused() {
+    let rows = || vec![row(1, "a"), row(2, "b"), row(3, "c")].into_iter();
+    for told in [2, 5] {
+        for index in ["name", ""] {
+            let case = Case::new();
+            let loader = if index.is_empty() { case.loader() } else { case.loader().index(index) };
+            let parts = vec![Told(rows(), told), Told(rows(), 3)];
+            let error = loader.load_parts(&columns(), parts).expect_err("rows would share a rowid");
+            let says = format!("<rows of part 0>: it has 3 rows, and its size_hint said {told}");
+            assert!(error.to_string().contains(&says), "{error}");
+        }
+    }
+    let case = Case::new();
+    let parts = vec![Told(rows(), 3), Told(rows(), 9)];
+    case.loader().index("name").load_parts(&columns(), parts).expect("no part is behind the last");
+    assert_eq!(case.rows("SELECT count(*) || '' FROM t"), ["6"]);
+}
