@@ -93,7 +93,7 @@ use std::time::{Duration, Instant};
 pub use self::backup::BackupProgress;
 pub use self::builder::WriterBuilder;
 pub use self::call::{Answer, Call, Closure, ClosureValue, InternalCall};
-pub(crate) use self::caught::wake;
+pub(crate) use self::caught::{caught, wake};
 pub use self::driving::after_answers;
 pub use self::insert_many::InsertMany;
 pub use self::maintenance::Maintenance;

@@ -36,7 +36,7 @@ pub use self::stop::Stop;
 
 use self::pool::Pool;
 use self::source::WorkerQueue;
-use super::Queue;
+use super::{ClaimOptions, Queue};
 use super::elsewhere::QueueElsewhere;
 use crate::error::{Error, Result};
 
@@ -205,6 +205,7 @@ impl Worker {
             Some(lease) => lease,
             None => self.queue.lease()?,
         };
+        ClaimOptions::new().lease(lease).check()?;
         let (mut report, failure) = Pool::new(self, lease.min(LEASE_MAX), stop).run(&handler)?;
         report.elapsed = started.elapsed();
         Ok((report, failure))
