@@ -515,7 +515,11 @@ impl Shared {
             let call = internal_call::internal_call(move |connection| hooks.last_work(connection));
             // The push fails if the queue is closed already, or full. Closing does not wait for
             // room: a kill would lose the same counts.
-            drop(self.queue.try_push((call, None), value::<()>));
+            if let Ok(ticket) = self.queue.try_push((call, None), value::<()>)
+                && let Some(number) = ticket.number()
+            {
+                self.queue.interrupts().set_last_work(number);
+            }
         }
     }
 

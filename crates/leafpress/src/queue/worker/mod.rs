@@ -36,8 +36,8 @@ pub use self::stop::Stop;
 
 use self::pool::Pool;
 use self::source::WorkerQueue;
-use super::{ClaimOptions, Queue};
 use super::elsewhere::QueueElsewhere;
+use super::{ClaimOptions, Queue};
 use crate::error::{Error, Result};
 
 /// Longest lease: times of leases are added to the time of now, which has an end.
