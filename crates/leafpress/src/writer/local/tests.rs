@@ -115,9 +115,9 @@ fn a_setting_may_be_read_where_it_may_not_be_changed() {
         "threads",
         "trusted_schema",
     ] {
-        let read = writer.execute(&format!("PRAGMA {name}"), ());
+        let read = writer.execute(format!("PRAGMA {name}"), ());
         assert!(read.is_ok(), "{name}: {}", read.unwrap_err());
-        let error = writer.execute(&format!("PRAGMA {name} = 1"), ()).unwrap_err();
+        let error = writer.execute(format!("PRAGMA {name} = 1"), ()).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Refused { .. }), "{name}: {error}");
     }
 }
