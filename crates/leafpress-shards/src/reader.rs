@@ -353,7 +353,7 @@ impl AtWork {
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        AT_WORK.with_borrow_mut(|at_work| at_work.pop());
+        AT_WORK.with_borrow_mut(Vec::pop);
     }
 }
 
