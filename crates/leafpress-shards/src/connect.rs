@@ -47,7 +47,9 @@ pub fn read_only_through(path: &Path, vfs: &std::ffi::CStr) -> Result<Connection
 /// is. The parts are not opened for that: in a store they may be far away.
 ///
 /// # Errors
-/// [`ErrorKind::Sqlite`](leafpress::ErrorKind::Sqlite) if SQLite refuses the schema.
+/// [`ErrorKind::Sqlite`](leafpress::ErrorKind::Sqlite) if SQLite refuses the schema;
+/// [`ErrorKind::Misuse`](leafpress::ErrorKind::Misuse) for a column of another collation than BINARY: texts that
+/// are equal there may be in several parts.
 pub fn affinities(schema: &Schema, columns: &[String]) -> Result<Vec<Affinity>> {
     let failed = |source| Error::sqlite("read the schema of the parts", source);
     let connection = Connection::open_in_memory().map_err(failed)?;
@@ -63,13 +65,36 @@ pub fn affinities(schema: &Schema, columns: &[String]) -> Result<Vec<Affinity>> 
             Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
         });
         found.push(match declared {
-            Ok((declared, is_strict)) => compared(&declared, is_strict),
+            Ok((declared, is_strict)) => {
+                refuse_collation(&connection, &schema.table, column)?;
+                compared(&declared, is_strict)
+            }
             // A manifest may say nothing of its schema.
             Err(rusqlite::Error::QueryReturnedNoRows) => Affinity::Blob,
             Err(error) => return Err(failed(error)),
         });
     }
     Ok(found)
+}
+
+fn refuse_collation(connection: &Connection, table: &str, column: &str) -> Result<()> {
+    let (table, quoted) = (quote_identifier(table), quote_identifier(column));
+    // An index takes over the collation of its column.
+    let index = format!("CREATE INDEX leafpress_collation ON {table}({quoted})");
+    let sql = "SELECT coll FROM pragma_index_xinfo('leafpress_collation') WHERE key = 1";
+    let found = connection
+        .execute(&index, [])
+        .and_then(|_| connection.query_row(sql, [], |row| row.get::<_, String>(0)))
+        .and_then(|found| connection.execute("DROP INDEX leafpress_collation", []).map(|_| found));
+    let found = found.map_err(|source| Error::sqlite("read the schema of the parts", source))?;
+    if found.eq_ignore_ascii_case("BINARY") {
+        return Ok(());
+    }
+    Err(Error::misuse(format!(
+        "column {column:?} has the collation {found}, and rows are split by the bytes of their texts: \
+         those that are equal there may be in several parts"
+    ))
+    .to_do("declare the column without a collation, and compare with COLLATE in queries of all parts"))
 }
 
 /// Affinity that a comparison with a column of this declared type applies to the other value. Those of

@@ -2,6 +2,7 @@
 //!
 //! Must never: use in a child of `fork` what its parent opened.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -29,6 +30,11 @@ const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 /// Number of parts whose files are open at once, beside those that threads read. macOS gives a process
 /// 256 descriptors, Linux 1,024.
 const OPEN_FILES_MAX: usize = 128;
+
+thread_local! {
+    /// The readers with whose parts this thread is at work, by their addresses.
+    static AT_WORK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A reader of one run. It goes on with that run when another one becomes current.
 ///
@@ -120,9 +126,9 @@ impl Reader {
     /// `5` is the number 5 in a column of numbers, and NaN is NULL.
     ///
     /// # Errors
-    /// [`Misuse`](ErrorKind::Misuse) if rows were split by count or by size, or for another number of
-    /// values than there are routing columns; [`Sqlite`](ErrorKind::Sqlite) if SQLite refuses the schema of
-    /// the manifest.
+    /// [`Misuse`](ErrorKind::Misuse) if rows were split by count or by size, for another number of
+    /// values than there are routing columns, or if one of these has another collation than BINARY;
+    /// [`Sqlite`](ErrorKind::Sqlite) if SQLite refuses the schema of the manifest.
     pub fn part_of(&self, key: &[Value<'_>]) -> Result<usize> {
         let columns = self.manifest.routing.columns();
         if columns.is_empty() {
@@ -208,19 +214,21 @@ impl Reader {
     /// parts are read at once.
     ///
     /// # Errors
-    /// Those of `run`; [`Sqlite`](ErrorKind::Sqlite) if a part cannot be read, or the SQL is wrong.
+    /// As [`on_part`](Self::on_part).
     pub fn on_all<T: Send>(
         &self,
         sql: &str,
         run: impl Fn(&mut Statement<'_>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
+        self.open.get()?.refuse_within()?;
         on_parts(self.threads()?, self.manifest.parts.len(), |part| self.on_part(part, sql, &run))
     }
 
     /// Runs `run` with a statement on one part.
     ///
     /// # Errors
-    /// Those of `run`; [`Misuse`](ErrorKind::Misuse) if there is no such part;
+    /// Those of `run`; [`Misuse`](ErrorKind::Misuse) if there is no such part, and inside of a read of
+    /// the same reader;
     /// [`Sqlite`](ErrorKind::Sqlite) if it cannot be read, or the SQL is wrong; those of a store;
     /// [`Cancelled`](ErrorKind::Cancelled), also while another thread has the part.
     pub fn on_part<T>(
@@ -236,6 +244,7 @@ impl Reader {
                 "there is no part {part}, but {parts} parts from 0"
             )));
         };
+        let _at_work = AtWork::begin(open)?;
         let mut in_use = slot.take(&self.stop)?;
         slot.used.store(open.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         let part = match &mut in_use.part {
@@ -315,6 +324,36 @@ impl Reader {
         let largest = self.manifest.parts.iter().map(|part| part.bytes).max().unwrap_or(0);
         let fit = cache_of(open)?.bytes_max() / largest.max(1);
         Ok(threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1))
+    }
+}
+
+impl Open {
+    /// Refuses a read inside of another one, which may have the part that it would wait for, as may one
+    /// of another thread that waits for this one.
+    fn refuse_within(&self) -> Result<()> {
+        let address = std::ptr::from_ref(self).addr();
+        if !AT_WORK.with_borrow(|at_work| at_work.contains(&address)) {
+            return Ok(());
+        }
+        Err(Error::misuse("a read of this reader would wait for the read that it is inside of")
+            .to_do("take the rows out of the first read before the second one, or open a second reader"))
+    }
+}
+
+/// This thread is at work with a part, until this is dropped.
+struct AtWork;
+
+impl AtWork {
+    fn begin(open: &Open) -> Result<Self> {
+        open.refuse_within()?;
+        AT_WORK.with_borrow_mut(|at_work| at_work.push(std::ptr::from_ref(open).addr()));
+        Ok(Self)
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.with_borrow_mut(Vec::pop);
     }
 }
 

@@ -274,8 +274,9 @@ impl Shards {
     /// Publishes a run: writes its manifest, then makes it current.
     ///
     /// # Errors
-    /// [`Input`](ErrorKind::Input) if the file of a part is not there or has another size: then the run is
-    /// not published.
+    /// [`Misuse`](ErrorKind::Misuse) for a wrong manifest, and for a routing column of another collation than
+    /// BINARY; [`Input`](ErrorKind::Input) if the file of a part is not there or has another size: then the
+    /// run is not published.
     /// [`Changed`](ErrorKind::Changed) if [`gc`](Self::gc) removes its files: then it is not published either; if
     /// another run was published since the beginning: then this one is complete, not current, and
     /// [`rollback`](Self::rollback) to it makes it so.
@@ -288,6 +289,8 @@ impl Shards {
         if let Some(problem) = manifest.problem() {
             return Err(Error::misuse(format!("the manifest is wrong: {problem}")));
         }
+        // A reader would refuse each key.
+        connect::affinities(&manifest.schema, manifest.routing.columns())?;
         let path = path_in(&manifest.run, MANIFEST)?;
         let shown = self.store.shown(&path);
         let bytes = as_json(&manifest, &shown)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use leafpress::ErrorKind;
 use leafpress::load::{ColumnType, Value};
 use leafpress::rusqlite::types::{ToSql, ToSqlOutput, Value as SqlValue};
-use leafpress_shards::{Sharder, Shards};
+use leafpress_shards::{Manifest, PartBuilder, Routing, Sharder, Shards};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -187,4 +187,59 @@ fn a_wait_for_another_thread_ends_once_the_caller_wants_it() {
         holder.join().expect("a thread").expect("it went on");
     });
     assert_eq!(reader.get(&[Value::Integer(1)]).expect("rows").len(), 1);
+}
+
+#[test]
+fn a_read_inside_of_a_read_is_refused() {
+    let folder = TempDir::new().expect("a folder");
+    shard(folder.path(), "id\n1\n2\n3\n4\n", "hash(id)", 2).expect("a run");
+    let open = || Shards::open(folder.path().join("out")).and_then(|it| it.reader()).expect("one");
+    let (reader, other) = (open(), open());
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let refused = |found: leafpress::Result<()>| {
+            let error = found.expect_err("it would wait for itself");
+            assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+        };
+        let sql = "SELECT id FROM t";
+        let ids = reader.scan(sql, |row| {
+            let id = row.get(0)?;
+            refused(reader.get(&[Value::Integer(id)]).map(drop));
+            refused(reader.scan(sql, |_| Ok(())).map(drop));
+            // The control: another reader has connections of its own.
+            assert_eq!(other.get(&[Value::Integer(id)]).expect("rows").len(), 1);
+            Ok(id)
+        });
+        assert_eq!(ids.expect("ids").concat().len(), 4);
+        assert_eq!(reader.get(&[Value::Integer(1)]).expect("rows").len(), 1);
+        done.send(()).expect("the test waits");
+    });
+    is_done.recv_timeout(Duration::from_secs(60)).expect("it comes to its end");
+}
+
+#[test]
+fn a_routing_column_whose_texts_are_compared_otherwise_is_refused() {
+    for (collation, is_refused) in
+        [("", false), (" COLLATE binary", false), (" COLLATE NOCASE", true)]
+    {
+        let folder = TempDir::new().expect("a folder");
+        let input = folder.path().join("input.csv");
+        fs::write(&input, "name\nAda\n").expect("an input");
+        let to = Shards::at(folder.path().join("out")).expect("a folder");
+        let publication = to.begin().expect("a run");
+        let declaration = format!("CREATE TABLE t(name TEXT{collation})");
+        let part = PartBuilder::new(&to, &publication.run, 0)
+            .build(|loader| loader.declaration(&declaration).load_file(&input));
+        let (record, schema) = part.expect("a part");
+        let routing = Routing::hash(vec!["name".to_owned()], 0);
+        let run = publication.run.clone();
+        let published = to.publish(&publication, Manifest::new(run, schema, routing, vec![record]));
+        match published {
+            Ok(_) => assert!(!is_refused, "{collation}"),
+            Err(error) => {
+                assert!(is_refused && error.to_string().contains("NOCASE"), "{collation}: {error}");
+                assert!(to.manifest().is_err(), "it was published");
+            }
+        }
+    }
 }

@@ -67,6 +67,8 @@ pub(crate) enum Mark {
     MadeMeanwhile,
     /// Others came in between: the same call may succeed now.
     Retryable,
+    /// A part of the work is done: the same call would do more than the rest.
+    InPart,
     /// The writer is closed: the same call cannot succeed, though it only had too little time.
     Closed,
 }

@@ -88,9 +88,11 @@ impl Error {
     /// Returns true if the same call may succeed later, and nothing of it was done: the database
     /// was held by another connection, another program has made meanwhile what was to be made, the
     /// queue was full, or the call was stopped at its limit of time. A disk that is full, an unknown
-    /// outcome, and a writer that was closed at its limit of time are no such failures.
+    /// outcome, a call of several transactions of which some are done, and a writer that was closed at
+    /// its limit of time are no such failures.
     pub fn is_retryable(&self) -> bool {
         match self.kind() {
+            _ if self.has_mark(Mark::InPart) => false,
             ErrorKind::TimedOut { .. } => !self.has_mark(Mark::Closed),
             ErrorKind::QueueFull { .. } => true,
             ErrorKind::OutcomeUnknown { .. } => false,

@@ -48,6 +48,13 @@ const LET_GO: &str = concat!(
     held_off!(),
     ")"
 );
+const LET_GO_BLOCKED: &str = concat!(
+    "UPDATE leafpress_job SET due_at_ms = ?2, changed_at_ms = ?2 WHERE id IN (SELECT id ",
+    jobs_in!(Blocked),
+    " AND ",
+    held_off!(),
+    ")"
+);
 const COUNT_LEASED: &str =
     concat!("SELECT count(*) FROM (SELECT 1 ", jobs_in!(Leased), " LIMIT +?2)");
 const FIRST_LEASE_END: &str =
@@ -254,9 +261,13 @@ fn lease(
     })
 }
 
-/// Lets the jobs go that their group's rate holds off, as it is another rate now.
+/// Lets the jobs go that their group's rate holds off, as it is another rate now. Those that have lost
+/// their slot meanwhile wait for one, and for nothing else.
 pub(super) fn let_go(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
-    work.execute(LET_GO, params![queue.id, work.now_ms]).map(drop)
+    for sql in [LET_GO, LET_GO_BLOCKED] {
+        work.execute(sql, params![queue.id, work.now_ms])?;
+    }
+    Ok(())
 }
 
 /// Next time at which a lease ends, a delay is over, a job expires or a schedule comes due.
@@ -272,11 +283,12 @@ fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 }
 
 /// The statements of this file.
-pub(super) const STATEMENTS: [(&str, &str); 8] = [
+pub(super) const STATEMENTS: [(&str, &str); 9] = [
     ("the next jobs", NEXT),
     ("lease a job", LEASE),
     ("hold a job off", HOLD_OFF),
     ("let jobs go that were held off", LET_GO),
+    ("let blocked jobs go that were held off", LET_GO_BLOCKED),
     ("count leases", COUNT_LEASED),
     ("the first lease to end", FIRST_LEASE_END),
     ("the first delay to be over", FIRST_DELAYED),

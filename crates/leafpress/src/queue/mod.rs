@@ -257,6 +257,10 @@ fn configure(
         settings.store(work.connection, queue).map_err(failed)?;
         work.forget_row(queue);
         let row = work.row(queue)?;
+        // Before their slots are given or taken, by due times of another rate.
+        if settings.group_rate != before.settings.group_rate {
+            claim::let_go(work, &row)?;
+        }
         match settings.group_concurrency.cmp(&before.settings.group_concurrency) {
             Ordering::Greater => group::fill_all(work, &row)?,
             Ordering::Less => group::narrow_all(work, &row)?,
@@ -265,9 +269,6 @@ fn configure(
         let kept = |settings: &Settings| (settings.keep_done, settings.keep_dead);
         if kept(&settings) != kept(&before.settings) {
             settle::keep_anew(work, queue)?;
-        }
-        if settings.group_rate != before.settings.group_rate {
-            claim::let_go(work, &row)?;
         }
         rate::changed(work, &row, &before.settings)?;
         // Limits may be wider, and sleepers must look at due times again.

@@ -469,6 +469,34 @@ fn a_job_that_a_rate_held_off_goes_at_once_when_the_rate_is_changed() {
 }
 
 #[test]
+fn a_job_that_a_rate_held_off_and_that_lost_its_slot_goes_once_it_has_one() {
+    for together in [false, true] {
+        let bench = bench_with(|settings| {
+            settings.group_rate = Some(Rate { jobs: 1, per: Duration::from_secs(3_600) });
+            settings.group_concurrency = 2;
+        });
+        let [first, second] = [(); 2].map(|()| bench.push(Job::bytes("x").group("g")));
+        let claim = bench.claim();
+        assert_eq!(claim.id, first);
+        bench.nothing();
+        let narrow = |settings: &mut Settings| settings.group_concurrency = 1;
+        let free = |settings: &mut Settings| settings.group_rate = None;
+        let configured = if together {
+            bench.queue.configure(move |settings| {
+                narrow(settings);
+                free(settings);
+            })
+        } else {
+            bench.queue.configure(narrow).and_then(|_| bench.queue.configure(free))
+        };
+        configured.expect("settings");
+        bench.nothing();
+        bench.queue.ack(claim.token).expect("it is ours");
+        assert_eq!(bench.claim().id, second, "{together}");
+    }
+}
+
+#[test]
 fn a_lease_that_was_extended_while_the_clock_was_ahead_is_not_longer_for_it() {
     let bench = bench();
     bench.push(Job::bytes("x"));

@@ -270,4 +270,13 @@ mod tests {
         assert!(view.stats("mail").unwrap().is_none());
         assert!(view.job(1).unwrap().is_none());
     }
+
+    #[test]
+    fn a_wait_may_be_longer_than_sqlite_knows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+        let view = QueuesView::open_within(&path, Duration::MAX).unwrap();
+        assert!(view.names().unwrap().is_empty());
+    }
 }

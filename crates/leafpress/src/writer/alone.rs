@@ -6,10 +6,11 @@
 //!
 //! Must never: overtake a call that its thread has submitted before.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::MutexGuard;
 
 use super::call::{Answer, AnyValue, Call, Closure};
-use super::caught::Caught;
+use super::caught::{Caught, panicked};
 use super::engine::{self, Engine};
 use super::maintenance::Maintenance;
 use super::ticket::waits_in_closure;
@@ -88,12 +89,13 @@ impl Writer {
     /// it is not wanted any more.
     ///
     /// # Errors
-    /// As [`maintain`](Self::maintain), and [`Cancelled`](crate::ErrorKind::Cancelled) if `begins` has
-    /// returned false.
+    /// As [`maintain`](Self::maintain), [`Cancelled`](crate::ErrorKind::Cancelled) if `begins` has
+    /// returned false, and [`Panicked`](crate::ErrorKind::Panicked) if it panics.
     pub fn maintain_if(&self, work: Maintenance, begins: impl FnOnce() -> bool) -> Result<()> {
         let done = self.at_the_engine(|engine| {
             engine.between_groups(|target| {
-                if begins() { target.maintain(work) } else { Err(ErrorKind::Cancelled.into()) }
+                let is_wanted = catch_unwind(AssertUnwindSafe(begins)).map_err(panicked)?;
+                if is_wanted { target.maintain(work) } else { Err(ErrorKind::Cancelled.into()) }
             })
         });
         done.map_err(|error| error.on_disk("the database holds what it held"))
@@ -185,5 +187,16 @@ mod tests {
                 return;
             }
         }
+    }
+
+    #[test]
+    fn a_panic_of_the_caller_that_maintains_is_that_calls_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = Writer::builder(folder.path().join("a.db")).open().unwrap();
+        let begins = || -> bool { panic!("it does not begin") };
+        let error = writer.maintain_if(Maintenance::Vacuum, begins).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Panicked { .. }), "{error}");
+        assert_eq!(writer.stopped(), None);
+        writer.execute_batch("CREATE TABLE t(n)").unwrap();
     }
 }

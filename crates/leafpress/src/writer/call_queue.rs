@@ -406,9 +406,13 @@ impl CallQueue {
         state.closed.clone().filter(|_| state.has_failed)
     }
 
-    /// Answers all that wait that nothing of them was done, for this reason; how many.
+    /// Answers all that wait that nothing of them was done, for this reason; how many of them callers
+    /// have made.
     pub(super) fn refuse_waiting(&self, reason: &str) -> usize {
-        let entries = std::mem::take(&mut lock(&self.state).entries);
+        let (last_work, entries): (Vec<_>, Vec<_>) = std::mem::take(&mut lock(&self.state).entries)
+            .into_iter()
+            .partition(|entry| self.interrupts.is_last_work(entry.number()));
+        refuse(last_work, reason);
         refuse(entries, reason)
     }
 

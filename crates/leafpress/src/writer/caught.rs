@@ -59,7 +59,7 @@ pub(crate) fn wake(waker: Waker) {
 }
 
 /// Runs code of a caller.
-pub(super) fn caught(what: &str, run: impl FnOnce()) {
+pub(crate) fn caught(what: &str, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         let message = message_of(&*panic);
         tracing::error!(%message, "{what} of a caller panicked; no call fails by that");

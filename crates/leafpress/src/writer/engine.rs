@@ -20,6 +20,7 @@
 //!
 //! Must never: hand out an answer before the target has returned, or stop while a caller waits.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use super::call::{Answer, Call};
 use super::call_queue::{CallQueue, Grouping};
+use super::caught::panicked;
 use super::driving::{self, Phase};
 use super::local::LocalCounts;
 use super::stats::{Detours, GroupDone, Recorder};
@@ -98,7 +100,7 @@ impl Engine {
                 return;
             }
             Ok(Err(reason)) => reason,
-            Err(_) => PANICKED.to_owned(),
+            Err(panic) => reason_of(panic, self.counts.is_some()),
         };
         tracing::error!(%reason, "the writer stops");
         self.queue.stop(&reason);
@@ -197,7 +199,8 @@ impl Engine {
             std::mem::forget(group);
             return Err(forked.into());
         }
-        let outcome = outcome.unwrap_or_else(|_| Err(PANICKED.to_owned()));
+        let is_local = self.counts.is_some();
+        let outcome = outcome.unwrap_or_else(|panic| Err(reason_of(panic, is_local)));
         if let Err(reason) = &outcome {
             tracing::error!(%reason, "the writer stops");
             queue.stop(reason);
@@ -227,9 +230,10 @@ impl Engine {
         let target = self.open_target()?;
         driving::begin(process, Phase::CarryingOut);
         let run = || interrupts.begin(number, None).and_then(|()| work(&mut **target));
-        let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
-            queue.stop(PANICKED);
-            Err(Error::stopped(PANICKED))
+        let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+            let reason = reason_of(panic, self.counts.is_some());
+            queue.stop(&reason);
+            Err(Error::stopped(reason))
         });
         interrupts.end();
         interrupts.forget_asked();
@@ -238,7 +242,17 @@ impl Engine {
     }
 }
 
-const PANICKED: &str = "the writer panicked, which is a bug in leafpress";
+/// Reason why a writer stops whose target has panicked. Only a target that is not local may be a
+/// caller's code.
+fn reason_of(panic: Box<dyn Any + Send>, is_local: bool) -> String {
+    let error = panicked(panic);
+    match error.kind() {
+        ErrorKind::Panicked { message } if !is_local => {
+            format!("the target of the writer panicked: {message}")
+        }
+        _ => "the writer panicked, which is a bug in leafpress".to_owned(),
+    }
+}
 
 /// End of a writer, and its outcome for all callers that close it.
 #[derive(Default)]
@@ -371,7 +385,10 @@ pub(super) fn start_thread(
             }
         }
         // Closed before the checkpointer: the last connection that closes a database tidies up.
-        let target = lock(&engine).target.take();
+        let (target, is_local) = {
+            let mut engine = lock(&engine);
+            (engine.target.take(), engine.counts.is_some())
+        };
         end.is_closing.store(true, Ordering::Relaxed);
         let closing = || {
             let closed = target.map_or(Ok(()), |mut target| target.close());
@@ -381,8 +398,12 @@ pub(super) fn start_thread(
             }
             closed.and(shut_down())
         };
-        let outcome = catch_unwind(AssertUnwindSafe(closing))
-            .unwrap_or_else(|_| Err(Error::bug("closing the writer panicked")));
+        let outcome = catch_unwind(AssertUnwindSafe(closing)).unwrap_or_else(|panic| {
+            if is_local {
+                return Err(Error::bug("closing the writer panicked"));
+            }
+            Err(Error::stopped(reason_of(panic, is_local)))
+        });
         end.tell(queue.failure().map_or(outcome, |reason| Err(stopped_before(reason))));
     };
     Builder::new()
@@ -519,6 +540,25 @@ mod tests {
         fn close(&mut self) -> Result<()> {
             self.0.recv().map_err(|_| Error::misuse("the test is gone"))
         }
+    }
+
+    /// A target that panics.
+    struct Panicking;
+
+    impl CommitTarget for Panicking {
+        fn commit(&mut self, _group: &mut Group<'_>) -> Result<(), String> {
+            panic!("no quorum");
+        }
+    }
+
+    #[test]
+    fn a_writer_whose_target_panicked_says_so() {
+        let writer = Writer::with_target(Panicking, 10).unwrap();
+        let error = writer.execute_batch("SELECT 1").unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error}");
+        let error = writer.execute_batch("SELECT 1").unwrap_err();
+        let ErrorKind::Stopped { reason } = error.kind() else { panic!("{error}") };
+        assert_eq!(reason, "the target of the writer panicked: no quorum");
     }
 
     /// No call runs then, so the error must not name one.

@@ -49,32 +49,43 @@ const TRANSACTIONAL: [&str; 5] =
     ["application_id", "defer_foreign_keys", "incremental_vacuum", "optimize", "user_version"];
 
 /// Pragmas that return a setting if they have no argument.
-const SETTINGS: [&str; 22] = [
+const SETTINGS: [&str; 32] = [
+    "analysis_limit",
     "auto_vacuum",
     "automatic_index",
     "busy_timeout",
     "cache_size",
+    "cache_spill",
     "case_sensitive_like",
     "cell_size_check",
     "checkpoint_fullfsync",
     "encoding",
     "foreign_keys",
     "fullfsync",
+    "hard_heap_limit",
     "ignore_check_constraints",
     "journal_mode",
     "journal_size_limit",
+    "legacy_alter_table",
     "locking_mode",
     "max_page_count",
+    "mmap_size",
     "page_size",
     "query_only",
+    "read_uncommitted",
     "recursive_triggers",
     "schema_version",
     "secure_delete",
+    "soft_heap_limit",
     "synchronous",
+    "temp_store",
+    "threads",
+    "trusted_schema",
     "wal_autocheckpoint",
 ];
 
 const TEMPORARY: &str = "other callers would find what is temporary on this connection";
+const TEMPORARY_GONE: &str = "other callers would miss what is temporary on this connection";
 
 /// State shared by the connection's hooks and the thread that uses it.
 #[derive(Debug, Default)]
@@ -255,6 +266,16 @@ impl Guard {
             | AuthAction::CreateTempTrigger { .. }
             | AuthAction::CreateTempView { .. } => {
                 Some(TEMPORARY.to_owned())
+            }
+            AuthAction::DropTempIndex { .. }
+            | AuthAction::DropTempTable { .. }
+            | AuthAction::DropTempTrigger { .. }
+            | AuthAction::DropTempView { .. }
+            | AuthAction::AlterTable { database_name: "temp", .. } => {
+                Some(TEMPORARY_GONE.to_owned())
+            }
+            AuthAction::DropVtable { .. } if context.database_name == Some("temp") => {
+                Some(TEMPORARY_GONE.to_owned())
             }
             AuthAction::CreateTrigger { .. }
             | AuthAction::DropTrigger { .. }

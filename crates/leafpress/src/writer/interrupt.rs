@@ -66,8 +66,10 @@ pub(super) struct Interrupts {
     waiting: Mutex<Vec<u64>>,
     /// True if all calls are to end.
     all: AtomicBool,
-    /// True if a call was stopped because all are to end.
+    /// True if a caller's call was stopped because all are to end.
     all_stopped: AtomicBool,
+    /// Number of the hooks' last work, which no caller has made.
+    last_work: AtomicU64,
 }
 
 impl Default for Interrupts {
@@ -84,6 +86,7 @@ impl Default for Interrupts {
             waiting: Mutex::default(),
             all: AtomicBool::new(false),
             all_stopped: AtomicBool::new(false),
+            last_work: AtomicU64::new(0),
         }
     }
 }
@@ -121,7 +124,17 @@ impl Interrupts {
             })
     }
 
-    /// Returns true if a call failed because all were to end.
+    /// Says that the call of this number is the hooks' last work.
+    pub(super) fn set_last_work(&self, number: u64) {
+        self.last_work.store(number, Ordering::Release);
+    }
+
+    /// Returns true if the call of this number is the hooks' last work.
+    pub(super) fn is_last_work(&self, number: u64) -> bool {
+        self.last_work.load(Ordering::Acquire) == number
+    }
+
+    /// Returns true if a caller's call failed because all were to end.
     pub(super) fn has_stopped_all(&self) -> bool {
         self.all_stopped.load(Ordering::Acquire)
     }
@@ -266,7 +279,8 @@ impl Interrupts {
 
     fn stop(&self, why: Why) {
         self.stopped.store(why as u64 + 1, Ordering::Relaxed);
-        if self.all.load(Ordering::Acquire) {
+        let is_callers = !self.is_last_work(self.number.load(Ordering::Relaxed));
+        if is_callers && self.all.load(Ordering::Acquire) {
             self.all_stopped.store(true, Ordering::Release);
         }
     }

@@ -93,7 +93,7 @@ use std::time::{Duration, Instant};
 pub use self::backup::BackupProgress;
 pub use self::builder::WriterBuilder;
 pub use self::call::{Answer, Call, Closure, ClosureValue, InternalCall};
-pub(crate) use self::caught::wake;
+pub(crate) use self::caught::{caught, wake};
 pub use self::driving::after_answers;
 pub use self::insert_many::InsertMany;
 pub use self::maintenance::Maintenance;
@@ -515,7 +515,11 @@ impl Shared {
             let call = internal_call::internal_call(move |connection| hooks.last_work(connection));
             // The push fails if the queue is closed already, or full. Closing does not wait for
             // room: a kill would lose the same counts.
-            drop(self.queue.try_push((call, None), value::<()>));
+            if let Ok(ticket) = self.queue.try_push((call, None), value::<()>)
+                && let Some(number) = ticket.number()
+            {
+                self.queue.interrupts().set_last_work(number);
+            }
         }
     }
 

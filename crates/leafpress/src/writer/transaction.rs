@@ -10,6 +10,8 @@
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Row;
@@ -49,6 +51,8 @@ pub struct Returned<T> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts<'c> {
     pub(super) connection: &'c KeepingConnection,
+    /// The path of the database, if it has one.
+    pub(super) path: Option<&'c Path>,
     pub(super) guard: &'c Guard,
     pub(super) plans: &'c RefCell<InsertPlans>,
     pub(super) hooks: &'c TransactionHooksPlace,
@@ -77,7 +81,7 @@ impl<'c> Transaction<'c> {
     /// # Errors
     /// A statement that is no INSERT, UPDATE or DELETE, and that of the first row that fails
     /// ([`Error::failed_row`]), as with [`execute`](Self::execute). The transaction goes on without
-    /// any of the rows, unless SQLite rolled it back.
+    /// any of the rows, unless SQLite rolled it back; so it does after a panic of `rows`.
     pub fn execute_many(
         &self,
         sql: &str,
@@ -87,10 +91,21 @@ impl<'c> Transaction<'c> {
         let own = |sql| {
             let run = || self.parts.connection.execute_batch(sql);
             let done = self.parts.guard.as_writer(run);
-            done.map_err(|source| Error::sqlite("carry out the rows", source))
+            done.map_err(|source| self.named(Error::sqlite("carry out the rows", source)))
         };
         own("SAVEPOINT leafpress_rows")?;
-        let done = self.each_row(sql, rows);
+        // The closure may catch a panic of `rows`, and go on.
+        let each_row = catch_unwind(AssertUnwindSafe(|| self.each_row(sql, rows)));
+        let done = each_row.unwrap_or_else(|panic| {
+            let is_open = self.process.is_current() && !self.parts.connection.is_autocommit();
+            if is_open
+                && let Err(error) =
+                    own("ROLLBACK TO leafpress_rows").and_then(|()| own("RELEASE leafpress_rows"))
+            {
+                tracing::debug!(%error, "the rows before a panic were not undone");
+            }
+            resume_unwind(panic)
+        });
         if self.parts.connection.is_autocommit() {
             // With the transaction the savepoint is gone.
             let state = "nothing of the transaction, which SQLite has rolled back";
@@ -109,7 +124,7 @@ impl<'c> Transaction<'c> {
         rows: impl IntoIterator<Item = impl Borrow<Parameters>>,
     ) -> Result<Executed> {
         let connection = self.parts.connection;
-        let refused = |source| refused(self.parts.guard, source);
+        let refused = |source| self.refused(source);
         if !statement::changes_rows(connection, sql).map_err(refused)? {
             return Err(Error::misuse(
                 "only INSERT, UPDATE and DELETE are carried out once for each row, and this is \
@@ -138,7 +153,8 @@ impl<'c> Transaction<'c> {
     /// ([`Error::failed_statement`]); those before it have had their effect.
     pub fn execute_script(&self, sql: &str) -> Result<()> {
         self.still_open()?;
-        batch::script(self.parts.connection, self.parts.guard, sql, 0).map(drop)
+        let done = batch::script(self.parts.connection, self.parts.guard, sql, 0);
+        done.map(drop).map_err(|error| self.named(error))
     }
 
     /// The first row of a query, or of a statement with RETURNING, if there is one.
@@ -154,10 +170,11 @@ impl<'c> Transaction<'c> {
         let parameters = parameters.into_parameters()?;
         self.guarded(|connection| {
             statement::prepared(connection, sql, &parameters, |compiled| {
+                let only_reads = compiled.readonly();
                 let mut rows = compiled.raw_query();
                 let first = rows.next()?.map(read).transpose()?;
                 // A statement with RETURNING must come to its end to be done.
-                while rows.next()?.is_some() {}
+                while !only_reads && rows.next()?.is_some() {}
                 Ok(first)
             })
         })
@@ -220,7 +237,9 @@ impl<'c> Transaction<'c> {
         let request = insert_many_request(table, columns, rows)?;
         self.still_open()?;
         let plans = &mut self.parts.plans.borrow_mut();
-        self.parts.guard.as_writer(|| insert_sorted(self.parts.connection, plans, &request))
+        let inserted =
+            self.parts.guard.as_writer(|| insert_sorted(self.parts.connection, plans, &request));
+        inserted.map_err(|error| self.named(error))
     }
 
     /// The rowid that the last INSERT into a table with rowids gave.
@@ -244,12 +263,26 @@ impl<'c> Transaction<'c> {
         if !is_ours {
             return Err(Error::misuse("this transaction is one of another writer"));
         }
-        self.parts.guard.as_writer(|| run(self.parts.connection))
+        let done = self.parts.guard.as_writer(|| run(self.parts.connection));
+        done.map_err(|error| self.named(error))
     }
 
     fn guarded<T>(&self, run: impl FnOnce(&KeepingConnection) -> rusqlite::Result<T>) -> Result<T> {
         self.still_open()?;
-        run(self.parts.connection).map_err(|source| refused(self.parts.guard, source))
+        run(self.parts.connection).map_err(|source| self.refused(source))
+    }
+
+    /// The error of a statement of this transaction.
+    fn refused(&self, source: rusqlite::Error) -> Error {
+        self.named(refused(self.parts.guard, source))
+    }
+
+    /// Names the database in an error of its own whose cause is a full disk, or its damage.
+    fn named(&self, error: Error) -> Error {
+        match self.parts.path {
+            Some(path) => error.on_full_disk(path).of_damaged(path),
+            None => error,
+        }
     }
 
     fn still_open(&self) -> Result<()> {

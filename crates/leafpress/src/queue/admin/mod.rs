@@ -22,7 +22,7 @@ use super::pending::{Caller, now};
 use super::session::{QueueRow, Work, failed};
 use super::settle::{self, JobRow};
 use super::{Queue, group, key, push};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Mark, Result};
 use crate::times::in_milliseconds as to_ms;
 use crate::writer::PendingCall;
 
@@ -40,6 +40,8 @@ const DELAYED: &str = concat!("SELECT id ", jobs_in!(Delayed), " LIMIT ?2");
 const BLOCKED: &str = concat!("SELECT id ", jobs_in!(Blocked), " LIMIT ?2");
 /// All jobs of all queues, for those whose age counts: no index knows that.
 const WALK: &str = "SELECT id FROM leafpress_job WHERE id > ?1 ORDER BY id LIMIT ?2";
+/// It reads one row, or an empty table.
+const NEWEST: &str = "SELECT coalesce(max(id), 0) FROM leafpress_job";
 const SET_PAUSED: &str =
     "UPDATE leafpress_queue SET is_paused = ?2 WHERE id = ?1 AND is_paused != ?2";
 const DROP_KEYS: &str = "DELETE FROM leafpress_key WHERE queue = ?1 AND key IN (
@@ -116,6 +118,8 @@ struct Step {
     without_key: u64,
     /// The last job that it looked at, if it looked at as many as it may: then there may be more.
     more_after: Option<i64>,
+    /// The job of the database that was pushed last.
+    newest: i64,
 }
 
 impl Queue {
@@ -394,29 +398,41 @@ impl Queue {
     }
 
     async fn drop_by(self, caller: Caller) -> Result<u64> {
-        let mut done = Affected::default();
-        in_steps(caller, u64::MAX, &mut done, |_, _| self.call(drop_some)).await?;
-        Ok(done.jobs)
+        let mut jobs = 0;
+        let purge = Purge::new().states(ORDER);
+        self.clone().purge_by(caller, purge, &mut jobs).await?;
+        // Each batch is larger than the one before, so that producers do not keep it from its end.
+        for batch in (BATCH..).step_by(BATCH) {
+            let call = self.call(move |work, queue| drop_some(work, queue, batch));
+            let taken = caller.answer(call).await;
+            let (removed, is_gone) = taken.map_err(|error| after_a_part(error, jobs))?;
+            jobs += removed;
+            if is_gone {
+                break;
+            }
+        }
+        Ok(jobs)
     }
 }
 
 /// Takes steps until there is no more to do, or `done` has come to `limit`. A step is
-/// given the last job that was looked at and how many it may deal with.
+/// given the last job that was looked at and how many it may deal with. Jobs that were pushed after the
+/// first step are left: producers may be faster than the steps.
 async fn in_steps(
     caller: Caller,
     limit: u64,
     done: &mut Affected,
     mut step: impl FnMut(i64, u64) -> PendingCall<Step>,
 ) -> Result<()> {
-    let mut after = i64::MIN;
+    let (mut after, mut newest) = (i64::MIN, None);
     while done.jobs < limit {
         let taken = caller.answer(step(after, limit - done.jobs)).await;
         let taken = taken.map_err(|error| after_a_part(error, done.jobs))?;
         done.jobs += taken.jobs;
         done.without_key += taken.without_key;
         match taken.more_after {
-            Some(last) => after = last,
-            None => break,
+            Some(last) if last < *newest.get_or_insert(taken.newest) => after = last,
+            _ => break,
         }
     }
     Ok(())
@@ -431,7 +447,8 @@ pub fn after_a_part(error: Error, jobs: u64) -> Error {
         ErrorKind::OutcomeUnknown { .. } => "all of the next batch or nothing of it",
         _ => "nothing of the rest",
     };
-    error.on_disk_instead(format!("what was done before it stays; {rest}"))
+    let state = format!("what was done before it stays; {rest}");
+    error.on_disk_instead(state).marked(Mark::InPart)
 }
 
 /// Does something with each of these jobs, until this many were ones to count.
@@ -442,17 +459,21 @@ fn step(
     room: u64,
     mut each: impl FnMut(&JobRow) -> Result<bool>,
 ) -> Result<Step> {
-    let mut jobs = 0;
+    let (mut jobs, newest) = (0, newest(work)?);
     for &id in ids {
         if jobs == room {
-            return Ok(Step { jobs, without_key: 0, more_after: None });
+            return Ok(Step { jobs, without_key: 0, more_after: None, newest });
         }
         if let Some(job) = find(work, queue, id)? {
             jobs += u64::from(each(&job)?);
         }
     }
     let more_after = ids.last().copied().filter(|_| ids.len() >= BATCH);
-    Ok(Step { jobs, without_key: 0, more_after })
+    Ok(Step { jobs, without_key: 0, more_after, newest })
+}
+
+fn newest(work: &Work<'_>) -> Result<i64> {
+    work.first(NEWEST, (), |row| row.get(0)).map(Option::unwrap_or_default)
 }
 
 /// The job, if it is one of this queue.
@@ -505,12 +526,13 @@ fn remove_from(work: &Work<'_>, queue: &QueueRow, job: &JobRow, state: JobState)
     Ok(is_meant)
 }
 
-/// Removes a batch of the queue's jobs, or the queue if it has none.
-fn drop_some(work: &Work<'_>, queue: i64) -> Result<Step> {
+/// Removes at most `batch` of the queue's jobs, and the queue if it has fewer. Returns the number of
+/// jobs, and true if the queue is gone.
+fn drop_some(work: &Work<'_>, queue: i64, batch: usize) -> Result<(u64, bool)> {
     let row = work.row(queue)?;
     let mut jobs = 0;
     for state in ORDER {
-        for id in some_of(work, queue, state, i64::MIN, BATCH - jobs)? {
+        for id in some_of(work, queue, state, i64::MIN, batch - jobs)? {
             if let Some(job) = find(work, &row, id)? {
                 remove(work, &row, &job)?;
                 jobs += 1;
@@ -518,9 +540,8 @@ fn drop_some(work: &Work<'_>, queue: i64) -> Result<Step> {
         }
     }
     for sql in [DROP_KEYS, DROP_RATES] {
-        if jobs >= BATCH || work.execute(sql, params![queue, BATCH as i64])? >= BATCH {
-            let more_after = Some(i64::MIN);
-            return Ok(Step { jobs: jobs as u64, without_key: 0, more_after });
+        if jobs >= batch || work.execute(sql, params![queue, batch as i64])? >= batch {
+            return Ok((jobs as u64, false));
         }
     }
     for sql in [
@@ -533,7 +554,7 @@ fn drop_some(work: &Work<'_>, queue: i64) -> Result<Step> {
     work.forget_row(queue);
     // Those who wait are to learn of it.
     work.wake(&row, u32::MAX);
-    Ok(Step { jobs: jobs as u64, without_key: 0, more_after: None })
+    Ok((jobs as u64, true))
 }
 
 /// Some jobs of this state: of those that are done or dead, the first after `after`; of others any.
@@ -575,7 +596,7 @@ fn ids_in(connection: &Connection, queue: i64, state: JobState, jobs_max: u64) -
 
 /// The statements of this file that may meet many jobs, for tests of their plans.
 #[cfg(test)]
-pub(super) const STATEMENTS: [(&str, &str); 10] = [
+pub(super) const STATEMENTS: [(&str, &str); 11] = [
     ("retry a dead letter", RETRY),
     ("dead letters", DEAD),
     ("jobs that are done", DONE),
@@ -584,6 +605,7 @@ pub(super) const STATEMENTS: [(&str, &str); 10] = [
     ("some delayed jobs", DELAYED),
     ("some blocked jobs", BLOCKED),
     ("walk through all jobs", WALK),
+    ("the newest job", NEWEST),
     ("drop some keys", DROP_KEYS),
     ("drop some buckets", DROP_RATES),
 ];

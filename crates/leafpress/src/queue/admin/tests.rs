@@ -256,3 +256,46 @@ fn a_retry_gets_its_key_from_a_job_that_is_over() {
     assert_eq!(info.state, JobState::Dead);
     assert_eq!(bench.queue.push(job()).expect("an answer").id, first);
 }
+
+#[test]
+fn steps_end_though_more_jobs_come_with_each() {
+    let bench = bench();
+    let queue = &bench.queue;
+    queue.push_many((0..3).map(|_| Job::bytes("x"))).expect("pushed");
+    let mut done = Affected::default();
+    let step = |after: i64, _| {
+        bench.push(Job::bytes("more"));
+        queue.call(move |work, _| {
+            let (more_after, newest) = (Some(after.max(0) + 1), newest(work)?);
+            Ok(Step { jobs: 1, without_key: 0, more_after, newest })
+        })
+    };
+    now(in_steps(Caller::Thread, 100, &mut done, step)).expect("no error");
+    assert_eq!(done.jobs, 4, "the jobs that were there in the first step");
+}
+
+#[test]
+fn a_queue_is_dropped_while_a_producer_pushes_more_than_a_batch_at_a_time() {
+    let bench = bench();
+    std::thread::scope(|scope| {
+        let producer = scope.spawn(|| {
+            let jobs = || (0..BATCH + 100).map(|_| Job::bytes("x"));
+            (0..60).any(|_| bench.queue.push_many(jobs()).is_err())
+        });
+        while bench.count("SELECT count(*) FROM leafpress_job") == 0 {
+            std::thread::yield_now();
+        }
+        bench.queue.clone().drop_queue().expect("dropped");
+        assert!(producer.join().expect("no panic"), "it was dropped only once no more came");
+    });
+}
+
+#[test]
+fn a_failure_after_a_part_is_not_one_after_which_nothing_was_done() {
+    let busy = || {
+        let source = rusqlite::Error::QueryReturnedNoRows;
+        Error::from(ErrorKind::Busy { waited: Duration::ZERO, source })
+    };
+    assert!(after_a_part(busy(), 0).is_retryable());
+    assert!(!after_a_part(busy(), 500).is_retryable());
+}

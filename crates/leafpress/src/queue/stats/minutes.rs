@@ -13,6 +13,7 @@
 //!
 //! Must never: fail for a text that was changed from outside: it counts as nothing.
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::counters::{Counts, When, minute_of};
@@ -89,9 +90,8 @@ pub(super) fn since(
     minute: i64,
 ) -> rusqlite::Result<Vec<(i64, Counts)>> {
     let mut statement = connection.prepare_cached(READ_SINCE)?;
-    let rows = statement.query_map((queue, minute.max(0)), |row| {
-        Ok((row.get(0)?, parsed(&row.get::<_, String>(1)?)))
-    })?;
+    let rows = statement
+        .query_map((queue, minute.max(0)), |row| Ok((row.get(0)?, parsed(row.get_ref(1)?))))?;
     rows.collect()
 }
 
@@ -108,11 +108,11 @@ fn add(connection: &Connection, queue: i64, minute: i64, more: &Counts) -> rusql
 }
 
 fn read(connection: &Connection, queue: i64, minute: i64) -> rusqlite::Result<Counts> {
-    let text = connection
+    let counts = connection
         .prepare_cached(READ)?
-        .query_row((queue, minute), |row| row.get::<_, String>(0))
+        .query_row((queue, minute), |row| row.get_ref(0).map(parsed))
         .optional()?;
-    Ok(text.map_or_else(Counts::default, |text| parsed(&text)))
+    Ok(counts.unwrap_or_default())
 }
 
 fn store(
@@ -126,7 +126,9 @@ fn store(
     connection.prepare_cached(WRITE)?.execute((queue, minute, text)).map(drop)
 }
 
-fn parsed(text: &str) -> Counts {
+fn parsed(stored: ValueRef<'_>) -> Counts {
+    // No JSON, if it is no text.
+    let text = stored.as_str().unwrap_or_default();
     serde_json::from_str(text).unwrap_or_else(|error| {
         tracing::warn!(%error, "a minute of a queue's statistics is not as it was written");
         Counts::default()
@@ -223,5 +225,12 @@ mod tests {
         }
         write(&connection, &[((1, 7), pushed(1)), ((3, 7), pushed(1))], 0).expect("written");
         assert_eq!(rows(&connection), [(1, LIFE, 1), (1, 7, 1)]);
+        for odd in ["x'7b7d'", "7", "CAST(x'7bff7d' AS TEXT)"] {
+            let sql = format!("UPDATE leafpress_minute SET counts = {odd}");
+            connection.execute_batch(&sql).expect("changed from outside");
+            assert_eq!(since(&connection, 1, 0).expect("minutes"), [(7, Counts::default())]);
+            write(&connection, &[((1, 7), pushed(1))], 0).expect("written");
+            assert_eq!(rows(&connection), [(1, LIFE, 1), (1, 7, 1)], "{odd}");
+        }
     }
 }

@@ -414,3 +414,15 @@ fn a_job_that_is_given_back_too_late_is_not_counted_as_given_back() {
     let counted = (totals.retried, totals.released, totals.dead, totals.expired);
     assert_eq!(counted, (0, 0, 2, 2));
 }
+
+/// The writer's last call adds the statistics.
+#[test]
+fn closing_without_time_refuses_no_call_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let writer = Writer::builder(folder.path().join("jobs.db")).open().expect("a writer");
+    let queue = Queue::open(&writer, "test").expect("a queue");
+    for _ in 0..2 {
+        queue.push("x").expect("pushed");
+    }
+    writer.close_timeout(Duration::ZERO).expect("no caller had a call");
+}

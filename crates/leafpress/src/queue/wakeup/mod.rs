@@ -247,8 +247,8 @@ impl WakeUps {
     }
 
     /// Ends all waits, now and later ones, with [`Woken::Closed`]. When it
-    /// returns the thread, its connection and the socket are gone. Wake-ups can
-    /// still be sent to others.
+    /// returns the thread, its connection and the socket are gone, but if a waker on that thread has
+    /// called it: then they go after that. Wake-ups can still be sent to others.
     pub(super) fn close(&self) {
         self.shared.change(|state| {
             state.is_closed = true;
@@ -257,7 +257,10 @@ impl WakeUps {
                 listener.alarm.call();
             }
         });
-        if let Some(thread) = lock(&self.thread).take() {
+        let thread = lock(&self.thread).take();
+        // A waker that runs on the thread may have dropped the last queue. It ends by itself.
+        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == std::thread::current().id();
+        if let Some(thread) = thread.filter(|thread| !is_own(thread)) {
             let _ = thread.join();
         }
     }

@@ -12,6 +12,7 @@ use super::Stop;
 use crate::fork::OfProcess;
 use crate::queue::{Claim, Payload};
 use crate::sync::lock;
+use crate::writer::caught;
 
 /// The answer of a handler about its job.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +85,8 @@ impl JobContext {
     }
 
     /// Has `tell` called once if the lease is lost, from another thread, or at
-    /// once if it is lost already. It must not block: other leases wait for it.
+    /// once if it is lost already. It must not block: other leases wait for it. A panic of it there is
+    /// logged.
     pub fn on_lease_lost(&self, tell: impl FnOnce() + Send + 'static) {
         let Some(mut lease) = self.lease.here().map(lock) else { return tell() };
         if lease.is_lost {
@@ -102,7 +104,8 @@ impl JobContext {
         let to_tell = std::mem::take(&mut lease.to_tell);
         drop(lease);
         for tell in to_tell {
-            tell();
+            // On a thread that all leases need.
+            caught("a callback of `on_lease_lost`", tell);
         }
     }
 }

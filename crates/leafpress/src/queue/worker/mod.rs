@@ -36,8 +36,8 @@ pub use self::stop::Stop;
 
 use self::pool::Pool;
 use self::source::WorkerQueue;
-use super::Queue;
 use super::elsewhere::QueueElsewhere;
+use super::{ClaimOptions, Queue};
 use crate::error::{Error, Result};
 
 /// Longest lease: times of leases are added to the time of now, which has an end.
@@ -205,6 +205,7 @@ impl Worker {
             Some(lease) => lease,
             None => self.queue.lease()?,
         };
+        ClaimOptions::new().lease(lease).check()?;
         let (mut report, failure) = Pool::new(self, lease.min(LEASE_MAX), stop).run(&handler)?;
         report.elapsed = started.elapsed();
         Ok((report, failure))

@@ -162,17 +162,14 @@ impl Pool {
                     waiter.found();
                 }
                 self.hand_out(found.claims, asked_at);
-            } else if self.worker.until_empty {
-                if busy_before == 0 {
-                    break;
-                }
-                self.wait_for_less_than(busy_before);
+            } else if self.worker.until_empty && busy_before == 0 {
+                break;
             } else {
                 match &self.queue {
                     WorkerQueue::Local(queue) => {
                         self.wait_for_jobs(queue, &mut waiter, found.next_due_ms)?;
                     }
-                    WorkerQueue::Elsewhere(queue) => self.look_until_jobs(&**queue)?,
+                    WorkerQueue::Elsewhere(queue) => self.look_until_jobs(&**queue, busy_before)?,
                 }
             }
         }
@@ -199,11 +196,13 @@ impl Pool {
         Ok(())
     }
 
-    /// Looks again and again until there may be a job, or it is time to end.
-    fn look_until_jobs(&self, queue: &dyn QueueElsewhere) -> Result<()> {
+    /// Looks again and again until there may be a job, or it may be time to end: if the worker is to
+    /// end with the last job, once fewer than `busy` handlers have one.
+    fn look_until_jobs(&self, queue: &dyn QueueElsewhere, busy: usize) -> Result<()> {
         loop {
             let state = self.lock();
-            if state.failure.is_some() || self.stop.is_asked() {
+            let may_be_last = self.worker.until_empty && state.busy < busy;
+            if state.failure.is_some() || self.stop.is_asked() || may_be_last {
                 return Ok(());
             }
             let waited = self.changed.wait_timeout(state, queue.pause());
@@ -211,14 +210,6 @@ impl Pool {
             if queue.may_have_jobs()? {
                 return Ok(());
             }
-        }
-    }
-
-    /// Waits until one of this many handlers is idle, or it is time to end.
-    fn wait_for_less_than(&self, busy: usize) {
-        let mut state = self.lock();
-        while state.busy >= busy && state.failure.is_none() && !self.stop.is_asked() {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -341,7 +332,12 @@ impl Pool {
 
     fn be_idle(&self) {
         self.lock().busy -= 1;
-        self.changed.notify_all();
+        if self.worker.until_empty {
+            // It may have been the last job.
+            self.wake();
+        } else {
+            self.changed.notify_all();
+        }
     }
 
     fn next_job(&self) -> Option<Arc<JobContext>> {

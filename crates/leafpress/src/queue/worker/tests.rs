@@ -624,3 +624,76 @@ fn jobs_are_given_back_once_the_database_is_free() {
         assert_eq!(counts(&report), [2, 0, 0, 0, 2, 0]);
     });
 }
+
+/// The thread that extends leases tells it.
+#[test]
+fn a_callback_that_panics_as_a_lease_is_lost_does_not_end_the_other_leases() {
+    let scene = scene();
+    scene.push(2);
+    let (told, was_told) = channel();
+    let was_told = Mutex::new(was_told);
+    let lease_end = || -> Option<i64> {
+        let reader = scene.writer.reader().expect("a reader");
+        let sql = "SELECT max(due_at_ms) FROM leafpress_job WHERE state = 1";
+        reader.query_row(sql, [], |row| row.get(0)).expect("a maximum")
+    };
+    let worker = Worker::new(&scene.queue).concurrency(2).lease(Duration::from_millis(60));
+    let report = worker.until_empty().run(&Stop::new(), |job| {
+        if job.payload.as_bytes() == b"0" {
+            let told = told.clone();
+            job.on_lease_lost(move || {
+                told.send(()).expect("it looks");
+                panic!("a callback panics");
+            });
+            scene.queue.ack(job.token).expect("it is settled behind the worker's back");
+            assert!(becomes_so(|| job.lease_is_lost()));
+        } else {
+            let was_told = was_told.lock().expect("no thread panicked");
+            was_told.recv_timeout(Duration::from_secs(20)).expect("the first job is lost");
+            for _ in 0..3 {
+                let before = lease_end();
+                scene.clock.advance_ms(1);
+                assert!(becomes_so(|| lease_end() > before));
+            }
+            assert!(!job.lease_is_lost());
+        }
+        Outcome::Done
+    });
+    let report = report.expect("a report");
+    assert_eq!((counts(&report), report.panicked), ([2, 1, 0, 0, 0, 1], 0));
+}
+
+#[test]
+fn a_lease_under_a_millisecond_is_refused_before_a_job_is_claimed() {
+    let scene = scene();
+    scene.push(1);
+    for lease in [Duration::ZERO, Duration::from_micros(999)] {
+        let worker = Worker::new(&scene.queue).lease(lease).jobs_max(1);
+        let error = worker.run(&Stop::new(), |_| panic!("no job is claimed")).expect_err("a lease");
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+    }
+    assert_eq!(scene.count(JobState::Ready), 1);
+}
+
+#[test]
+fn a_job_may_wait_for_a_job_that_it_pushes_where_a_handler_is_idle() {
+    let scene = scene();
+    scene.push(1);
+    let (child_ran, has_run) = channel();
+    let has_run = Mutex::new(has_run);
+    let worker = Worker::new(&scene.queue).concurrency(2).lease(LONG).until_empty();
+    let report = worker.run(&Stop::new(), |job| {
+        if job.payload.as_bytes() == b"child" {
+            child_ran.send(()).expect("the parent waits");
+            return Outcome::Done;
+        }
+        // The worker has found nothing for its idle handler by then.
+        std::thread::sleep(Duration::from_millis(50));
+        scene.queue.push("child").expect("a job");
+        let has_run = has_run.lock().expect("no thread panicked");
+        has_run.recv_timeout(Duration::from_secs(20)).expect("the child has run");
+        Outcome::Done
+    });
+    let report = report.expect("a report");
+    assert_eq!((counts(&report), report.panicked), ([2, 2, 0, 0, 0, 0], 0));
+}

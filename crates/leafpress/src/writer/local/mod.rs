@@ -355,15 +355,17 @@ impl LocalTarget {
             is_first = false;
             let ran = self.run_at(group, index, (within, has_savepoint), &mut last);
             if let Ran::Failed(error) | Ran::Lost(error) | Ran::Again(Some(error)) = &ran {
-                self.has_moved |= place::is_moved(error);
+                // The error may be a caller's, about another database.
+                self.has_moved |= place::is_moved(error)
+                    && database_file::has_moved(&self.connection) == Some(true);
             }
             let answer = match ran {
                 Ran::Done(answer) => Ok(answer),
-                Ran::Failed(error) => Err(self.naming_the_disk(error)),
+                Ran::Failed(error) => Err(error),
                 Ran::Lost(error) => {
                     drop(last);
                     self.roll_back_to_go_on();
-                    group.answer(index, Err(self.naming_the_disk(error)));
+                    group.answer(index, Err(error));
                     return Some(RangeEnd::LostAt(index));
                 }
                 Ran::Again(known) => {
@@ -371,7 +373,7 @@ impl LocalTarget {
                     self.roll_back_to_go_on();
                     self.count_replay(index - range.start);
                     if let Some(error) = known {
-                        group.answer(index, Err(self.naming_the_disk(error)));
+                        group.answer(index, Err(error));
                     }
                     return None;
                 }

@@ -64,12 +64,21 @@ impl LocalTarget {
         if let Err(error) = self.interrupts.begin(number, limit) {
             return Ran::Failed(error);
         }
-        let ran = match group.call(index) {
+        let call = group.call(index);
+        // Its error may be about another database; the transaction names the disk in its own.
+        let is_closure = matches!(call, Call::Closure(_));
+        let ran = match call {
             Call::InsertMany(rows) if !has_savepoint => self.run_rows(rows),
             call => self.run(call, (within, has_savepoint), last),
         };
         self.interrupts.end();
-        ran
+        match ran {
+            ran if is_closure => ran,
+            Ran::Failed(error) => Ran::Failed(self.naming_the_disk(error)),
+            Ran::Lost(error) => Ran::Lost(self.naming_the_disk(error)),
+            Ran::Again(Some(error)) => Ran::Again(Some(self.naming_the_disk(error))),
+            ran => ran,
+        }
     }
 
     /// Carries out one call inside the open transaction.
@@ -280,8 +289,8 @@ impl LocalTarget {
     }
 
     fn parts(&self) -> Parts<'_> {
-        let Self { connection, guard, plans, hooks, interrupts, .. } = self;
-        Parts { connection, guard, plans, hooks, interrupts }
+        let Self { connection, path, guard, plans, hooks, interrupts, .. } = self;
+        Parts { connection, path: path.as_deref(), guard, plans, hooks, interrupts }
     }
 }
 

@@ -1,12 +1,15 @@
 //! Waiting in one process: wake-ups, due times, deadlines, the end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
 use super::super::{LOOK_EVERY, LOOK_EVERY_DEAF};
-use super::{Ground, Woken, has_thread, patience, until, wait_beside, wakes};
+use super::{Ground, Waiter, WakeUps, Woken, has_thread, patience, until, wait_beside, wakes};
 use crate::sync::lock;
 
 #[test]
@@ -234,7 +237,7 @@ fn a_writer_that_sends_no_wake_up_is_noticed() {
 #[test]
 fn a_database_that_cannot_be_read_is_looked_at_all_the_same() {
     let ground = Ground::new();
-    let wake_ups = super::WakeUps::new(
+    let wake_ups = WakeUps::new(
         &ground.folder.path().join("nowhere").join("app.db"),
         Some("no such VFS"),
         ground.now_ms(),
@@ -244,4 +247,34 @@ fn a_database_that_cannot_be_read_is_looked_at_all_the_same() {
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
     wake_ups.wake("a", 1);
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
+}
+
+/// A waker that polls its task at once, and ends it: with it goes the last handle.
+struct Ends {
+    task: Mutex<Option<(Waiter, Arc<WakeUps>)>>,
+    ended: Mutex<Sender<()>>,
+}
+
+impl Wake for Ends {
+    fn wake(self: Arc<Self>) {
+        drop(lock(&self.task).take());
+        lock(&self.ended).send(()).unwrap();
+    }
+}
+
+#[test]
+fn the_last_handle_may_be_dropped_on_the_wake_up_thread() {
+    let ground = Ground::new();
+    let wake_ups = ground.wake_ups();
+    let mut waiter = wake_ups.waiter("a").unwrap();
+    let (ended, has_ended) = channel();
+    let ends = Arc::new(Ends { task: Mutex::default(), ended: Mutex::new(ended) });
+    waiter.begin_polls(None);
+    let mut task = lock(&ends.task);
+    let deadline = Instant::now().checked_add(Duration::from_millis(20));
+    let polled = waiter.poll(deadline, &Waker::from(Arc::clone(&ends)));
+    assert!(polled.is_pending());
+    *task = Some((waiter, wake_ups));
+    drop(task);
+    has_ended.recv_timeout(Duration::from_secs(60)).expect("it does not wait for itself");
 }
