@@ -43,6 +43,7 @@ mod existing;
 mod file;
 mod flow;
 mod inputs;
+mod long_statements;
 mod memory;
 mod mixed;
 mod monitor;

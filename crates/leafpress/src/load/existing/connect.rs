@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result};
 use crate::failed_commit::FailedCommit;
 use crate::failed_sync::{LogOnDisk, leave_wal_as_it_is, make_log_whole, note_log};
 use crate::load::at_rest::AtRest;
+use crate::load::long_statements::STEPS_BETWEEN_LOOKS;
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
 use crate::paths::companion_of;
@@ -30,8 +31,6 @@ use crate::words::path_text;
 
 /// State of the database that every error of this module names.
 pub const UNCHANGED: &str = "the database is as it was";
-/// Steps of SQLite's machine between two looks at the cancel token.
-pub const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 /// Cache size that SQLite gets however little memory is given.
 pub const CACHE_BYTES_MIN: u64 = 2 << 20;
 
@@ -393,15 +392,6 @@ impl Steps {
         self.stages.push(Stage { name, seconds });
         self.since = Instant::now();
     }
-}
-
-/// Sets SQLite's sorter for the indexes that this connection makes, with as many threads. The sorter works
-/// in runs of the cache's size: small ones, sorted side by side and merged, take a fifth of the time of a
-/// large one.
-pub fn set_sorter(connection: &Connection, threads: usize) -> rusqlite::Result<()> {
-    // SQLite counts those beside the one that calls it.
-    let others = threads.saturating_sub(1);
-    connection.execute_batch(&format!("PRAGMA cache_size=-2000; PRAGMA threads={others}"))
 }
 
 /// The first column of a query's first row.

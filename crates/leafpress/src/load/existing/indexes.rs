@@ -25,8 +25,8 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 
-use super::connect::set_sorter;
 use super::staged::{count_rows, has_table};
+use crate::load::long_statements::set_sorter;
 use crate::schema::declared::{DeclaredIndex, DeclaredTable};
 use crate::schema::quote_identifier;
 

@@ -64,7 +64,7 @@ mod upper_levels;
 mod write_out;
 
 pub(in crate::load) use self::carry::{PageSource, damaged};
-pub(in crate::load) use self::connect::{STEPS_BETWEEN_LOOKS, UNCHANGED, set_sorter};
+pub(in crate::load) use self::connect::UNCHANGED;
 pub use self::index::{IndexReport, Indexer};
 pub use self::insert::notes_of_triggers;
 pub(in crate::load) use self::insert::{InsertHalt, InsertInto, insert};

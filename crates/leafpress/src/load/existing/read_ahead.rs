@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use rusqlite::{InterruptHandle, OpenFlags};
 
-use super::connect::{CACHE_BYTES_MIN, ExistingDatabase, STEPS_BETWEEN_LOOKS, ask};
+use super::connect::{CACHE_BYTES_MIN, ExistingDatabase, ask};
 use super::staged::{attach_file, attachable};
 use super::task::Staged;
 use crate::candidate::uri;
 use crate::connect;
+use crate::load::long_statements::STEPS_BETWEEN_LOOKS;
 use crate::load::options::CancelToken;
 use crate::machine_memory::usable_bytes;
 

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::connect;
 use crate::error::{Error, Result};
-use crate::load::existing::{STEPS_BETWEEN_LOOKS, set_sorter};
+use crate::load::long_statements::{STEPS_BETWEEN_LOOKS, set_sorter};
 use crate::load::options::{CancelToken, LoadOptions};
 use crate::load::tree::RowOrder;
 use crate::refusal::Refusal;

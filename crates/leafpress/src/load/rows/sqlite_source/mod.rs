@@ -42,6 +42,7 @@ use crate::input::rows::{
 use crate::input::small::SmallFile;
 use crate::input::source::not_opened;
 use crate::load::at_rest::AtRest;
+use crate::load::long_statements::STEPS_BETWEEN_LOOKS;
 use crate::paths::companion_of;
 use crate::profile::refuse_second_name;
 use crate::refusal::{Refusal, refuse_odd_companions, refuse_unless_file};
@@ -57,9 +58,6 @@ const BATCH_ROWS_MAX: usize = 16 << 10;
 const BATCH_BYTES: usize = 4 << 20;
 /// Largest number of batches that wait to be claimed.
 const BATCHES_AHEAD: usize = 2;
-
-/// Steps of SQLite's machine between two looks whether the pass is over.
-const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
 /// Splits `other.db::table`; without a table if a file has the whole name.
 ///
