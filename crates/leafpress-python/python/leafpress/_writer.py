@@ -84,7 +84,16 @@ def _end_child() -> None:
     if all(thread is this or thread.daemon for thread in threading.enumerate()):
         _close_all()
         return
-    # The process waits for those threads after this, and they may go on with their calls.
+    # The process waits for those threads after this, and they may go on with their calls. It waits for
+    # this one too.
+    threading.Thread(target=_commit_after_threads, name="leafpress-end").start()
+
+
+def _commit_after_threads() -> None:
+    own = (threading.current_thread(), threading.main_thread())
+    while others := [each for each in threading.enumerate() if not each.daemon and each not in own]:
+        for thread in others:
+            thread.join()
     for native in list(_open_writers):
         with contextlib.suppress(Error):
             # What was submitted before it is committed then.
