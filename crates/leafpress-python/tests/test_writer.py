@@ -643,6 +643,7 @@ def test_a_transaction_whose_turn_does_not_come_is_timed_out(writer, path):
             with pytest.raises(lp.TimedOut, match=r"has not come after 0\.1 s") as caught:
                 wait()
             assert caught.value.on_disk == "nothing of the transaction, which did not begin"
+            assert caught.value.is_retryable and caught.value.to_do in str(caught.value)
         may_end.set()
         held.result()
     with pytest.raises(lp.ProgrammingError), writer.transaction(timeout=-1):

@@ -343,10 +343,9 @@ class Ticket:
         if not self._native.done():
             refuse_if_held(self._writer)
         if not self._native.wait(timeout):
-            error = TimedOut(f"the call has no answer after {timeout} s, and goes on")
-            error.kind = "timed_out"
-            error.to_do = "ask again, or call `interrupt`"
-            raise error
+            to_do = "ask again, or call `interrupt`"
+            text = f"the call has no answer after {timeout} s, and goes on\nto do: {to_do}"
+            raise make(text, "timed_out", to_do=to_do)
         return self._native.result()
 
     def done(self) -> bool:
@@ -380,11 +379,11 @@ class Transaction:
     def __enter__(self) -> Self:
         refuse_if_held(self._writer)
         if not self._native.begin(self._timeout):
-            error = TimedOut(f"the turn of the transaction has not come after {self._timeout} s")
-            error.kind = "timed_out"
-            error.on_disk = "nothing of the transaction, which did not begin"
-            error.to_do = "try again, or make the other transactions shorter"
-            raise error
+            text = f"the turn of the transaction has not come after {self._timeout} s"
+            on_disk = "nothing of the transaction, which did not begin"
+            to_do = "try again, or make the other transactions shorter"
+            text = f"{text}\non disk: {on_disk}\nto do: {to_do}"
+            raise make(text, "timed_out", is_retryable=True, on_disk=on_disk, to_do=to_do)
         note_begun(self._writer, self._native)
         return self
 
