@@ -122,10 +122,8 @@ def test_threads_read_at_once(tmp_path: Path) -> None:
 def test_a_signal_stops_a_scan(tmp_path: Path, ctrl_c: None) -> None:
     shards = lp.Shards(make(tmp_path, "hash(id)"))
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        shards.scan("SELECT sum(a.id + b.id + c.id) FROM people a, people b, people c")
-    assert time.monotonic() - began < 30
+        shards.scan("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c")
     assert len(shards.scan("SELECT 1 FROM people LIMIT 1").fetchall()) == 4
 
 
