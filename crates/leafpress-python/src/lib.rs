@@ -41,6 +41,8 @@ mod _leafpress {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::arrow::arrow_columns;
+    #[pymodule_export]
     use crate::bridge::{Loop, Task};
     #[pymodule_export]
     use crate::command::main;
