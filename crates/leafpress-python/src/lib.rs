@@ -60,7 +60,9 @@ mod _leafpress {
     #[pymodule_export]
     use crate::transaction::NativeTransaction;
     #[pymodule_export]
-    use crate::writer::{NativeReader, NativeRows, NativeTicket, NativeWriter, StopRead};
+    use crate::writer::{
+        NativeParameters, NativeReader, NativeRows, NativeTicket, NativeWriter, StopRead,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

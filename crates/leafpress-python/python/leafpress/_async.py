@@ -32,6 +32,7 @@ from ._insert import (
 )
 from ._leafpress import (
     Loop,
+    NativeParameters,
     NativeQueue,
     NativeReader,
     NativeTransaction,
@@ -309,10 +310,10 @@ class AsyncWriter:
             self._not_inside()
         opened = self._lazy
         if opened.native is None or opened.openings:
+            # They may be others when it is open.
+            read = NativeParameters(sql, parameters)
             return opened.begin(
-                lambda native, side, call: native.execute_async(
-                    side, call, sql, parameters, call_limit
-                )
+                lambda native, side, call: native.execute_async(side, call, sql, read, call_limit)
             )
         loop = running_loop()
         call: Call[Executed] = Call(loop=loop)

@@ -29,7 +29,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub use self::native_rows::NativeRows;
-pub use self::parameters::{columns_of, many_parameters_of, parameters_of, sql_of};
+pub use self::parameters::{
+    NativeParameters, columns_of, many_parameters_of, parameters_of, sql_of,
+};
 pub use self::reader::{NativeReader, StopRead, signal_look, take_signal};
 pub use self::rows::{all_rows, executed, result};
 pub use self::ticket::NativeTicket;
