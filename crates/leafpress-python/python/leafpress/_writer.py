@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ._arguments import checked_methods, checked_options, path_text
-from ._errors import Error, TimedOut, make, misuse
+from ._errors import Error, make, misuse
 from ._greenlets import is_held, note_begun, note_ended, refuse_if_held
 from ._insert import (
     DECLARED,
