@@ -41,6 +41,8 @@ mod _leafpress {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::arrow::arrow_columns;
+    #[pymodule_export]
     use crate::bridge::{Loop, Task};
     #[pymodule_export]
     use crate::command::main;
@@ -58,7 +60,9 @@ mod _leafpress {
     #[pymodule_export]
     use crate::transaction::NativeTransaction;
     #[pymodule_export]
-    use crate::writer::{NativeReader, NativeRows, NativeTicket, NativeWriter, StopRead};
+    use crate::writer::{
+        NativeParameters, NativeReader, NativeRows, NativeTicket, NativeWriter, StopRead,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

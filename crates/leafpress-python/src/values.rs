@@ -68,7 +68,8 @@ pub fn text_of<'t>(text: &'t Bound<'_, PyString>) -> PyResult<&'t str> {
     })
 }
 
-/// The value of an object of one of the types that SQLite has; `None` for another type.
+/// The value of an object of one of the types that SQLite has; `None` for another type, which may be one
+/// of these with an adapter of its own.
 fn plain(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     Ok(Some(if object.is_none() {
         Value::Null
@@ -78,11 +79,11 @@ fn plain(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
         Value::Integer(self::integer(integer)?)
     } else if let Ok(real) = object.cast_exact::<PyFloat>() {
         Value::Real(real.value())
-    } else if let Ok(bytes) = object.cast::<PyBytes>() {
+    } else if let Ok(bytes) = object.cast_exact::<PyBytes>() {
         Value::Blob(bytes.as_bytes().to_vec())
     } else if let Ok(boolean) = object.cast::<PyBool>() {
         Value::Integer(boolean.is_true().into())
-    } else if let Ok(bytes) = object.cast::<PyByteArray>() {
+    } else if let Ok(bytes) = object.cast_exact::<PyByteArray>() {
         Value::Blob(bytes.to_vec())
     } else {
         return Ok(None);

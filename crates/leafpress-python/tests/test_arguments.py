@@ -195,3 +195,15 @@ def test_what_was_taken_still_is(tmp_path: Path) -> None:
         [job] = queue.claim()
         job.nack(HALF)
         assert queue.job(job.id)["error"] == r"caf\udce9"
+
+
+def test_a_set_is_no_row_and_no_list_of_columns(tmp_path: Path) -> None:
+    with lp.Writer(tmp_path / "a.db") as writer:
+        writer.execute_batch("CREATE TABLE t(a, b)")
+        for row in ({1, 2}, frozenset({1, 2})):
+            with pytest.raises(lp.DataError, match="row 1: it is of type (frozen)?set, and no list"):
+                writer.insert_many("t", [row])
+        with pytest.raises(lp.ProgrammingError, match="^columns is a list of str"):
+            writer.insert_many("t", [(1, 2)], {"a", "b"})  # type: ignore[arg-type]
+        assert writer.insert_many("t", [(1, 2)], dict.fromkeys(["b", "a"]).keys()) == 1  # type: ignore[arg-type]
+        assert writer.query("SELECT a, b FROM t").fetchall() == [(2, 1)]

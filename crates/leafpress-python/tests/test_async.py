@@ -544,3 +544,42 @@ def test_functions_that_return_a_future_are_to_be_awaited(path):
 
     asyncio.run(main())
     assert len(rows_in(path)) == 1
+
+
+def test_parameters_are_those_of_the_call_also_before_the_opening(run, path):
+    async def main():
+        async with contextlib.AsyncExitStack() as stack:
+            writer, row, futures = lp.AsyncWriter(path), {}, []
+            stack.push_async_callback(writer.close)
+            for number in range(3):
+                row["x"] = number
+                futures.append(writer.execute("INSERT INTO t(b) VALUES (:x)", row))
+            with pytest.raises(lp.ProgrammingError, match="no value for the parameter :y"):
+                writer.execute("INSERT INTO t(b) VALUES (:y)", row)
+            await asyncio.gather(*futures)
+
+    run(main())
+    assert rows_in(path, "SELECT b FROM t ORDER BY a") == [(0,), (1,), (2,)]
+
+
+def test_a_backup_that_is_cancelled_leaves_no_file(run, path, tmp_path):
+    async def hold(writer, held, over):
+        async with writer.transaction():
+            held.set()
+            await over.wait()
+
+    async def main():
+        held, over, threads = asyncio.Event(), asyncio.Event(), ThreadPoolExecutor()
+        async with lp.AsyncWriter(path) as writer:
+            asyncio.get_running_loop().set_default_executor(threads)
+            holding = asyncio.create_task(hold(writer, held, over))
+            await held.wait()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(writer.backup(tmp_path / "copy.db"), 0.3)
+            over.set()
+            await holding
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+            threads.shutdown()
+
+    run(main())
+    assert not any(tmp_path.glob("copy.db*"))

@@ -495,3 +495,28 @@ def test_ctrl_c_ends_a_load_of_a_named_pipe(is_written: bool, tmp_path: Path) ->
                           capture_output=True, text=True)
     assert (done.stdout, done.stderr, done.returncode) == ("stopped\n", "", 0)
     assert not (tmp_path / "a.db").exists()
+
+
+@pytest.mark.timeout(60)
+def test_a_transaction_that_is_begun_again_does_not_wait_for_itself(path: Path) -> None:
+    with lp.Writer(path) as writer, ThreadPoolExecutor(1) as pool:
+        # Without the check, the call comes when the time of the transaction is up.
+        tx = writer.transaction(call_limit=2)
+        pool.submit(tx.__enter__).result()
+        tx.execute("INSERT INTO t VALUES (1)")
+        pool.submit(tx.__exit__, None, None, None).result()
+        with pytest.raises(lp.ProgrammingError, match="would wait"), tx:
+            writer.execute("INSERT INTO t VALUES (2)")
+    assert values_in(path) == [1]
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_ends_a_wait_for_a_reader(path: Path, ctrl_c: None) -> None:
+    with lp.Writer(path, readers=1, reader_wait=40) as writer:
+        with writer.reader():
+            threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+            began = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                writer.query("SELECT 1")
+            assert time.monotonic() - began < 30
+        assert writer.query("SELECT 1").fetchall() == [(1,)]

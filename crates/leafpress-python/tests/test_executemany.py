@@ -160,6 +160,22 @@ def test_what_is_no_insert_update_or_delete_is_refused(each, path, sql, rows):
     assert rows_in(path) == []
 
 
+def test_the_length_that_rows_tell_is_not_asked_for(each, path):
+    class Rows:
+        def __len__(self):
+            return 2**62
+
+        def __iter__(self):
+            return iter([(1, "x")])
+
+    class Raises(Rows):
+        def __len__(self):
+            raise KeyboardInterrupt
+
+    assert each.executemany("INSERT INTO t(a, b) VALUES (?, ?)", Rows()).rowcount == 1
+    assert each.executemany("UPDATE t SET a = ?, b = ?", Raises()).rowcount == 1
+
+
 def test_an_iterable_that_raises_leaves_the_transaction_as_it_was(writer, path):
     def broken():
         yield ("never",)

@@ -8,6 +8,7 @@ import gzip
 import io
 import pathlib
 import sqlite3
+import subprocess
 import sys
 import threading
 
@@ -507,3 +508,33 @@ def test_nothing_of_the_callers_is_kept(db):
     gc.collect()
     assert [ref() for ref in left] == [None] * 4
     assert pyarrow.total_allocated_bytes() <= allocated
+
+
+def test_code_of_python_behind_arrow_runs_in_the_callers_thread(db):
+    """A cursor of sqlite3 refuses other threads."""
+    schema = pyarrow.schema({"a": pyarrow.int64()})
+    with sqlite3.connect(":memory:") as source:
+        cursor = source.execute("SELECT value FROM json_each('[1, 2, 3]')")
+        batches = (pyarrow.record_batch([[a]], schema) for (a,) in cursor)
+        lp.load(db, pyarrow.RecordBatchReader.from_batches(schema, batches), table="t")
+    assert rows_of(db) == [(1,), (2,), (3,)]
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_ends_a_load_whose_batches_do_not_come(db):
+    program = f"""
+import os, signal, sys, threading, time
+import leafpress as lp, pyarrow
+schema = pyarrow.schema({{"a": pyarrow.int64()}})
+def batches():
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    while True:
+        time.sleep(0.01)
+    yield
+try:
+    lp.load({str(db)!r}, pyarrow.RecordBatchReader.from_batches(schema, batches()), table="t")
+except (KeyboardInterrupt, lp.Error) as error:
+    print("KeyboardInterrupt" in repr(error))
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=30, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")

@@ -137,3 +137,86 @@ def test_an_index_with_the_name_of_a_column(tmp_path: pathlib.Path) -> None:
     frame = pandas.DataFrame({"a": [1]}, index=pandas.Index(["k"], name="a"))
     with pytest.raises(lp.ProgrammingError, match="both named 'a'"):
         lp.load(tmp_path / "a.db", frame, table="t")
+
+
+OF_ARROW = {
+    "nanoseconds": pyarrow.array([1, None], pyarrow.time64("ns")),
+    "durations in a list": pyarrow.array([[1_000], None], pyarrow.list_(pyarrow.duration("ms"))),
+    "a map": pyarrow.array([[("a", 1)], None], pyarrow.map_(pyarrow.string(), pyarrow.int64())),
+    "months": pyarrow.array([(1, 2, 3), None], pyarrow.month_day_nano_interval()),
+    "before the year 1": pyarrow.array([-(10**11), None], pyarrow.timestamp("s")),
+    "a day before the year 1": pyarrow.array([-(10**6), None], pyarrow.date32()),
+    "integers beyond 64 bits": pyarrow.array([2**64 - 1, None], pyarrow.uint64()),
+}
+
+
+@pytest.mark.parametrize("name", OF_ARROW)
+def test_a_mixed_column_changes_no_value_of_another_one(name: str, tmp_path: pathlib.Path) -> None:
+    column = pandas.Series(OF_ARROW[name], dtype=pandas.ArrowDtype(OF_ARROW[name].type))
+    frame = pandas.DataFrame({"x": objects("x", b"\xff"), "y": column, "z": [1, 2]})
+    lp.load(tmp_path / "a.db", frame[["y", "z"]], table="alone")
+    lp.load(tmp_path / "a.db", frame, table="t")
+    alone = loaded(tmp_path / "a.db", "alone")
+    assert loaded(tmp_path / "a.db") == [(x, *rest) for x, rest in zip(("x", b"\xff"), alone)]
+    with lp.Writer(tmp_path / "a.db") as writer:
+        writer.execute_batch("CREATE TABLE v(x, y, z)")
+        writer.insert_many("v", frame)
+    assert loaded(tmp_path / "a.db", "v") == loaded(tmp_path / "a.db")
+
+
+def test_a_mixed_column_is_no_way_around_the_bounds_of_a_column_of_integers(tmp_path: pathlib.Path) -> None:
+    frame = pandas.DataFrame({"x": objects("x", b"y"), "y": numpy.array([1, 2**64 - 1], "uint64")})
+    with lp.Writer(tmp_path / "a.db") as writer:
+        writer.execute_batch("CREATE TABLE t(x, y INTEGER)")
+        with pytest.raises(lp.DataError) as caught:
+            writer.insert_many("t", frame)
+    assert caught.value.line == 2 and loaded(tmp_path / "a.db") == []
+
+
+class Price(float):
+    pass
+
+
+class Name(str):
+    pass
+
+
+class Token(bytes):
+    pass
+
+
+@pytest.mark.parametrize("is_adapted", [True, False])
+@pytest.mark.parametrize("value", [Price(1), Name("a"), Token(b"a")])
+def test_an_adapter_of_a_subclass_is_asked(value: object, is_adapted: bool, tmp_path: pathlib.Path) -> None:
+    """Without one, the value is that of the plain type."""
+    kind = (type(value), sqlite3.PrepareProtocol)
+    if is_adapted:
+        sqlite3.register_adapter(type(value), lambda _: "adapted")
+    try:
+        lp.load(tmp_path / "a.db", pandas.DataFrame({"x": objects(value, None)}), table="t")
+        lp.load(tmp_path / "a.db", [{"x": value}, {"x": None}], table="u")
+        with lp.Writer(tmp_path / "a.db") as writer:
+            writer.execute("INSERT INTO u VALUES (?)", (value,))
+            writer.execute("DELETE FROM u WHERE rowid = 1")
+            writer.execute("UPDATE u SET rowid = 1 WHERE rowid = 3")
+    finally:
+        sqlite3.adapters.pop(kind, None)
+    expected = [("adapted" if is_adapted else value,), (None,)]
+    assert loaded(tmp_path / "a.db") == loaded(tmp_path / "a.db", "u") == expected
+
+
+def test_two_levels_of_an_index_with_one_name(tmp_path: pathlib.Path) -> None:
+    frame = pandas.DataFrame({"a": [1]}, index=pandas.MultiIndex.from_tuples([(1, 2)], names=["k", "k"]))
+    with pytest.raises(lp.ProgrammingError, match="two levels of the index are both named 'k'"):
+        lp.load(tmp_path / "a.db", frame, table="t")
+
+
+def test_a_frame_of_geopandas_that_arrow_refuses_goes_as_rows(tmp_path: pathlib.Path) -> None:
+    point = shapely.Point(1, 2, 3)
+    frame = geopandas.GeoDataFrame({"x": objects(2**70, 1)}, geometry=[point, None])
+    with pytest.raises(lp.DataError, match="64 bits"):
+        lp.load(tmp_path / "a.db", frame, table="t")
+    frame = geopandas.GeoDataFrame({"x": objects("x", b"x")}, geometry=[point, None])
+    lp.load(tmp_path / "a.db", frame, table="t")
+    lp.load(tmp_path / "a.db", frame[["geometry"]], table="plain")
+    assert [geometry for _, geometry in loaded(tmp_path / "a.db")] == [x for (x,) in loaded(tmp_path / "a.db", "plain")]

@@ -269,7 +269,7 @@ def submit_and_end(database, first, thread_is_on):
 
     def write_later():
         time.sleep(0.3)
-        kept[-1].execute(INSERT, (first + 2000,))
+        submit(range(first + 2000, first + 4000))
 
     if thread_is_on:
         threading.Thread(target=write_later).start()
@@ -293,7 +293,7 @@ def test_the_end_of_a_worker_commits_what_was_accepted(database, method, thread_
         for worker in workers:
             worker.join(LIMIT_S)
         assert [worker.exitcode for worker in workers] == [0, 0]
-    each = 2000 + thread_is_on
+    each = 2000 + 2000 * thread_is_on
     assert numbers_in(database) == [*range(each), *range(10_000, 10_000 + each)]
 
 

@@ -383,6 +383,9 @@ MISTAKES = [
     (lambda q: q.push(1, expires=60), lp.ProgrammingError, "2000(.|\n)*as expires_in"),
     (lambda q: q.push(1, due=datetime(1999, 1, 1)), lp.ProgrammingError, "2000(.|\n)*as delay"),
     (lambda q: q.push(1, expires_in=0), lp.ProgrammingError, "never be claimed"),
+    (lambda q: q.push(1, due=10**17), lp.ProgrammingError, r"^due is more than 2\*\*63"),
+    (lambda q: q.push(1, expires=10**400), lp.ProgrammingError, r"^expires is more than 2\*\*63"),
+    (lambda q: q.push(1, delay=10**400), lp.ProgrammingError, "^delay is more than"),
     (lambda q: q.push(1, delay=60, expires_in=60), lp.ProgrammingError, "before it is due"),
     (lambda q: q.push(1, delay=60, expires=time.time() + 9), lp.ProgrammingError, "before it is due"),
     (lambda q: q.push(1, due=time.time() + 60, expires_in=9), lp.ProgrammingError, "before it is due"),
@@ -563,3 +566,16 @@ def test_an_opening_that_fails_is_told_to_each_call(tmp_path: Path) -> None:
             assert (await queue.push(1)).id == 1
 
     asyncio.run(main())
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="this system sets no time zone of a process")
+def test_a_moment_without_an_equal_in_utc_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TZ", "UTC+8")
+    time.tzset()
+    try:
+        with lp.Queue(tmp_path / "a.db", "mail") as queue:
+            with pytest.raises(lp.ProgrammingError, match="no equal in UTC"):
+                queue.push(1, due=datetime.max)
+    finally:
+        monkeypatch.undo()
+        time.tzset()

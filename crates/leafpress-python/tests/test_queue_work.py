@@ -195,6 +195,20 @@ def test_a_lost_lease_is_counted_and_told(path: Path) -> None:
         assert (work.report.claimed, work.report.done, work.report.lease_lost) == (1, 0, 1)
 
 
+def test_a_job_that_is_acked_beside_an_extension_is_counted(path: Path) -> None:
+    pushed(path, 1)
+    with lp.Writer(path) as writer:
+        queue = lp.Queue(writer, "mail")
+        work = queue.work(lease=0.3, until_empty=True)
+        for job in work:
+            # The extension is between the commit of the ack and its answer.
+            queue._native.ack(None, job.token, None)
+            wait_until(lambda: job.lease_is_lost)
+            job._settle("done")
+        assert work.report is not None
+        assert (work.report.claimed, work.report.done, work.report.lease_lost) == (1, 1, 0)
+
+
 def test_a_queue_that_is_dropped_ends_work_with_an_error(path: Path) -> None:
     pushed(path, 3)
     with lp.Writer(path) as writer:

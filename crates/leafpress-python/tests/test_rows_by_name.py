@@ -164,6 +164,15 @@ def test_the_chunks_of_a_file_are_parts(db: pathlib.Path, tmp_path: pathlib.Path
     assert [b for _, b in rows_of(db)] == ["x", "y", None, "z", "v"]
 
 
+def test_a_part_without_rows_has_its_columns(db: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n")
+    lp.load(db, [{"a": 1, "b": 2}], table="t")
+    lp.load(db, pandas.read_csv(tmp_path / "t.csv", chunksize=9), table="t", if_exists="append")
+    lp.load(db, iter([pyarrow.table({"c": pyarrow.array([], pyarrow.int64())})]), table="u")
+    lp.load(db, iter([pyarrow.table({"c": [1]}).slice(1), pyarrow.table({"d": [2]})]), table="v")
+    assert rows_of(db) == [(1, 2)] and rows_of(db, "u") == [] and rows_of(db, "v") == [(None, 2)]
+
+
 def test_large_parts_are_loaded_in_batches(db: pathlib.Path) -> None:
     parts = [numpy.arange(part * 10_000, (part + 1) * 10_000) for part in range(3)]
     lp.load(db, (polars.DataFrame({"n": part}) for part in parts), table="t")

@@ -186,6 +186,23 @@ def test_an_object_is_stored_as(value: object, stored: object) -> None:
     assert row == (stored,)
 
 
+def test_an_object_that_holds_nothing_is_null() -> None:
+    held = enum.Enum("held", {"NONE": None, "NA": pandas.NA, "NAT": pandas.NaT})
+    for value in (held.NONE, held.NA, held.NAT, numpy.array(None), numpy.array(pandas.NA)):
+        assert adapt(value) is None and adapt([value]) == "[null]"
+
+
+def test_a_decimal_of_thousands_of_digits_is_a_text() -> None:
+    for digits in ("1" * 4_301, "-" + "9" * 9_000):
+        assert adapt(Decimal(digits)) == digits and adapt([Decimal(digits)]) == f"[{digits}]"
+
+
+def test_a_longdouble_that_is_a_double_is_a_real() -> None:
+    for value in (0.1, math.inf):
+        assert adapt(numpy.longdouble(value)) == value
+    assert math.isnan(adapt(numpy.longdouble("nan")))
+
+
 def test_nan_stays_a_float_which_sqlite_stores_as_null() -> None:
     adapted = adapt(numpy.float64("nan"))
     assert isinstance(adapted, float) and math.isnan(adapted)
@@ -273,6 +290,7 @@ REFUSED = [
     (Decimal("1E-999999"), "digits"),
     (datetime(1, 1, 1, tzinfo=BERLIN), "UTC"),
     (timedelta.max, "64 bits"),
+    (numpy.longdouble(1) / 3, "more digits"),
     (pandas.Timedelta(1_001, unit="ns"), "below a microsecond: give its nanoseconds"),
     (numpy.timedelta64(1, "ns"), "below a microsecond"),
     ([pandas.Timedelta(1, unit="ns")], "below a microsecond"),

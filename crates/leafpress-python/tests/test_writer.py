@@ -627,7 +627,7 @@ def test_a_transaction_whose_turn_does_not_come_is_timed_out(writer, path):
         with writer.transaction(timeout=0.1) as tx:
             tx.execute("INSERT INTO t VALUES (2, 'never')")
 
-    began, may_end = threading.Event(), threading.Event()
+    began, may_end, errors = threading.Event(), threading.Event(), []
 
     def hold():
         with writer.transaction(timeout=60) as tx:
@@ -642,9 +642,12 @@ def test_a_transaction_whose_turn_does_not_come_is_timed_out(writer, path):
         for wait in (attempt, lambda: pool.submit(attempt).result()):
             with pytest.raises(lp.TimedOut, match=r"has not come after 0\.1 s") as caught:
                 wait()
-            assert caught.value.on_disk == "nothing of the transaction, which did not begin"
+            errors.append(caught.value)
         may_end.set()
         held.result()
+    for error in errors:
+        assert error.on_disk == "nothing of the transaction, which did not begin"
+        assert error.is_retryable and error.to_do in str(error)
     with pytest.raises(lp.ProgrammingError), writer.transaction(timeout=-1):
         pass
     with writer.transaction(timeout=60) as tx:

@@ -160,6 +160,10 @@ def _is_iterable(value: Any) -> bool:
     return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
 
 
+def _are_texts_in_order(value: Any) -> bool:
+    return not isinstance(value, (set, frozenset)) and _are_texts(value)
+
+
 def _are_texts(value: Any) -> bool:
     """True for an iterable of texts, as far as it can be seen before it is read."""
     is_list = isinstance(value, (list, tuple))
@@ -189,8 +193,9 @@ def _part(annotation: Any) -> _Part:
         return _is_text, tuple(f'"{word}"' for word in get_args(annotation))
     # An array or an index of another library is no Sequence.
     if kind in (Iterable, Sequence):
-        is_of_texts = get_args(annotation) == (str,)
-        return (_are_texts, ("a list of str",)) if is_of_texts else (_is_iterable, ("a list",))
+        if get_args(annotation) != (str,):
+            return _is_iterable, ("a list",)
+        return (_are_texts_in_order if kind is Sequence else _are_texts), ("a list of str",)
     if is_typeddict(kind):
         kind = Mapping
     if kind in _PLAIN:

@@ -32,6 +32,7 @@ from ._insert import (
 )
 from ._leafpress import (
     Loop,
+    NativeParameters,
     NativeQueue,
     NativeReader,
     NativeTransaction,
@@ -240,9 +241,7 @@ async def _taking_reader(function: Callable[..., T], *arguments: Any) -> T:
     return await loop.run_in_executor(_takers_of(loop), function, *arguments)
 
 
-async def _read(
-    run: Callable[..., Awaitable[Result]], read: Callable[..., Result], *arguments: Any
-) -> Result:
+async def _read(run: Callable[..., Awaitable[T]], read: Callable[..., T], *arguments: Any) -> T:
     """The result of a read, `run` in a thread. If this is cancelled, the read is stopped."""
     stop = StopRead()
     try:
@@ -309,10 +308,10 @@ class AsyncWriter:
             self._not_inside()
         opened = self._lazy
         if opened.native is None or opened.openings:
+            # They may be others when it is open.
+            read = NativeParameters(sql, parameters)
             return opened.begin(
-                lambda native, side, call: native.execute_async(
-                    side, call, sql, parameters, call_limit
-                )
+                lambda native, side, call: native.execute_async(side, call, sql, read, call_limit)
             )
         loop = running_loop()
         call: Call[Executed] = Call(loop=loop)
@@ -398,16 +397,21 @@ class AsyncWriter:
         return None if native is None else native.stopped()
 
     async def backup(self, path: Path) -> None:
-        """Copies the database as it is now into a new file. As `Writer.backup`."""
+        """Copies the database as it is now into a new file. As `Writer.backup`.
+
+        If it is cancelled, the copy is stopped soon after, and no file is left."""
         self._not_inside()
         native = await self._lazy.opened()
-        await in_thread(native.backup, path_text(path))
+        await _read(in_thread, native.backup, path_text(path))
 
     async def maintain(self, work: Literal["vacuum", "optimize", "reindex", "checkpoint"]) -> None:
-        """Runs VACUUM, PRAGMA optimize, REINDEX or a checkpoint. As `Writer.maintain`."""
+        """Runs VACUUM, PRAGMA optimize, REINDEX or a checkpoint. As `Writer.maintain`.
+
+        If it is cancelled before its turn, it does not begin; once it has begun, it goes on to its end,
+        unless `interrupt` stops it."""
         self._not_inside()
         native = await self._lazy.opened()
-        await in_thread(native.maintain, work)
+        await _read(in_thread, native.maintain, work)
 
     async def close(self, timeout: float | None = None) -> None:
         """Waits until all accepted calls are committed, and closes the database. As
@@ -425,12 +429,14 @@ class AsyncWriter:
         # A task that was started inside of the block has its variables. It may be awaited there, as
         # asyncio.gather and wait_for do: then both would wait for ever.
         if any(around._writer is self and around.is_open for around in _around.get()):
+            on_disk = "nothing of this call; the transaction is open"
             error = misuse(
-                "this call would wait for the end of the transaction that it is made in, for ever",
+                "this call would wait for the end of the transaction that it is made in, for ever"
+                f"\non disk: {on_disk}",
                 "use the transaction's own methods, make the call after it, or start the task that "
                 "makes it outside of the block",
             )
-            error.on_disk = "nothing of this call; the transaction is open"
+            error.on_disk = on_disk
             raise error
 
 

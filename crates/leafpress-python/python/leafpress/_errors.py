@@ -67,7 +67,8 @@ class Cancelled(OperationalError):
 
 
 class TimedOut(OperationalError, TimeoutError):
-    """The call ran longer than it may. Nothing of it is written."""
+    """The call ran longer than it may. Nothing of it is written; only after a `Ticket.result` that has
+    waited for its time does the call go on."""
 
 
 class QueueFull(OperationalError):

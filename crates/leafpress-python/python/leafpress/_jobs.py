@@ -25,6 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
 # The year 2000.
 _MOMENT_MIN_MS = 946_684_800_000
+_MOMENT_MAX_MS = 2**63 - 1
 
 # A claim as the native module gives it.
 ClaimFields = tuple[
@@ -162,7 +163,10 @@ def seconds(name: str, time: float | timedelta) -> float:
     if isinstance(time, timedelta):
         return time.total_seconds()
     if isinstance(time, (int, float)) and not isinstance(time, bool):
-        return float(time)
+        try:
+            return float(time)
+        except OverflowError:
+            raise misuse(f"{name} is more than a float can hold") from None
     raise misuse(f"{name} is a number of seconds or a timedelta, not {time!r}")
 
 
@@ -173,7 +177,10 @@ def milliseconds(name: str, moment: datetime | float) -> int:
     """
     ms = None
     if isinstance(moment, datetime):
-        aware = moment if moment.tzinfo is not None else moment.astimezone()
+        try:
+            aware = moment if moment.tzinfo is not None else moment.astimezone()
+        except (OverflowError, ValueError):
+            raise misuse(f"{name}={moment!r} has no equal in UTC", "give a datetime with a zone") from None
         ms = (aware - _EPOCH) // _MILLISECOND
     elif isinstance(moment, (int, float)) and not isinstance(moment, bool):
         with contextlib.suppress(OverflowError, ValueError):
@@ -183,6 +190,8 @@ def milliseconds(name: str, moment: datetime | float) -> int:
     if ms < _MOMENT_MIN_MS:
         from_now = "delay" if name == "due" else "expires_in"
         raise misuse(f"{name}={moment!r} is before the year 2000", f"give a time from now as {from_now}")
+    if ms > _MOMENT_MAX_MS:
+        raise misuse(f"{name} is more than 2**63 milliseconds after 1970")
     return ms
 
 

@@ -2,7 +2,8 @@
 
 A column of objects may hold anything, and pyarrow brings its values to one type: a datetime beside
 a date loses its time, text beside bytes becomes bytes. So such a column goes to Arrow only if its
-values are of one plain type. Others are made plain here, as those of rows are.
+values are of one plain type. Others are made plain here, as those of rows are, and what is of several
+types then goes as rows, beside the values that Arrow has for the other columns.
 
 Must never: let a frame be stored as other values than its rows would be.
 """
@@ -20,17 +21,23 @@ from ._values import adapt, is_large
 _PLAIN = frozenset({"string", "bytes", "boolean", "integer", "floating", "empty"})
 
 
+_EXACT = (str, bytes, bool, int, float, date)
+
+
 def with_named_index(frame: Any) -> Any:
     """The frame with the named levels of its index as its first columns."""
     names = frame.index.names
     if all(name is None for name in names):
         return frame
-    taken = [name for name in names if name is not None and name in frame.columns]
-    if taken:
-        raise misuse(
-            f"an index and a column of the frame are both named {taken[0]!r}",
-            "rename one of them, or leave out the index: frame.reset_index(drop=True)",
-        )
+    taken: set[Any] = set()
+    for name in names:
+        if name is not None and (name in frame.columns or name in taken):
+            both = "two levels of the index" if name in taken else "an index and a column of the frame"
+            raise misuse(
+                f"{both} are both named {name!r}",
+                "rename one of them, or leave out the index: frame.reset_index(drop=True)",
+            )
+        taken.add(name)
     unnamed = [level for level, name in enumerate(names) if name is None]
     frame = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
     return frame.reset_index()
@@ -45,14 +52,15 @@ def notes_on_index(frame: Any) -> tuple[str, ...]:
     return ("the index of the frame has no name, and is left out; reset_index() makes a column of it",)
 
 
-def plain_columns(frame: Any) -> tuple[Any, bool]:
-    """The frame with objects made plain where all of a column become one type, and whether that
-    is so of all columns.
+def plain_columns(frame: Any) -> tuple[Any, list[int]]:
+    """The frame with objects made plain where all of a column become one type, and the places of the
+    other columns of objects.
 
     Raises DataError for periods and intervals.
     """
     pandas = importlib.import_module("pandas")
     plain: dict[int, Any] = {}
+    mixed = []
     for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
         _refuse(name, dtype, pandas)
         values = dtype.categories if isinstance(dtype, pandas.CategoricalDtype) else None
@@ -65,9 +73,10 @@ def plain_columns(frame: Any) -> tuple[Any, bool]:
             continue
         made = _made_plain(column, pandas)
         if made is None:
-            return frame, False
-        plain[place] = made
-    return _with_columns(frame, plain), True
+            mixed.append(place)
+        else:
+            plain[place] = made
+    return _with_columns(frame, plain), mixed
 
 
 def counted_durations(frame: Any) -> Any:
@@ -96,12 +105,13 @@ def _with_columns(frame: Any, columns: dict[int, Any]) -> Any:
 
 def _is_plain(values: Any, pandas: Any) -> bool:
     kind = pandas.api.types.infer_dtype(values, skipna=True)
-    return kind in _PLAIN or (kind == "date" and _has_dates_only(values))
+    return (kind in _PLAIN or kind == "date") and not any(map(_is_of_others, {*map(type, values)}))
 
 
-def _has_dates_only(values: Any) -> bool:
-    """True if no date has a time: each datetime is a date, for pandas too."""
-    return all(kind is date or not issubclass(kind, date) for kind in {*map(type, values)})
+def _is_of_others(kind: type) -> bool:
+    """True for a subclass of a plain type, which may have an adapter: each datetime is a date, for
+    pandas too. Those of numpy are the numbers and texts of their plain types."""
+    return issubclass(kind, _EXACT) and kind not in _EXACT and kind.__module__ != "numpy"
 
 
 def _made_plain(column: Any, pandas: Any) -> Any:

@@ -7,9 +7,11 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ._errors import misuse, unfit
+from ._leafpress import arrow_columns
 from ._pandas import counted_durations, notes_on_index, plain_columns, with_named_index
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -231,27 +233,54 @@ def _arrow_type(name: str, kind: Any, polars: Any) -> Any:
 def _pandas(frame: Any) -> Input:
     """A frame of pandas: as Arrow where pyarrow is there and Arrow keeps its values, else as rows."""
     notes = notes_on_index(frame)
-    frame, are_plain = plain_columns(with_named_index(frame))
+    frame, mixed = plain_columns(with_named_index(frame))
     if _is(frame, "geopandas", "GeoDataFrame"):
-        if are_plain:
-            return _frame(frame.to_arrow(index=False))._replace(notes=notes)
-        frame = frame.to_wkb()
-    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-    table = _pandas_as_arrow(frame) if are_plain else None
-    if table is not None:
-        return _frame(table)._replace(notes=notes)
-    rows = counted_durations(frame).itertuples(index=False, name=None)
-    return Input("rows", "<frame>", rows, list(frame.columns), notes=notes)
+        table = None if mixed else _as_arrow(lambda _: frame.to_arrow(index=False))
+        if table is not None:
+            return _frame(table)._replace(notes=notes)
+        # As in Arrow.
+        frame = frame.to_wkb(flavor="iso")
+    names = [str(name) for name in frame.columns]
+    # Several columns may have one name.
+    frame = frame.set_axis([str(place) for place in range(len(names))], axis=1)
+    kept = [place for place in range(len(names)) if place not in mixed]
+    table = _pandas_as_arrow(frame, kept) if kept or not names else None
+    if table is None:
+        kept = [place for place in kept if _pandas_as_arrow(frame, [place]) is not None]
+        table = _pandas_as_arrow(frame, kept) if kept else None
+    if table is None:
+        rows = counted_durations(frame).itertuples(index=False, name=None)
+    elif len(kept) == len(names):
+        return _frame(table.rename_columns(names))._replace(notes=notes)
+    else:
+        rows = _beside_arrow(frame, kept, table)
+    return Input("rows", "<frame>", rows, names, notes=notes)
 
 
-def _pandas_as_arrow(frame: Any) -> Any:
-    """A table of pyarrow; None without pyarrow, or for objects that no type of Arrow fits."""
+def _beside_arrow(frame: Any, kept: list[int], table: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of a frame, of which these columns are in a table of Arrow."""
+    places = range(frame.shape[1])
+    others = {place: iter(frame.iloc[:, place]) for place in places if place not in kept}
+    for batch in table.to_batches(max_chunksize=4096):
+        columns: dict[int, Iterable[Any]] = dict(zip(kept, arrow_columns(batch)))
+        columns |= {place: islice(values, batch.num_rows) for place, values in others.items()}
+        yield from zip(*(columns[place] for place in places))
+
+
+def _pandas_as_arrow(frame: Any, kept: list[int]) -> Any:
+    """A table of pyarrow of these columns; None without pyarrow, or for objects that no type of Arrow
+    fits."""
+    some = frame if len(kept) == frame.shape[1] else frame.iloc[:, kept]
+    return _as_arrow(lambda pyarrow: pyarrow.Table.from_pandas(some, preserve_index=False))
+
+
+def _as_arrow(make: Callable[[Any], Any]) -> Any:
     try:
         pyarrow = importlib.import_module("pyarrow")
     except ImportError:
         return None
     try:
-        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+        return make(pyarrow)
     except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
         return None
 

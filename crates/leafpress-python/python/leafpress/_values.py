@@ -40,6 +40,7 @@ from uuid import UUID
 from ._errors import unfit
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
+_INTEGER_DIGITS_MAX = len(str(_INTEGER_MIN))
 # A Decimal of a few bytes can stand for a gigabyte of zeros.
 _DECIMAL_DIGITS_MAX = 10_000
 
@@ -63,6 +64,8 @@ def adapt(value: Any) -> None | int | float | str | bytes:
     if conformed is not value:
         return adapt(conformed)
     value = _unwrapped(value)
+    if value is None or _is_missing(value):
+        return None
     for known, write in _KINDS:
         if isinstance(value, known):
             written: None | int | float | str | bytes = write(value)
@@ -82,8 +85,12 @@ def is_large(value: Any, adapted: Any) -> bool:
     """True for a number of more than 64 bits, which `adapt` has made a text of digits."""
     if isinstance(value, str) or not isinstance(adapted, str):
         return False
-    digits = adapted.removeprefix("-")
-    return digits.isascii() and digits.isdecimal() and not _INTEGER_MIN <= int(adapted) <= _INTEGER_MAX
+    digits = adapted.removeprefix("-").lstrip("0")
+    if not (digits.isascii() and digits.isdecimal()):
+        return False
+    if len(digits) > _INTEGER_DIGITS_MAX:
+        return True
+    return int(digits) > (-_INTEGER_MIN if adapted.startswith("-") else _INTEGER_MAX)
 
 
 def to_json(value: Any) -> str:
@@ -199,6 +206,9 @@ def _decimal(value: Decimal) -> None | int | float | str:
     digits = _digits(value)
     if "." in digits:
         return digits
+    # Python refuses to read more than 4,300 digits.
+    if len(digits) > _INTEGER_DIGITS_MAX:
+        return digits
     integer = int(digits)
     return integer if _INTEGER_MIN <= integer <= _INTEGER_MAX else digits
 
@@ -214,7 +224,11 @@ def _numpy_scalar(value: Any, numpy: Any) -> None | int | float | str:
     if isinstance(value, numpy.integer) and not isinstance(value, numpy.timedelta64):
         return _integer(int(value))
     if isinstance(value, numpy.floating):
-        return float(value)
+        real = float(value)
+        # A longdouble has more digits; NaN is equal to nothing.
+        if value == value and type(value)(real) != value:
+            raise unfit(f"{_shown(value)} has more digits than the reals of SQLite")
+        return real
     if isinstance(value, (numpy.datetime64, numpy.timedelta64)):
         if numpy.isnat(value):
             return None
@@ -346,7 +360,7 @@ _KINDS: tuple[tuple[Any, Callable[[Any], int | float | str | bytes | None]], ...
     (timedelta, _duration),
     (Decimal, _decimal),
     (UUID, str),
-    ((bytes, bytearray), bytes),
+    ((bytes, bytearray), lambda value: memoryview(value).tobytes()),
     (memoryview, memoryview.tobytes),
 )
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ._arguments import checked_methods, checked_options, path_text
-from ._errors import Error, TimedOut, make, misuse
+from ._errors import Error, make, misuse
 from ._greenlets import is_held, note_begun, note_ended, refuse_if_held
 from ._insert import (
     DECLARED,
@@ -84,7 +84,16 @@ def _end_child() -> None:
     if all(thread is this or thread.daemon for thread in threading.enumerate()):
         _close_all()
         return
-    # The process waits for those threads after this, and they may go on with their calls.
+    # The process waits for those threads after this, and they may go on with their calls. It waits for
+    # this one too.
+    threading.Thread(target=_commit_after_threads, name="leafpress-end").start()
+
+
+def _commit_after_threads() -> None:
+    own = (threading.current_thread(), threading.main_thread())
+    while others := [each for each in threading.enumerate() if not each.daemon and each not in own]:
+        for thread in others:
+            thread.join()
     for native in list(_open_writers):
         with contextlib.suppress(Error):
             # What was submitted before it is committed then.
@@ -334,10 +343,9 @@ class Ticket:
         if not self._native.done():
             refuse_if_held(self._writer)
         if not self._native.wait(timeout):
-            error = TimedOut(f"the call has no answer after {timeout} s, and goes on")
-            error.kind = "timed_out"
-            error.to_do = "ask again, or call `interrupt`"
-            raise error
+            to_do = "ask again, or call `interrupt`"
+            text = f"the call has no answer after {timeout} s, and goes on\nto do: {to_do}"
+            raise make(text, "timed_out", to_do=to_do)
         return self._native.result()
 
     def done(self) -> bool:
@@ -371,11 +379,11 @@ class Transaction:
     def __enter__(self) -> Self:
         refuse_if_held(self._writer)
         if not self._native.begin(self._timeout):
-            error = TimedOut(f"the turn of the transaction has not come after {self._timeout} s")
-            error.kind = "timed_out"
-            error.on_disk = "nothing of the transaction, which did not begin"
-            error.to_do = "try again, or make the other transactions shorter"
-            raise error
+            text = f"the turn of the transaction has not come after {self._timeout} s"
+            on_disk = "nothing of the transaction, which did not begin"
+            to_do = "try again, or make the other transactions shorter"
+            text = f"{text}\non disk: {on_disk}\nto do: {to_do}"
+            raise make(text, "timed_out", is_retryable=True, on_disk=on_disk, to_do=to_do)
         note_begun(self._writer, self._native)
         return self
 

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 pub use self::checked::Exported;
-pub use self::rows::FrameRows;
+pub use self::rows::{FrameRows, arrow_columns};
 use crate::ending;
 use crate::errors::misuse;
 

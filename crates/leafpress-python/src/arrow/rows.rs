@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use super::{Exported, batches_of};
 use crate::errors::Raise;
-use crate::values::is_large_integer;
+use crate::values::{is_large_integer, object_of};
 
 /// Rows of an object that exports Arrow.
 pub struct FrameRows {
@@ -38,6 +38,30 @@ impl FrameRows {
         let (rows, large) = py.detach(|| read(batches, &mut is_stopped)).raise(py)?;
         Ok(Self { names, rows, large })
     }
+}
+
+/// The columns of a frame, as lists of the values that a load would store. An integer beyond 64 bits is a
+/// Decimal: as a text, it would not be told from one.
+///
+/// # Errors
+/// Those of [`FrameRows::of`].
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as pyo3 gives it")]
+pub fn arrow_columns(frame: Bound<'_, PyAny>) -> PyResult<Vec<Vec<Bound<'_, PyAny>>>> {
+    let py = frame.py();
+    let FrameRows { names, rows, large } = FrameRows::of(&frame, || false)?;
+    let decimal = py.import("decimal")?.getattr("Decimal")?;
+    let column = |place: usize| {
+        let has_large = large.contains_key(&place);
+        let values = rows.iter().filter_map(|row| row.get(place));
+        let object = |value: &Value| {
+            let object = object_of(py, value)?;
+            let is_large = has_large && is_large_integer(value);
+            if is_large { decimal.call1((object,)) } else { Ok(object) }
+        };
+        values.map(object).collect()
+    };
+    (0..names.len()).map(column).collect()
 }
 
 type Read = (Vec<Vec<Value>>, HashMap<usize, usize>);

@@ -16,6 +16,8 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
 use leafpress::load::{CancelToken, Loader, Progress};
 use leafpress::vfs::sync::lock;
 use pyo3::prelude::*;
@@ -131,7 +133,7 @@ fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpres
         }
         Input::Arrow(object, false) => exported(caller, &object)
             .map_err(leafpress::Error::aborted)
-            .and_then(|batches| loader.load_record_batches(name, batches)),
+            .and_then(|batches| loader.load_record_batches(name, Fetched::new(caller, batches))),
         Input::Rows(rows) => loader.load_values(name, PythonRows::new(caller.clone(), *rows)),
     };
     report.and_then(|report| as_json(&report))
@@ -147,7 +149,7 @@ fn tried(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress
         }
         Input::Arrow(object, false) => exported(caller, &object)
             .map_err(leafpress::Error::aborted)
-            .and_then(|batches| loader.dry_run_record_batches(name, batches)),
+            .and_then(|batches| loader.dry_run_record_batches(name, Fetched::new(caller, batches))),
         Input::Rows(rows) => loader.dry_run_values(name, PythonRows::new(caller.clone(), *rows)),
     };
     report.and_then(|report| as_json(&report))
@@ -157,6 +159,36 @@ fn tried(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress
 fn exported(caller: &Caller, object: &Py<PyAny>) -> Result<Exported, caller::Gone> {
     let object = ending::attach(|py| object.clone_ref(py));
     caller.ask(move |py| batches_of(object.bind(py)))
+}
+
+/// Record batches that the caller's thread fetches, as code of Python may make them.
+struct Fetched {
+    caller: Caller,
+    schema: SchemaRef,
+    batches: Arc<Mutex<Exported>>,
+}
+
+impl Fetched {
+    fn new(caller: &Caller, batches: Exported) -> Self {
+        let (caller, schema) = (caller.clone(), batches.schema());
+        Self { caller, schema, batches: Arc::new(Mutex::new(batches)) }
+    }
+}
+
+impl Iterator for Fetched {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batches = Arc::clone(&self.batches);
+        let next = self.caller.ask(move |py| Ok(py.detach(|| lock(&batches).next())));
+        next.unwrap_or_else(|gone| Some(Err(ArrowError::ExternalError(Box::new(gone)))))
+    }
+}
+
+impl RecordBatchReader for Fetched {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
 }
 
 /// The exception of the caller's own code, with a note on what is on disk.

@@ -400,6 +400,10 @@ impl Part {
         let is_whole = match &mut self {
             Self::Tuples(tuples, names) => fill_from_tuples(tuples.bind(py), names, known, batch)?,
             Self::Batches { batches, columns, rows, next } => {
+                // A frame without rows has its columns too.
+                let schema = batches.schema();
+                let names = schema.fields().iter().map(|field| field.name().as_str());
+                let places = known.places_of(py, names)?;
                 if next == rows {
                     let given = py.detach(|| batches.next()).transpose();
                     let Some(given) = given.map_err(|error| of_frame(py, error.to_string()))?
@@ -410,9 +414,6 @@ impl Part {
                     *columns = made.collect::<Result<_, _>>().map_err(|it| of_frame(py, it))?;
                     (*rows, *next) = (given.num_rows(), 0);
                 }
-                let schema = batches.schema();
-                let names = schema.fields().iter().map(|field| field.name().as_str());
-                let places = known.places_of(py, names)?;
                 while next < rows && batch.rows() < BATCH_ROWS_MAX && batch.bytes() < BATCH_BYTES {
                     for place in &places {
                         batch.put(place.map_or(Value::Null, |place| columns[place].value(*next)));
@@ -484,11 +485,11 @@ fn put_plain(object: &Bound<'_, PyAny>, batch: &mut ValueBatch) -> PyResult<bool
         batch.put(Value::Integer(crate::values::integer(integer)?));
     } else if let Ok(real) = object.cast_exact::<PyFloat>() {
         batch.put(Value::Real(real.value()));
-    } else if let Ok(bytes) = object.cast::<PyBytes>() {
+    } else if let Ok(bytes) = object.cast_exact::<PyBytes>() {
         batch.put(Value::Blob(bytes.as_bytes()));
     } else if let Ok(boolean) = object.cast::<PyBool>() {
         batch.put(Value::Integer(boolean.is_true().into()));
-    } else if let Ok(bytes) = object.cast::<PyByteArray>() {
+    } else if let Ok(bytes) = object.cast_exact::<PyByteArray>() {
         batch.put(Value::Blob(&bytes.to_vec()));
     } else {
         return Ok(false);

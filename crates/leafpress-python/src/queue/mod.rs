@@ -292,11 +292,6 @@ impl NativeQueue {
         Ok(())
     }
 
-    /// Tells those who wait to look for jobs.
-    fn wake(&self, py: Python<'_>) {
-        py.detach(|| self.queue.wake());
-    }
-
     // These read beside the writer, on the calling thread.
 
     fn job(&self, py: Python<'_>, id: i64) -> PyResult<Py<PyAny>> {

@@ -2,7 +2,9 @@
 //!
 //! Must never: hold the interpreter while SQLite reads.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use leafpress::rusqlite::types::Value as Owned;
@@ -16,7 +18,7 @@ use pyo3::prelude::*;
 use crate::errors::{Raise, misuse};
 use crate::json::as_json;
 use crate::values::value_of;
-use crate::writer::{all_rows, parameters_of, result, signal_look, sql_of, take_signal};
+use crate::writer::{all_rows, parameters_of, result, signal_look, sql_of, take_signal, wait};
 
 type Rows = (Vec<String>, Vec<Vec<Owned>>);
 
@@ -32,19 +34,36 @@ impl NativeShards {
         self.reader.get().map_err(leafpress::Error::from).raise(py)
     }
 
+    /// The reader, if it is not closed.
+    fn opened(&self, py: Python<'_>) -> PyResult<Arc<Reader>> {
+        let reader = lock(self.reader(py)?).clone();
+        reader.ok_or_else(|| misuse(py, "the shards are closed"))
+    }
+
     fn read<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&Reader) -> leafpress::Result<T> + Send,
     ) -> PyResult<T> {
-        let reader = lock(self.reader(py)?).clone();
-        let Some(reader) = reader else { return Err(misuse(py, "the shards are closed")) };
+        let reader = self.opened(py)?;
         let read = py.detach(|| work(&reader));
         match take_signal() {
             Some(signal) => Err(signal),
             None => read.raise(py),
         }
     }
+}
+
+thread_local! {
+    /// The stop of the scan that this thread reads parts for. Signals reach the main thread alone, which
+    /// waits for the scan.
+    static STOP: RefCell<Arc<AtomicBool>> = RefCell::default();
+}
+
+/// A function that tells reads of this thread to stop: for a signal, or with the scan that they are of.
+fn stop_look() -> impl FnMut() -> bool + Clone + Send + Sync + 'static {
+    let mut signal = signal_look();
+    move || STOP.with_borrow(|stop| stop.load(Ordering::Relaxed)) || signal()
 }
 
 #[cfg(feature = "object-store")]
@@ -78,7 +97,7 @@ impl NativeShards {
                 None if ranges => by_ranges(&shards)?,
                 None => shards.reader()?,
             };
-            Ok(reader.stop_when(signal_look()))
+            Ok(reader.stop_when(stop_look()))
         };
         // From then on forks are counted.
         locks::ensure();
@@ -131,8 +150,20 @@ impl NativeShards {
         parameters: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
         let parameters = parameters_of(&sql, parameters)?;
-        let parts = self.read(py, |reader| reader.on_all(&sql, |it| all_rows(it, &parameters)))?;
-        let mut parts = parts.into_iter();
+        let reader = self.opened(py)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let its_stop = Arc::clone(&stop);
+        let scan = move || {
+            reader.on_all(&sql, |it| {
+                STOP.set(Arc::clone(&its_stop));
+                all_rows(it, &parameters)
+            })
+        };
+        let stop_all = || {
+            stop.store(true, Ordering::Relaxed);
+            true
+        };
+        let mut parts = wait::apart(py, scan, stop_all)?.raise(py)?.into_iter();
         let (columns, mut rows) = parts.next().unwrap_or_default();
         parts.for_each(|(_, more)| rows.extend(more));
         result_of(py, (columns, rows))

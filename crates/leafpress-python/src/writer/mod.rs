@@ -29,7 +29,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub use self::native_rows::NativeRows;
-pub use self::parameters::{columns_of, many_parameters_of, parameters_of, sql_of};
+pub use self::parameters::{
+    NativeParameters, columns_of, many_parameters_of, parameters_of, sql_of,
+};
 pub use self::reader::{NativeReader, StopRead, signal_look, take_signal};
 pub use self::rows::{all_rows, executed, result};
 pub use self::ticket::NativeTicket;
@@ -46,6 +48,9 @@ pub struct NativeWriter {
     /// Its transactions, for the end of the program.
     transactions: Mutex<Vec<Weak<open_here::Shared>>>,
     work: Mutex<Vec<Weak<dyn EndsBefore>>>,
+    readers_max: usize,
+    /// Each of its readers that is out has a clone.
+    reader_out: Arc<()>,
 }
 
 /// Work in threads of its own that is to end before its writer is closed.
@@ -163,12 +168,13 @@ impl NativeWriter {
     #[new]
     #[pyo3(signature = (path, options=None))]
     fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let builder = options::builder(py, path, options)?;
+        let (builder, readers_max) = options::builder(py, path, options)?;
         let call_limit = options::call_limit(options)?;
         // A writer that comes too late is closed at once.
         let writer = wait::apart(py, || builder.open(), || false)?.raise(py)?;
         let (is_closed, transactions) = (AtomicBool::new(false), Mutex::default());
-        Ok(Self { writer, call_limit, is_closed, transactions, work: Mutex::default() })
+        let (work, reader_out) = (Mutex::default(), Arc::default());
+        Ok(Self { writer, call_limit, is_closed, transactions, work, readers_max, reader_out })
     }
 
     /// Carries out one statement, and waits until it is committed.
@@ -310,7 +316,16 @@ impl NativeWriter {
     /// A read-only connection of the pool, by name.
     fn reader(&self, py: Python<'_>, name: &str) -> PyResult<NativeReader> {
         let writer = self.get_to_submit(py)?;
-        NativeReader::new(py, py.detach(|| writer.reader_named(name)).raise(py)?)
+        let out = Arc::clone(&self.reader_out);
+        // The writer's own one is among them.
+        let reader = if Arc::strong_count(&out) <= self.readers_max + 1 {
+            py.detach(|| writer.reader_named(name))
+        } else {
+            let (writer, name) = (writer.clone(), name.to_owned());
+            // A reader that comes too late goes back at once.
+            wait::apart(py, move || writer.reader_named(&name), || false)?
+        };
+        NativeReader::new(py, reader.raise(py)?, out)
     }
 
     /// The settings in force, as JSON; `null` if there are none.
@@ -333,14 +348,17 @@ impl NativeWriter {
         self.writer.interrupt()
     }
 
-    /// Copies the database into a new file.
-    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    /// Copies the database into a new file, until `stop`.
+    #[pyo3(signature = (path, stop=None))]
+    fn backup(&self, py: Python<'_>, path: PathBuf, stop: Option<&StopRead>) -> PyResult<()> {
         let writer = self.get(py)?.clone();
         let state = Arc::new(AtomicU8::new(WAITS));
         let its_state = Arc::clone(&state);
+        let asked = stop.map(StopRead::asked).unwrap_or_default();
         let copy = move || {
             writer.backup_with(path, |_| match its_state.swap(AT_WORK, Ordering::SeqCst) {
                 DONE => ControlFlow::Break(()),
+                _ if asked.load(Ordering::Relaxed) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             })
         };
@@ -349,7 +367,9 @@ impl NativeWriter {
     }
 
     /// Maintains the database as a whole: VACUUM, PRAGMA optimize, REINDEX or a checkpoint.
-    fn maintain(&self, py: Python<'_>, work: &str) -> PyResult<()> {
+    /// It does not begin after `stop`.
+    #[pyo3(signature = (work, stop=None))]
+    fn maintain(&self, py: Python<'_>, work: &str, stop: Option<&StopRead>) -> PyResult<()> {
         let work = match work {
             "vacuum" => Maintenance::Vacuum,
             "optimize" => Maintenance::Optimize,
@@ -366,8 +386,11 @@ impl NativeWriter {
             state.compare_exchange(WAITS, to, Ordering::SeqCst, Ordering::SeqCst)
         };
         let its_state = Arc::clone(&state);
+        let asked = stop.map(StopRead::asked).unwrap_or_default();
         let done = move || {
-            let done = writer.maintain_if(work, || changes(&its_state, AT_WORK).is_ok());
+            let is_wanted = || !asked.load(Ordering::Relaxed);
+            let done =
+                writer.maintain_if(work, || is_wanted() && changes(&its_state, AT_WORK).is_ok());
             its_state.store(DONE, Ordering::SeqCst);
             done
         };

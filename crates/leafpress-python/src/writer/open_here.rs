@@ -23,8 +23,8 @@ pub struct Shared {
     /// The writer, by the address of its object.
     writer: usize,
     pub process: Process,
-    /// Number of the transaction in this process.
-    number: u64,
+    /// Number of its last begin in this process.
+    number: AtomicU64,
     /// Threads that have used it and have not ended.
     threads: AtomicUsize,
     /// True once a step was cancelled.
@@ -36,11 +36,10 @@ pub struct Shared {
 impl Shared {
     /// A transaction that has not begun, of the writer of this address.
     pub fn new(writer: usize) -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
         Self {
             writer,
             process: Process::current(),
-            number: LAST.fetch_add(1, Ordering::Relaxed),
+            number: AtomicU64::new(0),
             threads: AtomicUsize::new(0),
             is_stopped: AtomicBool::new(false),
             requests: Mutex::new(None),
@@ -113,10 +112,13 @@ thread_local! {
     static USED_HERE: RefCell<Vec<UsedHere>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes that this thread uses a transaction.
+/// Notes that this thread uses a transaction, and whether it has begun it.
 pub fn use_here(shared: &Arc<Shared>, has_begun_here: bool) {
     USED_HERE.with_borrow_mut(|used| {
-        if used.iter().any(|it| std::ptr::eq(it.shared.as_ptr(), Arc::as_ptr(shared))) {
+        let is_it = |it: &&mut UsedHere| std::ptr::eq(it.shared.as_ptr(), Arc::as_ptr(shared));
+        if let Some(known) = used.iter_mut().find(is_it) {
+            // It may be begun again, after its end.
+            known.has_begun_here |= has_begun_here;
             return;
         }
         used.retain(|it| it.shared.upgrade().is_some_and(|shared| shared.is_open()));
@@ -151,20 +153,24 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(VARIABLE.get_or_try_init(py, make)?.bind(py))
 }
 
-/// Notes the transaction as the last one that was begun in the context of this thread.
+/// Notes the transaction as the last one that was begun in the context of this thread. A begin before
+/// this one may have been in another context.
 pub fn note_in_context(py: Python<'_>, shared: &Shared) -> PyResult<()> {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    shared.number.store(number, Ordering::Relaxed);
     let noted = PyDict::new(py);
     if let Ok(known) = variable(py)?.call_method1("get", (py.None(),))?.cast_into::<PyDict>() {
         noted.update(known.as_mapping())?;
     }
-    noted.set_item(shared.writer, shared.number)?;
+    noted.set_item(shared.writer, number)?;
     variable(py)?.call_method1("set", (noted,)).map(drop)
 }
 
 fn is_in_context(py: Python<'_>, shared: &Shared) -> PyResult<bool> {
     let noted = variable(py)?.call_method1("get", (PyDict::new(py),))?;
     let number = noted.call_method1("get", (shared.writer,))?;
-    Ok(number.extract::<Option<u64>>()? == Some(shared.number))
+    Ok(number.extract::<Option<u64>>()? == Some(shared.number.load(Ordering::Relaxed)))
 }
 
 /// The exception for a call that would wait for the transaction around it.

@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 use crate::ending;
 use crate::errors::{Raise, misuse, named};
 
-/// A builder with the options; None stands for the default of each.
+/// A builder with the options, and the number of its readers; None stands for the default of each.
 ///
 /// # Errors
 /// For an unknown option, or a value that it cannot have.
@@ -25,7 +25,7 @@ pub fn builder(
     py: Python<'_>,
     path: PathBuf,
     options: Option<&Bound<'_, PyDict>>,
-) -> PyResult<WriterBuilder> {
+) -> PyResult<(WriterBuilder, usize)> {
     let mut builder = leafpress::Writer::builder(path);
     let mut readers = (16, Duration::from_secs(5));
     for (name, value) in options.into_iter().flatten() {
@@ -35,7 +35,7 @@ pub fn builder(
                 .map_err(|error| named(py, &name, &error))?;
         }
     }
-    Ok(builder.readers(readers.0, readers.1))
+    Ok((builder.readers(readers.0, readers.1), readers.0))
 }
 
 /// The option `call_limit` of these.

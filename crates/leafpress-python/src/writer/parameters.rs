@@ -11,7 +11,7 @@ use leafpress::rusqlite::types::Value;
 use leafpress::writer::Parameters;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMapping, PySequence, PyTuple};
+use pyo3::types::{PyDict, PyList, PyListMethods, PyMapping, PySequence, PyTuple};
 
 use super::wait::before_row;
 use crate::ending::Inside;
@@ -45,6 +45,22 @@ pub fn parameters_of(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Parameters
     Taker::new(given.py(), sql)?.take(given)
 }
 
+/// Parameters of a statement that were read before its call.
+#[pyclass(frozen, module = "leafpress._leafpress")]
+pub struct NativeParameters(Parameters);
+
+#[pymethods]
+impl NativeParameters {
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 gives it so")]
+    fn new(
+        #[pyo3(from_py_with = sql_of)] sql: String,
+        parameters: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        parameters_of(&sql, parameters).map(Self)
+    }
+}
+
 /// The parameters of `sql` for each row of an iterable.
 ///
 /// # Errors
@@ -53,7 +69,9 @@ pub fn many_parameters_of(sql: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<P
     let py = given.py();
     let mut taker = Taker::new(py, sql)?;
     let _inside = Inside::enter(py);
-    let mut rows = Vec::with_capacity(given.len().unwrap_or(0));
+    // Other types may raise there, or tell any number.
+    let known = given.cast_exact::<PyList>().map_or(0, PyListMethods::len);
+    let mut rows = Vec::with_capacity(known);
     for row in given.try_iter()? {
         before_row(py, rows.len())?;
         let row = row?;
@@ -102,6 +120,9 @@ impl<'s> Taker<'s> {
         {
             let values = values.to_list()?;
             return self.positional(values.iter(), values.len());
+        }
+        if let Ok(read) = given.cast::<NativeParameters>() {
+            return Ok(read.get().0.clone());
         }
         Err(self.wrong_kind(given))
     }

@@ -23,20 +23,28 @@ use crate::errors::{Raise, misuse};
 /// A reader that is out, until it is given back.
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct NativeReader {
-    reader: Mutex<Option<Reader>>,
+    /// With its part of the count of its writer's readers that are out.
+    reader: Mutex<Option<(Reader, Arc<()>)>>,
     process: Process,
 }
 
 impl NativeReader {
-    pub fn new(py: Python<'_>, mut reader: Reader) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, mut reader: Reader, out: Arc<()>) -> PyResult<Self> {
         reader.stop_when(signal_look()).raise(py)?;
-        Ok(Self { reader: Mutex::new(Some(reader)), process: Process::current() })
+        Ok(Self { reader: Mutex::new(Some((reader, out))), process: Process::current() })
     }
 }
 
 /// Stops a read, from another thread.
 #[pyclass(frozen, module = "leafpress._leafpress")]
 pub struct StopRead(Arc<AtomicBool>);
+
+impl StopRead {
+    /// The flag that it sets.
+    pub fn asked(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
 
 #[pymethods]
 impl StopRead {
@@ -101,7 +109,7 @@ impl NativeReader {
         let parameters = parameters_of(&sql, parameters)?;
         let read = || {
             let mut reader = lock(&self.reader);
-            let reader = reader.as_mut()?;
+            let (reader, _) = reader.as_mut()?;
             if let Some(StopRead(asked)) = stop {
                 let asked = Arc::clone(asked);
                 if let Err(error) = reader.stop_when(move || asked.load(Ordering::Relaxed)) {

@@ -11,7 +11,7 @@ use leafpress::rusqlite::{self, Row, Statement};
 use leafpress::writer::{Executed, Parameters};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple};
 
 use super::wait::before_row;
 use crate::ending::{self, Inside};
@@ -51,14 +51,15 @@ pub fn rows_of(given: &Bound<'_, PyAny>, before: usize, columns: &[String]) -> P
 }
 
 /// The values of a row; `note` is told the places of integers that SQLite has texts for. Text, bytes
-/// and mappings can be iterated over too: each character, byte or key would become a value. An exception
-/// comes with the place of its value, if it is of one.
+/// and mappings can be iterated over too: each character, byte or key would become a value. The values of
+/// a set are in no order. An exception comes with the place of its value, if it is of one.
 fn values_of_row(
     row: &Bound<'_, PyAny>,
     note: &mut impl FnMut(usize),
 ) -> Result<Vec<Value>, (PyErr, Option<usize>)> {
     let of_row = |error| (error, None);
-    if is_text_or_bytes(row) || row.is_instance_of::<PyDict>() {
+    let is_set = row.is_instance_of::<PySet>() || row.is_instance_of::<PyFrozenSet>();
+    if is_set || is_text_or_bytes(row) || row.is_instance_of::<PyDict>() {
         return Err(of_row(no_list(row)));
     }
     let value = |(place, object): (usize, PyResult<Bound<'_, PyAny>>)| {

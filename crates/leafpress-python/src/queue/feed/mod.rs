@@ -105,16 +105,16 @@ impl NativeFeed {
     fn forget(&self, py: Python<'_>, token: &str, became: &str) -> PyResult<()> {
         let token = token_of(py, token)?;
         let mut state = self.shared.lock();
-        if state.held.remove(&token).is_some() {
-            match became {
-                "done" => state.counts.done += 1,
-                "dead" => state.counts.dead += 1,
-                "released" => state.counts.released += 1,
-                _ => state.counts.retried += 1,
-            }
-            state.finished += 1;
-            state.unpark();
+        // An extension beside it may have found that its lease is over, as it is settled.
+        state.held.remove(&token);
+        match became {
+            "done" => state.counts.done += 1,
+            "dead" => state.counts.dead += 1,
+            "released" => state.counts.released += 1,
+            _ => state.counts.retried += 1,
         }
+        state.finished += 1;
+        state.unpark();
         Ok(())
     }
 
