@@ -139,36 +139,44 @@ fn connect(path: &Path, vfs: &str) -> Connection {
     Connection::open_with_flags_and_vfs(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs).unwrap()
 }
 
-/// Opens the database again and writes more rows. No sync fails any more.
-fn go_on(path: &Path, vfs: &str, (profile, _, _, then): Case, log: &Log) {
+/// Opens the database again and writes more rows, until a call is answered with an error: the sync may
+/// fail only now. That row is handed back.
+fn go_on(path: &Path, vfs: &str, (profile, _, _, then): Case, log: &Log) -> Option<Row> {
     const SQL: &str = "INSERT INTO t VALUES (?1, -?1, zeroblob(900))";
-    let numbers = CALLS..CALLS + CALLS_AFTER;
+    let write = |execute: &dyn Fn(i64) -> bool| {
+        let mut numbers = CALLS..CALLS + CALLS_AFTER;
+        let refused = numbers.find(|&number| {
+            let is_done = execute(number as i64);
+            if is_done {
+                log.acknowledged(0, number);
+            }
+            !is_done
+        });
+        refused.map(|number| (number as i64, -(number as i64), 900))
+    };
     match then {
-        Then::Nothing => {}
+        Then::Nothing => None,
         Then::ReopenedBySqlite => {
             let connection = connect(path, vfs);
             connection.execute_batch("PRAGMA synchronous = FULL").unwrap();
-            for number in numbers {
-                connection.execute(SQL, [number as i64]).unwrap();
-                log.acknowledged(0, number);
-            }
+            write(&|number| connection.execute(SQL, [number]).is_ok())
         }
         Then::Reopened | Then::ReopenedBesideAnother => {
             let builder = Writer::builder(path).profile(profile).vfs(vfs);
-            let writer = match builder.checkpoint_limits(limits()).open() {
-                Ok(writer) => writer,
+            match builder.checkpoint_limits(limits()).open() {
+                Ok(writer) => {
+                    let refused = write(&|number| writer.execute(SQL, [number]).is_ok());
+                    // An error of the disk is to be told here as well.
+                    let _ = writer.close();
+                    refused
+                }
                 Err(error) => {
                     let is_refused = matches!(error.kind(), ErrorKind::Destination { .. });
                     // A checkpoint syncs the log, too.
                     assert!(is_refused && then == Then::ReopenedBesideAnother, "{error}");
-                    return;
+                    None
                 }
-            };
-            for number in numbers {
-                writer.execute(SQL, [number as i64]).unwrap();
-                log.acknowledged(0, number);
             }
-            writer.close().unwrap();
         }
     }
 }
@@ -213,9 +221,10 @@ fn crash(
             // An error of the disk is to be told here as well.
             let _ = writer.close();
         }
-        go_on(&path, vfs, case, &log);
+        let refused_later = go_on(&path, vfs, case, &log);
+        assert!(refused.is_none() || refused_later.is_none(), "only one sync fails");
         drop(another);
-        (log.finish(), history(&path, refused))
+        (log.finish(), history(&path, refused.or(refused_later)))
     };
     let run = Run {
         name: "a failed sync",

@@ -40,8 +40,8 @@ pub(crate) fn make_log_whole(
     match locks::log_on_disk(path) {
         LogOnDisk::Whole => return Ok(()),
         LogOnDisk::Uncopied => {
-            let reason = "a sync of it has failed in a checkpoint, and connections of this process still \
-                 use it: only its -wal file has all pages";
+            let reason = "a sync of its log or of a checkpoint has failed, and connections of this \
+                 process still use it: only its -wal file has all pages";
             return Err(Error::destination(path, reason)
                 .on_disk("every commit is in the database or its -wal file, which belong together")
                 .to_do(
