@@ -120,7 +120,7 @@ fn with(mut content: Digest, (number, other, length): Row) -> Digest {
 /// One run at a time, as they share a name.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// What follows after the writers were closed.
+/// Step after the writers were closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Nothing,

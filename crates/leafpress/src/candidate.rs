@@ -39,8 +39,6 @@ use crate::{Error, ErrorKind, Result};
 
 /// Longest wait for a writer that holds the file alone.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
-/// SQLite has 32 bits for the milliseconds.
-const BUSY_WAIT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 /// Cache of the connection, unless a quarter of the memory is less.
 const CACHE_BYTES_MAX: usize = 64 << 20;
 
@@ -110,7 +108,7 @@ impl Candidate {
     /// Waits this long for a program that holds the database, in the place of 5 seconds.
     #[must_use]
     pub fn waiting(self, busy_timeout: Duration) -> Self {
-        Self { busy_timeout: busy_timeout.min(BUSY_WAIT_MAX), ..self }
+        Self { busy_timeout: busy_timeout.min(connect::BUSY_TIMEOUT_MAX), ..self }
     }
 
     /// Its path: absolute, links resolved.

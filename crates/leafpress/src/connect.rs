@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -22,6 +23,9 @@ pub(crate) const READ_ONLY: OpenFlags =
 /// Flags of a connection that reads and writes, of one thread at a time.
 pub(crate) const READ_WRITE: OpenFlags =
     OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+/// Longest wait for a lock that SQLite takes: it counts milliseconds in 32 bits.
+pub(crate) const BUSY_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// Opens a database through the default VFS. A connection that may write to a write-ahead log
 /// gathers its writes, where that VFS is the platform's.

@@ -26,6 +26,10 @@ use crate::paths::companion_of;
 pub(crate) use crate::vfs::locks::LogOnDisk;
 use crate::vfs::{database_file, locks};
 
+/// State of a database whose log is not copied.
+pub(crate) const STILL_IN_THE_WAL: &str =
+    "every commit is in the database or its -wal file, which belong together";
+
 /// Sees to it that the disk has all of the log that SQLite reads, if that is not known. Waits for the
 /// write lock as long as the connection does; changes no row. `refused` makes SQLite's answer an error.
 ///
@@ -42,11 +46,9 @@ pub(crate) fn make_log_whole(
         LogOnDisk::Uncopied => {
             let reason = "a sync of its log or of a checkpoint has failed, and connections of this \
                  process still use it: only its -wal file has all pages";
-            return Err(Error::destination(path, reason)
-                .on_disk("every commit is in the database or its -wal file, which belong together")
-                .to_do(
-                    "close all its connections in this process, readers too, and open it again",
-                ));
+            return Err(Error::destination(path, reason).on_disk(STILL_IN_THE_WAL).to_do(
+                "close all its connections in this process, readers too, and open it again",
+            ));
         }
         LogOnDisk::Unknown => {}
     }

@@ -117,7 +117,7 @@ fn output_unless(cancel: &AtomicBool, mut child: Child) -> Result<Output> {
     Ok(Output { status, stdout, stderr: stderr.recv().unwrap_or_default() })
 }
 
-/// What a pipe gives, once that is all.
+/// All bytes of a pipe, once it is closed.
 fn read_aside(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, all) = channel();
     std::thread::spawn(move || {

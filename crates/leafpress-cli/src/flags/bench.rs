@@ -8,7 +8,7 @@ use leafpress::vfs::DiskModel;
 
 use super::{parse_amount, parse_number};
 
-/// What says how to measure, which `--from` does not do.
+/// Flags that say how to measure, which `--from` does not do.
 const MEASURING: [&str; 18] = [
     "experiments",
     "bytes",

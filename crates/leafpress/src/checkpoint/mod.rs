@@ -70,6 +70,7 @@ use self::policy::Policy;
 pub use self::stats::{CheckpointStats, StuckReader};
 use self::worker::Worker;
 use crate::connect;
+use crate::failed_sync::STILL_IN_THE_WAL;
 use crate::sync::lock;
 use crate::vfs::hooks;
 use crate::{Error, ErrorKind, Result};
@@ -195,8 +196,6 @@ impl Drop for Checkpointer {
 /// Reason of an error.
 pub(crate) const MOVED: &str = "the database is gone or another file: it was deleted, moved or \
      replaced while the writer had it open";
-const STILL_IN_THE_WAL: &str =
-    "every commit is in the database or its -wal file, which belong together";
 
 fn open(path: &Path, vfs: Option<&str>) -> rusqlite::Result<Connection> {
     let connection = connect::open_through(path, connect::READ_WRITE, vfs)?;

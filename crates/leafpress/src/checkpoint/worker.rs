@@ -15,8 +15,10 @@ use super::gate::{Gate, Look, NEVER};
 use super::limits::CheckpointLimits;
 use super::policy::{Outcome, Policy, Step};
 use super::stats::StuckReader;
-use super::{MOVED, STILL_IN_THE_WAL, Shared, look};
-use crate::failed_sync::{LogOnDisk, leave_wal_as_it_is, leave_wal_if_unsynced, note_log};
+use super::{MOVED, Shared, look};
+use crate::failed_sync::{
+    LogOnDisk, STILL_IN_THE_WAL, leave_wal_as_it_is, leave_wal_if_unsynced, note_log,
+};
 use crate::vfs::database_file::{self, has_moved};
 use crate::words::path_text;
 use crate::{Error, Result};

@@ -19,9 +19,6 @@ use crate::words::path_text;
 /// Default wait for other programs that write the database.
 pub const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// Longest wait that SQLite takes: it counts milliseconds in 32 bits.
-pub const BUSY_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
-
 /// Page size of SQLite's default.
 const PAGE_BYTES_LOCAL: u32 = 4096;
 

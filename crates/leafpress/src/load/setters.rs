@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use super::disk::Listener;
 use super::memory;
-use super::options::{BUSY_TIMEOUT_MAX, GivenType};
+use super::options::GivenType;
 use super::{
     CancelToken, ColumnType, CsvOptions, InputFormat, IntoTable, Layout, Loader, OnConflict,
     OnError, Preset, Progress, TimestampForm, Uuid7Form,
 };
+use crate::connect::BUSY_TIMEOUT_MAX;
 use crate::rights::Rights;
 
 impl Loader {

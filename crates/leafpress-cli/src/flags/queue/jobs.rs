@@ -475,10 +475,10 @@ Examples:
   leafpress queue purge jobs.db emails --state dead --older-than 7d
   leafpress queue purge jobs.db emails --state ready,delayed --yes
 
-Exit status: 0 done, 1 it failed after a part was removed,
-2 the command line makes no sense, or jobs that are
-neither done nor dead need --yes (without a terminal and with --json, no
-question is asked), 3 failed, or the answer was no: nothing changed.")]
+Exit status: 0 done, 1 it failed after a part was removed, 2 the command line
+makes no sense, or jobs that are neither done nor dead need --yes (without a
+terminal and with --json, no question is asked), 3 failed, or the answer was
+no: nothing changed.")]
 pub struct QueuePurgeFlags {
     /// The queue.
     #[command(flatten)]

@@ -196,6 +196,13 @@ pub struct RecordSpan<'a> {
     pub field_ends: &'a [u32],
 }
 
+impl RecordSpan<'_> {
+    /// Offset behind the record's last byte.
+    pub fn end(&self) -> usize {
+        self.field_ends.last().map_or(self.start, |&end| end as usize + 1)
+    }
+}
+
 /// Some records, one after the other, with as many fields each.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordStripe<'a, 's> {

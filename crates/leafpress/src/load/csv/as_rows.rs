@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use leafpress_format::Value;
 
 use super::input::{Opened, Opening};
-use super::pass::{bad_row, check_lengths, record_end};
+use super::pass::{bad_row, check_lengths};
 use super::reading::Reading;
 use super::signs::{Signs, Strays, escaped_letter_line};
 use crate::error::{BadRow, Result};
@@ -29,7 +29,7 @@ use crate::load::values::fields::{RowRules, Scratch};
 use crate::schema::{HEADROOM_BYTES, RealRule, exact_integer, kept_real, marks};
 use crate::sync::lock;
 
-/// What a pass has found in its pieces so far.
+/// Findings of a pass in its pieces so far.
 #[derive(Default)]
 struct PassFound {
     pieces: u64,
@@ -44,7 +44,7 @@ pub struct CsvRows<'l> {
     reading: Reading,
     columns: Vec<SourceColumn>,
     notes: Vec<String>,
-    /// What each pass has found.
+    /// Findings of each pass.
     passes: Vec<Arc<Mutex<PassFound>>>,
     /// Taken by the first pass.
     first: Option<Opened<'l>>,
@@ -276,8 +276,10 @@ impl RowDecoder for FieldsDecoder {
             if self.rules.is_ragged(&span) {
                 signs.add_reshaped(|| counted.1);
             }
-            let end = record_end(&span);
-            batch.add_row((span.start, end, counted.1), &self.rules.values_or_null(bytes, &span));
+            batch.add_row(
+                (span.start, span.end(), counted.1),
+                &self.rules.values_or_null(bytes, &span),
+            );
         }
         if let Some((row, original)) = unfinished {
             batch.add_bad_row(row, original);

@@ -239,7 +239,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
         if scanned.skip_header {
             let Scanned { block, index, .. } = scanned;
             let header = index.records(block.bytes(), block.start()).next();
-            let header = header.map(|span| &block.bytes()[span.start..record_end(&span)]);
+            let header = header.map(|span| &block.bytes()[span.start..span.end()]);
             lock(rejects).set_header(header.unwrap_or_default());
         }
         let read = (records - usize::from(scanned.skip_header)) as u64;
@@ -347,7 +347,7 @@ pub fn check_lengths(
         return Ok(());
     }
     let is_long = |span: &RecordSpan<'_>| {
-        (record_end(span) - span.start) as u64 > record_bytes_max.saturating_add(1)
+        (span.end() - span.start) as u64 > record_bytes_max.saturating_add(1)
     };
     let long = index.records(block.bytes(), block.start()).find(is_long);
     long.map_or(Ok(()), |span| {
@@ -358,10 +358,6 @@ pub fn check_lengths(
 fn row_too_long(file: &str, line: u64, bytes_max: u64) -> Error {
     let reason = format!("the record that starts at line {line} is longer than {bytes_max} bytes");
     Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(TOO_LONG_ADVICE)
-}
-
-pub fn record_end(span: &RecordSpan<'_>) -> usize {
-    span.field_ends.last().map_or(span.start, |&end| end as usize + 1)
 }
 
 /// A bad row. Lines are counted from an offset in an earlier row (or the block's start) whose line
@@ -389,6 +385,6 @@ pub fn bad_row(
         line: place.line,
         column: place.column,
         reason: misfit.reason,
-        row: excerpt(bytes, span.start, record_end(span), EXCERPT_BYTES_MAX),
+        row: excerpt(bytes, span.start, span.end(), EXCERPT_BYTES_MAX),
     }
 }

@@ -6,7 +6,6 @@
 use memchr::memchr_iter;
 
 use super::input::CsvInput;
-use super::pass::record_end;
 use super::reading::Reading;
 use crate::error::{BadRow, Error, ErrorKind};
 use crate::input::block::Block;
@@ -40,7 +39,7 @@ impl Strays {
         if let (None, Some(at)) = (self.first_line, index.first_stray()) {
             self.first_line = Some(block.position(at).line);
             let mut records = index.records(block.bytes(), block.start());
-            let strayed = records.find(|span| record_end(span) > at);
+            let strayed = records.find(|span| span.end() > at);
             let quote = strayed.and_then(|span| unclosed_quote(block.bytes(), &span, dialect));
             self.unclosed = quote.map(|at| block.position(at));
         }

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result};
 use crate::failed_commit::FailedCommit;
 use crate::failed_sync::{LogOnDisk, leave_wal_as_it_is, make_log_whole, note_log};
 use crate::load::at_rest::AtRest;
-use crate::load::long_statements::STEPS_BETWEEN_LOOKS;
+use crate::load::long_statements::end_if;
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
 use crate::paths::companion_of;
@@ -165,10 +165,7 @@ impl ExistingDatabase {
         let cancel = settings.cancel.clone();
         connection
             .execute_batch(&format!("PRAGMA cache_size=-{cache_kib}"))
-            .and_then(|()| {
-                connection
-                    .progress_handler(STEPS_BETWEEN_LOOKS, Some(move || cancel.is_cancelled()))
-            })
+            .and_then(|()| end_if(&mut connection, move || cancel.is_cancelled()))
             .map_err(|error| self.refused("open the database", error))?;
         if self.overlay.is_none() {
             let refused = |error| self.refused("write the log again", error);

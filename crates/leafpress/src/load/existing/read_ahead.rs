@@ -19,7 +19,7 @@ use super::staged::{attach_file, attachable};
 use super::task::Staged;
 use crate::candidate::uri;
 use crate::connect;
-use crate::load::long_statements::STEPS_BETWEEN_LOOKS;
+use crate::load::long_statements::end_if;
 use crate::load::options::CancelToken;
 use crate::machine_memory::usable_bytes;
 
@@ -94,7 +94,7 @@ fn look_up(
     let flags = connect::READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let mut connection = connect::open(database, flags)?;
     let _ = running.set(connection.get_interrupt_handle());
-    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || stopped.is_cancelled()))?;
+    end_if(&mut connection, move || stopped.is_cancelled())?;
     let cache_kib = CACHE_BYTES_MIN / 1024;
     connection.execute_batch(&format!(
         "PRAGMA cell_size_check=ON; PRAGMA automatic_index=OFF; PRAGMA cache_size=-{cache_kib}"

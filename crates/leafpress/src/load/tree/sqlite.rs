@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::connect;
 use crate::error::{Error, Result};
-use crate::load::long_statements::{STEPS_BETWEEN_LOOKS, set_sorter};
+use crate::load::long_statements::{end_if, set_sorter};
 use crate::load::options::{CancelToken, LoadOptions};
 use crate::load::tree::RowOrder;
 use crate::refusal::Refusal;
@@ -20,7 +20,7 @@ use crate::sqlite_error::is_fault_of_a_row;
 pub fn open_built(path: &Path, cancel: &CancelToken) -> rusqlite::Result<Connection> {
     let mut connection = connect::open(path, OpenFlags::default())?;
     let cancel = cancel.clone();
-    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || cancel.is_cancelled()))?;
+    end_if(&mut connection, move || cancel.is_cancelled())?;
     Ok(connection)
 }
 

@@ -94,7 +94,7 @@ impl LocalTarget {
                     self.about_atomic_pages()
                 );
                 if is_failed_sync(&source) {
-                    self.sync_failed(&reason);
+                    self.sync_failed(&reason, LogOnDisk::Unknown);
                 }
                 unknown(group, range, reason)
             }
@@ -169,9 +169,9 @@ impl LocalTarget {
 
     /// Ends the commits of all members, and all checkpoints: only the log has all pages now, and must
     /// stay as it is.
-    pub(super) fn sync_failed(&self, reason: &str) {
+    pub(super) fn sync_failed(&self, reason: &str, log: LogOnDisk) {
         self.busy.sync_failed();
-        note_log(&self.connection, LogOnDisk::Unknown);
+        note_log(&self.connection, log);
         self.leave_all_as_it_is(reason);
     }
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::LocalTarget;
 use crate::error::{Error, Result};
-use crate::failed_sync::{LogOnDisk, is_failed_sync, note_log};
+use crate::failed_sync::{LogOnDisk, is_failed_sync};
 use crate::vfs::database_file;
 use crate::writer::caught::panicked;
 use crate::writer::maintenance::{IsWhole, Maintenance};
@@ -37,9 +37,9 @@ impl LocalTarget {
         if let Err(error) = &done
             && is_failed_sync(error)
         {
-            self.sync_failed(&format!("a sync failed while it was to {}: {error}", work.action()));
+            let reason = format!("a sync failed while it was to {}: {error}", work.action());
             // It may have been that of a checkpoint.
-            note_log(&self.connection, LogOnDisk::Uncopied);
+            self.sync_failed(&reason, LogOnDisk::Uncopied);
         }
         if let Some(error) = self.interrupts.stopped() {
             return Err(error);

@@ -42,7 +42,7 @@ use crate::input::rows::{
 use crate::input::small::SmallFile;
 use crate::input::source::not_opened;
 use crate::load::at_rest::AtRest;
-use crate::load::long_statements::STEPS_BETWEEN_LOOKS;
+use crate::load::long_statements::end_if;
 use crate::paths::companion_of;
 use crate::profile::refuse_second_name;
 use crate::refusal::{Refusal, refuse_odd_companions, refuse_unless_file};
@@ -497,8 +497,7 @@ impl Worker {
     /// Sends all rows, or stops when the reader is gone.
     fn read(&self, connection: &mut Connection, pass: &Pass) -> rusqlite::Result<()> {
         let is_over = Arc::clone(&pass.is_over);
-        let look = move || is_over.load(Ordering::Relaxed);
-        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(look))?;
+        end_if(connection, move || is_over.load(Ordering::Relaxed))?;
         if connection.is_autocommit() {
             begin(connection)?;
             *lock(&self.held) = Held::now(connection, &self.path);

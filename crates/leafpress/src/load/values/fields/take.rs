@@ -161,8 +161,7 @@ impl RowRules {
     /// with another number of fields is read there as it was here.
     pub fn as_rejected<'b>(&self, bytes: &'b [u8], span: &RecordSpan<'_>) -> Cow<'b, [u8]> {
         let Some(form) = &self.rejects else {
-            let end = span.field_ends.last().map_or(span.start, |&end| end as usize + 1);
-            return Cow::Borrowed(&bytes[span.start..end]);
+            return Cow::Borrowed(&bytes[span.start..span.end()]);
         };
         let (fields, pads) = (span.field_ends.len(), self.ragged == Ragged::Pad);
         let own = form.order.iter().copied().filter(|&field| pads || field < fields);
