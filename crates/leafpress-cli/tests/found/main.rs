@@ -54,7 +54,7 @@ struct Found {
     as_other_user: bool,
     /// The status of its last command.
     status: i32,
-    /// Texts that standard output and standard error together contain.
+    /// Texts that standard output and standard error together contain, wherever lines break.
     says: &'static [&'static str],
     /// Texts that they do not contain.
     never_says: &'static [&'static str],
@@ -104,7 +104,9 @@ impl Found {
         if said.contains(['⟦', '⟧']) {
             let _ = writeln!(faults, "  it shows an option that is not spelled as a flag");
         }
-        for text in self.says.iter().filter(|text| !said.contains(**text)) {
+        let as_one_line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let says = |text: &str| said.contains(text) || as_one_line.contains(text);
+        for text in self.says.iter().filter(|text| !says(text)) {
             let _ = writeln!(faults, "  it does not say {text:?}");
         }
         for text in self.never_says.iter().filter(|text| said.contains(**text)) {

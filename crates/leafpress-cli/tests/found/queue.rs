@@ -417,7 +417,7 @@ const CASES: &[Found] = &[
         says: &[
             "0 jobs are tried again",
             "with --all-dead also if none was dead",
-            "2 the command line makes no sense, or jobs that are\nneither done nor dead need --yes",
+            "2 the command line makes no sense, or jobs that are neither done nor dead need --yes",
             "add --yes",
         ],
         ..Found::NONE
