@@ -126,6 +126,8 @@ enum Then {
     Nothing,
     /// A writer goes on.
     Reopened,
+    /// A writer of another profile goes on.
+    ReopenedAs(Profile),
     /// A writer goes on, while another connection of the process has stayed open.
     ReopenedBesideAnother,
     /// SQLite by itself goes on, as durable.
@@ -161,7 +163,8 @@ fn go_on(path: &Path, vfs: &str, (profile, _, _, then): Case, log: &Log) -> Opti
             connection.execute_batch("PRAGMA synchronous = FULL").unwrap();
             write(&|number| connection.execute(SQL, [number]).is_ok())
         }
-        Then::Reopened | Then::ReopenedBesideAnother => {
+        Then::Reopened | Then::ReopenedAs(_) | Then::ReopenedBesideAnother => {
+            let profile = if let Then::ReopenedAs(other) = then { other } else { profile };
             let builder = Writer::builder(path).profile(profile).vfs(vfs);
             match builder.checkpoint_limits(limits()).open() {
                 Ok(writer) => {
@@ -249,6 +252,7 @@ fn survey_by(budget: Budget, case: Case, promise: Promise) -> Outcome {
     let then = match then {
         Then::Nothing => "",
         Then::Reopened => ", opened again",
+        Then::ReopenedAs(_) => ", opened again in another journal mode",
         Then::ReopenedBesideAnother => ", opened again beside another connection",
         Then::ReopenedBySqlite => ", opened again by SQLite itself",
     };
@@ -262,7 +266,8 @@ fn survey_by(budget: Budget, case: Case, promise: Promise) -> Outcome {
 #[test]
 fn what_is_written_after_a_failed_sync_and_an_opening_is_kept() {
     for file in [FileKind::Wal, FileKind::MainDb] {
-        for then in [Then::Reopened, Then::ReopenedBesideAnother] {
+        let as_rollback = Then::ReopenedAs(Profile::Rollback);
+        for then in [Then::Reopened, as_rollback, Then::ReopenedBesideAnother] {
             survey((Profile::Durable, 1, file, then), Promise::AllAcknowledged);
         }
     }

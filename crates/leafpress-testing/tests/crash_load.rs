@@ -4,16 +4,19 @@
 //! 1. A load to a new file leaves no file or the whole database under its name.
 //! 2. A new table, appended, replaced and changed rows in a database that is
 //!    there come all or not at all, whatever its journal mode.
+//! 3. So do those of the loads after a sync has failed, which was one of a load
+//!    or of its checkpoint: the system forgets what it could not write.
 //!
 //! New files are written without SQLite: the loader tells the recorder of its
 //! own steps. All else goes through the recorder as the default VFS.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use leafpress::load::{IntoTable, Layout, Loader, OnConflict, disk};
-use leafpress::vfs::{PlatformVfs, Registration, register_default};
+use leafpress::vfs::{FileKind, PlatformVfs, Registration, register_default};
 use leafpress_testing::crash::{
     Budget, Digest, Effort, Event, History, Log, Mark, Outcome, Promise, Random, Recorder, Run,
     Simulator,
@@ -21,6 +24,8 @@ use leafpress_testing::crash::{
 use rusqlite::{Connection, OpenFlags};
 
 const LOADS: u64 = 4;
+/// Loads into a database of which one sync fails.
+const LOADS_THAT_FAIL: u64 = 7;
 /// Of 1,000 images that `make crash` asks for: so many for each test.
 const SHARE: u64 = 30;
 const IMAGES: u64 = 3_000;
@@ -41,7 +46,7 @@ fn csv(random: &mut Random) -> String {
     let mut id = 0;
     for _ in 0..random.choose(&[1, 5, 30]) {
         id += 1 + random.below(3);
-        let name = "x".repeat(random.choose(&[0, 3, 20, 200]));
+        let name = "x".repeat(random.choose(&[1, 3, 20, 200]));
         let (end, size) = (random.below(100), random.below(1_000_000));
         writeln!(text, "{id},{name}{end},{size}").unwrap();
     }
@@ -49,7 +54,7 @@ fn csv(random: &mut Random) -> String {
 }
 
 /// One load of some kind, the first of which makes the table `t`.
-fn load(path: &Path, first: bool, random: &mut Random) {
+fn load(path: &Path, first: bool, random: &mut Random) -> leafpress::Result<()> {
     let loader = Loader::new(path).analyze(false);
     let (into, on_conflict) = random.choose(&[
         (IntoTable::Append, OnConflict::Ignore),
@@ -63,7 +68,21 @@ fn load(path: &Path, first: bool, random: &mut Random) {
         _ => loader.table("t").into_table(into).on_conflict(on_conflict),
     };
     let text = csv(random);
-    loader.load_reader("rows.csv", text.as_bytes()).unwrap();
+    loader.load_reader("rows.csv", text.as_bytes()).map(drop)
+}
+
+/// The content after the load that follows, made in a copy of the database.
+fn expected(path: &Path, first: bool, mut random: Random) -> Digest {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.db", "a.db-wal", "a.db-journal"] {
+        let from = path.with_file_name(name);
+        if from.exists() {
+            fs::copy(from, folder.path().join(name)).unwrap();
+        }
+    }
+    let copy = folder.path().join("a.db");
+    load(&copy, first, &mut random).unwrap();
+    content(&copy)
 }
 
 /// Numbers the state, as a load may change nothing.
@@ -87,6 +106,17 @@ fn commit(log: &Log, history: &mut History, number: u64, content: &Digest) {
     }
 }
 
+fn create(path: &Path, journal_mode: &str, random: &mut Random) {
+    let vacuum = random.choose(&["NONE", "FULL", "INCREMENTAL"]);
+    let page_bytes = random.choose(&[512, 1024, 4096]);
+    let sql = format!(
+        "PRAGMA page_size = {page_bytes}; PRAGMA auto_vacuum = {vacuum};
+         PRAGMA journal_mode = {journal_mode}; CREATE TABLE states (number);
+         INSERT INTO states VALUES (-1);",
+    );
+    Connection::open(path).unwrap().execute_batch(&sql).unwrap();
+}
+
 /// Loads into a database of a journal mode, and crashes that.
 fn crash_existing(
     simulator: &mut Simulator,
@@ -97,25 +127,59 @@ fn crash_existing(
     let random = &mut Random::of(&[seed, 1]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("a.db");
-    let vacuum = random.choose(&["NONE", "FULL", "INCREMENTAL"]);
-    let page_bytes = random.choose(&[512, 1024, 4096]);
-    Connection::open(&path)
-        .unwrap()
-        .execute_batch(&format!(
-            "PRAGMA page_size = {page_bytes}; PRAGMA auto_vacuum = {vacuum};
-             PRAGMA journal_mode = {journal_mode}; CREATE TABLE states (number);
-             INSERT INTO states VALUES (-1);",
-        ))
-        .unwrap();
+    create(&path, journal_mode, random);
     let log = recorder().watch(folder.path());
     let mut history = History::new(&content(&path));
     for number in 0..LOADS {
-        load(&path, number == 0, random);
+        load(&path, number == 0, random).unwrap();
         commit(&log, &mut history, 2 * number, &content(&path));
         number_state(&path, number);
         commit(&log, &mut history, 2 * number + 1, &content(&path));
     }
     let name = format!("load into {journal_mode}");
+    finish(simulator, &name, seed, effort, &log, &history, (&path, |_| false))
+}
+
+/// Loads into a database of a journal mode while a sync of one of its files fails, and crashes that.
+fn crash_failing(
+    simulator: &mut Simulator,
+    (journal_mode, file): (&str, FileKind),
+    seed: u64,
+    effort: Effort,
+) -> Outcome {
+    let random = &mut Random::of(&[seed, 3]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("a.db");
+    create(&path, journal_mode, random);
+    let log = recorder().watch(folder.path());
+    log.fail_sync(file, 1 + random.below(8) as u64);
+    let mut history = History::new(&content(&path));
+    let mut loads_failed = 0;
+    let mut has_table = false;
+    for number in 0..LOADS_THAT_FAIL {
+        if random.percent(30) {
+            // It looks at the database, and closes it again.
+            let loader = Loader::new(&path).table("states").into_table(IntoTable::Append);
+            loader.load_reader("other.csv", &b"another\n1\n"[..]).unwrap_err();
+        }
+        let expected = expected(&path, !has_table, random.clone());
+        let is_done = load(&path, !has_table, random).is_ok();
+        let content = content(&path);
+        let is_changed = history.is_changed_by(&content);
+        has_table |= is_changed;
+        if is_done {
+            commit(&log, &mut history, number, &content);
+            continue;
+        }
+        loads_failed += 1;
+        if is_changed {
+            history.committed(Mark { caller: 0, number }, &content);
+        } else if history.is_changed_by(&expected) {
+            history.failed(&expected);
+        }
+    }
+    assert!(loads_failed <= 1, "only one sync fails");
+    let name = format!("load into {journal_mode}, a sync of {file:?} fails");
     finish(simulator, &name, seed, effort, &log, &history, (&path, |_| false))
 }
 
@@ -222,5 +286,18 @@ fn loads_into_databases_with_rollback_journals_come_whole_or_not_at_all() {
         survey(&format!("load into {journal_mode}"), |simulator, seed, effort| {
             crash_existing(simulator, journal_mode, seed, effort)
         });
+    }
+}
+
+#[test]
+fn loads_after_a_failed_sync_come_whole_or_not_at_all() {
+    for case in [
+        ("WAL", FileKind::Wal),
+        ("WAL", FileKind::MainDb),
+        ("DELETE", FileKind::MainJournal),
+        ("DELETE", FileKind::MainDb),
+    ] {
+        let name = format!("load into {}, a sync of {:?} fails", case.0, case.1);
+        survey(&name, |simulator, seed, effort| crash_failing(simulator, case, seed, effort));
     }
 }

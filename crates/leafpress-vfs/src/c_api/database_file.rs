@@ -5,8 +5,9 @@
 //! A descriptor of our own would do the same, but closing it would drop every lock
 //! that this process holds on the database, and it would pass by the VFS.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::ptr;
 
 use rusqlite::{Connection, ffi};
@@ -34,24 +35,45 @@ pub fn sync_log(connection: &Connection) -> rusqlite::Result<()> {
     was_there.then_some(()).ok_or_else(none)
 }
 
+/// Path of the file of the database `main`, as SQLite has resolved it; `None` if there is no file.
+pub fn path(connection: &Connection) -> Option<PathBuf> {
+    // SAFETY: the handle is open as long as `connection` is borrowed, and the name ends with a zero.
+    let name = unsafe { ffi::sqlite3_db_filename(connection.handle(), c"main".as_ptr()) };
+    // SAFETY: SQLite gave null, or a text that ends with a zero and lasts as long as the connection.
+    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })?;
+    #[cfg(unix)]
+    let path = {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()))
+    };
+    #[cfg(not(unix))]
+    let path = PathBuf::from(name.to_str().ok()?);
+    (!path.as_os_str().is_empty()).then_some(path)
+}
+
 /// Writes all bytes of the write-ahead log of `main` once more, as they are, and syncs it. So the disk has
-/// them, also those that a sync which failed before has left in the system's memory.
+/// them, also those that a sync which failed before has left in the system's memory. Does nothing if there
+/// is no log.
 ///
 /// Call it inside of a write transaction only, whose lock keeps others from writing to the log.
 ///
 /// # Errors
-/// The VFS's own, or there is no log. The log has the same bytes as before.
-pub fn write_log_again(connection: &Connection) -> rusqlite::Result<()> {
+/// The VFS's own, or `SQLITE_INTERRUPT` once `stop` returns true. The log has the same bytes as before.
+pub fn write_log_again(connection: &Connection, stop: &dyn Fn() -> bool) -> rusqlite::Result<()> {
     let failed = "the log cannot be written again";
-    let none = || failure(ffi::SQLITE_IOERR_WRITE, "there is no log that could be written");
-    let log = open_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, failed)?.ok_or_else(none)?;
+    let log = open_file(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER, failed)?;
+    let Some(log) = log else { return Ok(()) };
     let (Some(read), Some(write)) = (log.methods.xRead, log.methods.xWrite) else {
-        return Err(none());
+        return Err(failure(ffi::SQLITE_IOERR_WRITE, failed));
     };
     let size = log.size(failed)?;
     let mut bytes = vec![0_u8; 64 << 10];
     let mut offset = 0;
     while offset < size {
+        if stop() {
+            return Err(failure(ffi::SQLITE_INTERRUPT, "it was stopped"));
+        }
         let count = (bytes.len() as u64).min(size - offset) as c_int;
         // SAFETY: as in `sync_file`; the methods write and read `count` bytes, which `bytes` has.
         let code = unsafe {
@@ -185,7 +207,7 @@ pub fn has_moved(connection: &Connection) -> Option<bool> {
     }
     // After a change of user, for example, the folder may not be looked into.
     let is_hidden = || {
-        let name = connection.path().map(std::fs::metadata);
+        let name = path(connection).map(std::fs::metadata);
         name.is_some_and(|it| it.is_err_and(|it| it.kind() == ErrorKind::PermissionDenied))
     };
     if moved != 0 && is_hidden() { None } else { Some(moved != 0) }

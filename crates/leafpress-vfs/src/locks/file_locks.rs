@@ -171,6 +171,11 @@ impl FileLocks {
         state.read_locked.clear();
     }
 
+    /// True if no descriptor of the file can write.
+    pub fn is_read_only(&self) -> bool {
+        !self.state().is_writable
+    }
+
     /// State of the log beside this `-shm` file.
     pub fn log(&self) -> LogOnDisk {
         self.state().log

@@ -168,6 +168,21 @@ pub fn log_on_disk(database: &Path) -> LogOnDisk {
     known.unwrap_or(LogOnDisk::Unknown)
 }
 
+/// Returns true if the connections of this process have opened the `-shm` file of this database for reading
+/// only. SQLite opens it once for all of them, so none can write until all are closed.
+#[doc(hidden)]
+pub fn only_reads_log(database: &Path) -> bool {
+    #[cfg(unix)]
+    let only_reads =
+        table::locks_of(&companion_of(database, "-shm")).is_some_and(|it| it.is_read_only());
+    #[cfg(not(unix))]
+    let only_reads = {
+        let _ = database;
+        false
+    };
+    only_reads
+}
+
 /// Notes the state of the log of this database, until the last connection of this process is closed.
 #[doc(hidden)]
 pub fn note_log_on_disk(database: &Path, log: LogOnDisk) {

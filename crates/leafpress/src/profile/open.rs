@@ -36,14 +36,14 @@ use super::second_name::refuse_second_name;
 use super::settings::{JournalMode, Locking, Synchronous, ask};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
-use crate::failed_sync::make_log_whole;
+use crate::failed_sync::{leave_found_log, make_log_whole};
 use crate::paths::{companion_of, folder_of};
 use crate::refusal::{
     Refusal, holds_something, not_readable, refuse_odd_companions, refuse_unless_file,
     refuse_unless_path, why_not_synced, why_not_writable,
 };
 use crate::storage::FileSystem;
-use crate::vfs::locks;
+use crate::vfs::{database_file, locks};
 use crate::words::path_text;
 
 const AS_IT_WAS: &str = "the database is as it was";
@@ -206,6 +206,8 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
     let connection = opening.connect().map_err(|error| error.on_disk(AS_IT_WAS))?;
     opening.shrink_if_asked(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
     opening.read_header(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
+    opening.refuse_read_only_log(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
+    opening.make_log_whole(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
     opening.change_database(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
     let in_force = opening.settle(&connection).map_err(|error| {
         error.on_disk("the database holds what it held; its journal mode may have been changed")
@@ -417,6 +419,7 @@ impl Opening<'_> {
     fn connect_with(&self, flags: OpenFlags) -> Result<Connection> {
         let opened = connect::open_through(self.path, flags, self.vfs.as_deref());
         let connection = opened.map_err(|source| self.not_opened(source))?;
+        leave_found_log(&connection);
         set(&connection, "busy_timeout", whole_milliseconds(self.request.busy_timeout))?;
         Ok(connection)
     }
@@ -451,6 +454,26 @@ impl Opening<'_> {
     fn read_header(&self, connection: &Connection) -> Result<()> {
         let read = connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()));
         read.map_err(|source| self.not_readable(source))
+    }
+
+    /// Refuses what no connection of this process can write to, though this one was opened for it.
+    fn refuse_read_only_log(&self, connection: &Connection) -> Result<()> {
+        let path = database_file::path(connection);
+        if !path.is_some_and(|path| locks::only_reads_log(&path)) {
+            return Ok(());
+        }
+        let reason = "cannot be written in this process as long as a connection of it that only looks \
+                      (of verify, or a view of queues) is open: it has opened the -shm file for reading, \
+                      and SQLite opens that once for all connections";
+        Err(refusal(self.path, reason).to_do(
+            "close the connections that look, and open this one again; let them look after it is open",
+        ))
+    }
+
+    /// Also where the profile has no log: SQLite copies the one that is there, and removes it.
+    fn make_log_whole(&self, connection: &Connection) -> Result<()> {
+        let refused = |source| self.refusal().error("write the log again", source);
+        make_log_whole(connection, &|| false, refused)
     }
 
     fn not_readable(&self, source: rusqlite::Error) -> Error {
@@ -585,10 +608,6 @@ impl Opening<'_> {
         self.read_header(connection)?;
         let in_force = InForce::read(connection, request.profile)?;
         in_force.check()?;
-        if request.profile.is_wal() {
-            let refused = |source| self.refusal().error("write the log again", source);
-            make_log_whole(connection, refused)?;
-        }
         self.check_wishes(&in_force)?;
         Ok(in_force)
     }

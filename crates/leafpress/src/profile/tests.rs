@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use super::*;
+use crate::candidate::Candidate;
 use crate::paths::companion_of;
 use crate::verify::VerifyOptions;
 
@@ -765,4 +766,26 @@ fn a_profile_claims_no_durability_on_a_file_system_in_memory() {
             (Profile::Durable.promise(), 0)
         );
     }
+}
+
+/// SQLite opens the `-shm` file once for all connections of a process.
+#[cfg(unix)]
+#[test]
+fn a_view_that_came_first_is_named_where_it_keeps_a_writer_from_writing() {
+    let (used, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (other, path) = (used.path().join("a.db"), folder.path().join("a.db"));
+    let (connection, _) = open(&other, &Profile::Durable.into()).unwrap();
+    connection.execute_batch("CREATE TABLE t(a)").unwrap();
+    // As after a crash.
+    for suffix in ["", "-wal", "-shm"] {
+        fs::copy(companion_of(&other, suffix), companion_of(&path, suffix)).unwrap();
+    }
+    let candidate = Candidate::look_at(&path).unwrap();
+    let view = candidate.open().unwrap();
+    view.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap();
+    let error = open(&path, &Profile::Durable.into()).unwrap_err();
+    assert!(error.to_string().contains("only looks"), "{error}");
+    drop(view);
+    let (connection, _) = open(&path, &Profile::Durable.into()).unwrap();
+    connection.execute_batch("INSERT INTO t VALUES (1)").unwrap();
 }

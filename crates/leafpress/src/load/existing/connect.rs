@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::kept::{Held, Kept};
@@ -17,7 +16,9 @@ use crate::candidate::uri;
 use crate::connect;
 use crate::error::{Error, ErrorKind, OR_FULL_OTHERWISE, Result};
 use crate::failed_commit::FailedCommit;
-use crate::failed_sync::{LogOnDisk, leave_wal_as_it_is, make_log_whole, note_log};
+use crate::failed_sync::{
+    LogOnDisk, leave_found_log, leave_wal_as_it_is, make_log_whole, note_log,
+};
 use crate::load::at_rest::AtRest;
 use crate::load::long_statements::end_if;
 use crate::load::options::CancelToken;
@@ -53,8 +54,6 @@ pub struct ExistingDatabase {
     pub path: PathBuf,
     /// How long a connection waits for a lock of another program.
     pub busy_timeout: Duration,
-    /// True if closing must leave the log, which SQLite would copy into the database.
-    pub keeps_log: bool,
     /// For a trial run by a user who may only read: the database at rest, which is read as a file that
     /// does not change.
     pub at_rest: Option<AtRest>,
@@ -102,7 +101,7 @@ impl ExistingDatabase {
                 (connection, "PRAGMA synchronous=EXTRA;")
             };
             connection.busy_timeout(self.busy_timeout)?;
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, self.keeps_log)?;
+            leave_found_log(&connection);
             connection.execute_batch(&format!(
                 "{durable} PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON"
             ))?;
@@ -169,7 +168,7 @@ impl ExistingDatabase {
             .map_err(|error| self.refused("open the database", error))?;
         if self.overlay.is_none() {
             let refused = |error| self.refused("write the log again", error);
-            make_log_whole(&connection, refused)?;
+            make_log_whole(&connection, &|| settings.cancel.is_cancelled(), refused)?;
         }
         Ok(connection)
     }
@@ -406,7 +405,6 @@ pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<ExistingDatabase>
         named,
         path,
         busy_timeout,
-        keeps_log: false,
         at_rest: None,
         overlay: None,
         kept: Kept::default(),

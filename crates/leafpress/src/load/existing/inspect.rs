@@ -222,12 +222,9 @@ pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Resul
     let target = resolve(database, busy_timeout)?;
     refuse_what_is_no_file(&target)?;
     refuse_hot_journal(&target)?;
-    // If there is no log, the one that SQLite makes for this look must go again.
-    let keeps_log =
-        std::fs::metadata(companion_of(&target.path, "-wal")).is_ok_and(|log| log.len() > 0);
     // SQLite could not take it away again for a user who may only read.
     let at_rest = AtRest::for_reader(&target.path);
-    inspect_target(&ExistingDatabase { keeps_log, at_rest, ..target })
+    inspect_target(&ExistingDatabase { at_rest, ..target })
 }
 
 /// Refuses a database that SQLite would roll back before it reads it, which writes to it.

@@ -25,13 +25,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use leafpress_format::header;
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::connect::{ExistingDatabase, UNCHANGED, ask};
 use super::dbpage::READ_PAGE;
 use crate::connect;
 use crate::error::{Error, Result};
+use crate::failed_sync::leave_found_log;
 use crate::sync::lock;
 use crate::vfs::{
     Access, FileKind, LockLevel, OpenFlags as FileFlags, Opened, PlatformVfs, Registration,
@@ -96,8 +96,7 @@ fn snapshot(target: &ExistingDatabase) -> rusqlite::Result<Connection> {
     let (uri, flags) = target.uri();
     let connection = connect::open(uri, flags)?;
     connection.busy_timeout(target.busy_timeout)?;
-    let keeps_log = target.keeps_log;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_log)?;
+    leave_found_log(&connection);
     connection.execute_batch("PRAGMA query_only=ON; BEGIN")?;
     connect::begin_read(&connection)?;
     Ok(connection)

@@ -192,7 +192,7 @@ impl LocalTarget {
         let journal = OpenJournal::watch(&connection, in_force);
         let is_alone = in_force.locking == Locking::Exclusive;
         let sharing = busy.sharing().filter(|_| in_force.shares_syncs).map(Arc::clone);
-        let path = connection.path().filter(|path| !path.is_empty()).map(PathBuf::from);
+        let path = database_file::path(&connection);
         Ok(Self {
             connection: KeepingConnection::new(connection, STATEMENTS_KEPT),
             path,

@@ -9,13 +9,20 @@
 //! | a database without the table | the built table is moved in |
 //! | a database with the table | the rows, sorted by its key, are inserted from the built file |
 
-use std::collections::BTreeSet;
+mod refuse;
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leafpress_format::{KeyColumn, PageLayout};
 
+use self::refuse::{
+    check_for_later, missing_rule, refuse_other_order, refuse_other_page_size, refuse_others,
+    refuse_without_key, way_to_make,
+};
 use super::existing::{
     BestOrder, Existing, InsertHalt, InsertInto, InsertMode, Orphan, Outcome, Refusals, Settings,
     Staged, UNCHANGED, describe_table, find_orphan, insert, insert_one_by_one, inspect, key_column,
@@ -26,14 +33,14 @@ use super::options::{IntoTable, LoadOptions, OnConflict};
 use super::preset::Layout;
 use crate::error::{Error, Result};
 use crate::load::passes::feed::TableAhead;
-use crate::load::passes::plan::{Plan, declared_table, made_table, with_indexes};
+use crate::load::passes::plan::{Plan, declared_table, with_indexes};
 use crate::load::tree::RowOrder;
 use crate::new_file::{Destination, followed, refuse_if_made, refuse_without_folder};
 use crate::paths::folder_of;
 use crate::refusal::{not_readable, refuse_unless_path, why_not_writable};
 use crate::schema::declared::DeclaredTable;
 use crate::schema::names::{column_named, names_there};
-use crate::schema::shape::{IndexShape, ShapeColumn, TableShape, staged_shape};
+use crate::schema::shape::{ShapeColumn, TableShape, staged_shape};
 use crate::schema::sql_words::{declares_conflicts, sql_words};
 
 /// The destination of a load.
@@ -519,60 +526,6 @@ pub struct BuiltRows<'b> {
     pub columns: &'b [String],
 }
 
-/// Refuses what the final database of the table cannot have.
-fn check_for_later(options: &LoadOptions, declared: Option<&TableShape>) -> Result<()> {
-    let Some((page_bytes, names)) = &options.later_database else { return Ok(()) };
-    refuse_other_order(options)?;
-    refuse_other_page_size(options, *page_bytes)?;
-    let is_taken = |name: &str| names.iter().any(|it| it.eq_ignore_ascii_case(name));
-    let mut indexes = declared.into_iter().flat_map(|it| &it.indexes);
-    match indexes.find(|it| it.sql.is_some() && is_taken(&it.name)) {
-        None => Ok(()),
-        Some(index) => Err(Error::destination(
-            options.destination(),
-            format!("its name {} for an index is taken already", index.name),
-        )
-        .to_do("give the index another name")),
-    }
-}
-
-/// Refuses another order of pages for a database that exists.
-fn refuse_other_order(options: &LoadOptions) -> Result<()> {
-    if options.layout() == Layout::Local && options.preset.is_none() {
-        return Ok(());
-    }
-    Err(Error::misuse(
-        "only a new database can have a preset or another order of its pages, and this one exists",
-    )
-    .to_do("leave out ⟦preset⟧ and ⟦layout⟧, or load into a new file"))
-}
-
-/// Refuses another page size for a database that exists, with pages of this size.
-fn refuse_other_page_size(options: &LoadOptions, page_bytes: u32) -> Result<()> {
-    match options.given_page_bytes.filter(|&it| it != page_bytes) {
-        None => Ok(()),
-        Some(given) => Err(Error::misuse(format!(
-            "{} exists, and its pages have {page_bytes} bytes, not {given}: only a new database can have \
-             another page size",
-            options.destination()
-        ))
-        .to_do("leave out ⟦page_size⟧, or load into a new file")),
-    }
-}
-
-/// The way in which a missing table is made, for rows that are added, ignored or changed in one.
-fn way_to_make(options: &LoadOptions) -> &'static str {
-    match options.into {
-        Some(IntoTable::Upsert) if !options.primary_key.is_empty() => {
-            "⟦append⟧ with ⟦on_conflict_replace⟧ makes a missing table"
-        }
-        Some(IntoTable::Upsert | IntoTable::Ignore) => {
-            "with ⟦primary_key⟧ a missing table is made, and the same call works again later"
-        }
-        _ => "load without ⟦append⟧ and the like to make a new table",
-    }
-}
-
 fn settings(options: &LoadOptions, monitor: &Monitor) -> Settings {
     Settings {
         busy_timeout: options.busy_timeout,
@@ -595,90 +548,6 @@ fn published(existing: &Existing, outcome: Outcome, started: Instant) -> Publish
         notes: outcome.notes,
         elapsed: started.elapsed(),
     }
-}
-
-/// Refuses a declaration of more than a table and its indexes: nothing else is moved into an
-/// existing database.
-fn refuse_others(declared: &TableShape) -> Result<()> {
-    if declared.beside.is_empty() {
-        return Ok(());
-    }
-    let first = declared.beside[0].lines().next().unwrap_or_default();
-    Err(Error::misuse(format!(
-        "the schema declares more than the table '{}' and its indexes, which is all that can be \
-         moved into a database that is there: {first} …",
-        declared.name
-    ))
-    .to_do(
-        "run the other statements in the database itself; for a trigger that must see the \
-            rows, declare all of it there and load with ⟦append⟧",
-    ))
-}
-
-/// What a table lacks of the keys, indexes and other rules that the options ask for, and the option;
-/// `None` if it has all, so that the call that made it may be repeated.
-///
-/// # Errors
-/// If it has no column of a name in the options.
-fn missing_rule(
-    options: &LoadOptions,
-    there: &TableShape,
-    primary_key: &[&str],
-) -> Result<Option<(String, &'static str)>> {
-    if options.strict && !there.strict {
-        return Ok(Some(("is not STRICT".to_owned(), "⟦strict⟧")));
-    }
-    let names = names_there(there.columns.iter().map(|column| column.name.as_str()));
-    let types = there.columns.iter().map(|column| column.plain_type().to_owned());
-    let columns: Vec<_> = names.iter().cloned().zip(types).collect();
-    let asked = made_table(options, (&there.name, &[]), &columns)?;
-    let has_index = |asked: &IndexShape| {
-        let alike = |it: &IndexShape| it.unique == asked.unique && it.entry == asked.entry;
-        there.indexes.iter().any(alike)
-    };
-    // The index of a primary key comes before those that the options name.
-    let of_key = asked.indexes.len().saturating_sub(options.indexes.len());
-    let key = asked.constraint_columns(usize::from(of_key > 0)).into_iter().collect();
-    let own = primary_key.iter().filter_map(|name| column_named(&names, name).ok());
-    let own: BTreeSet<usize> = own.collect();
-    let of_options = &asked.indexes[of_key..];
-    let has_key = options.primary_key.is_empty()
-        || own == key
-        || (own.is_empty() && there.has_unique_index_of(&key));
-    let takes_null = |name: &&String| {
-        let at = column_named(&names, name).ok();
-        at.is_none_or(|at| !there.columns[at].not_null && there.rowid_column != Some(at))
-    };
-    let missing_index = options.indexes.iter().zip(of_options).find(|(_, it)| !has_index(it));
-    Ok(if !has_key {
-        Some(("has another primary key".to_owned(), "⟦primary_key⟧"))
-    } else if options.without_rowid && there.key.is_none() {
-        Some(("is not WITHOUT ROWID".to_owned(), "⟦without_rowid⟧"))
-    } else if let Some(((columns, is_unique), _)) = missing_index {
-        let (kind, option) =
-            if *is_unique { ("unique index", "⟦unique⟧") } else { ("index", "⟦index⟧") };
-        Some((format!("has no {kind} of {columns}"), option))
-    } else {
-        let nullable = options.not_null.iter().find(takes_null);
-        nullable.map(|name| (format!("takes NULL in its column '{name}'"), "⟦not_null⟧"))
-    })
-}
-
-/// Refuses a choice among rows that share a key, for a table without any.
-fn refuse_without_key(options: &LoadOptions, table: &TableShape) -> Result<()> {
-    let ignores = options.into == Some(IntoTable::Ignore);
-    if (options.on_conflict == OnConflict::Abort && !ignores) || table.is_unique() {
-        return Ok(());
-    }
-    if ignores {
-        let reason = format!("{} has no key, so no row is there already", table.name);
-        return Err(Error::misuse(reason).to_do(
-            "name the key of a new table by ⟦primary_key⟧ or ⟦unique⟧; make a unique index of the \
-             columns that tell the rows of one that is there apart; or load with ⟦append⟧",
-        ));
-    }
-    Err(Error::misuse(format!("{} has no key, so no two rows can share one", table.name))
-        .to_do("name the key by ⟦primary_key⟧ or ⟦unique⟧, or leave out ⟦on_conflict⟧"))
 }
 
 fn insert_mode(options: &LoadOptions) -> Option<InsertMode> {
@@ -710,128 +579,4 @@ fn new_table(plan: &Plan, indexes_first: bool) -> (TableShape, RowOrder) {
 fn without_rules(shape: &TableShape) -> TableShape {
     let TableShape { name, columns, rowid_column, .. } = shape.clone();
     TableShape { rowid_column, ..staged_shape(&name, columns, None) }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use rusqlite::Connection;
-    use tempfile::TempDir;
-
-    use crate::load::{IntoTable, Layout, Loader, OnConflict, OnError, Uuid7Form};
-
-    /// A database with the table `t` of this declaration.
-    fn database(sql: &str) -> (TempDir, PathBuf) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.db");
-        Connection::open(&path).expect("a database").execute_batch(sql).expect("a table");
-        (folder, path)
-    }
-
-    fn load(loader: Loader, csv: &str) -> crate::Result<crate::load::Report> {
-        loader.table("t").load_reader("t.csv", csv.as_bytes())
-    }
-
-    fn refused(loader: Loader, csv: &str, says: &[&str]) {
-        let error = load(loader, csv).expect_err("it is refused").to_string();
-        assert!(says.iter().all(|it| error.contains(it)) && error.contains("to do: "), "{error}");
-    }
-
-    #[test]
-    fn a_row_without_the_key_that_is_named_is_bad_in_each_load() {
-        for key in ["INTEGER PRIMARY KEY", "TEXT PRIMARY KEY"] {
-            let (_folder, path) = database(&format!("CREATE TABLE t(id {key}, v)"));
-            for into in [IntoTable::Upsert, IntoTable::Ignore] {
-                let loader = || Loader::new(&path).into_table(into).primary_key("id");
-                let csv = "id,v\n1,a\n\\N,b\n";
-                let null = || loader().null_marker("\\N");
-                refused(null(), csv, &["t.csv:3:1", "the primary key is empty"]);
-                let skip = OnError::Skip { rejects: None, max_rejects: None };
-                let report = load(null().on_error(skip), csv).expect("a load");
-                assert_eq!(report.rows_rejected, 1);
-            }
-            let connection = Connection::open(&path).expect("a database");
-            let count = connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
-            assert_eq!(count, Ok(1));
-        }
-    }
-
-    #[test]
-    fn a_table_for_another_database_has_names_and_pages_that_fit_there() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.db");
-        let loader = || Loader::new(&path).later_database(8192, vec!["T_A".to_owned()]);
-        refused(loader().page_size(4096), "a\n1\n", &["its pages have 8192 bytes, not 4096"]);
-        refused(loader().layout(Layout::Remote), "a\n1\n", &["another order of its pages"]);
-        let declaration = "CREATE TABLE t(a); CREATE INDEX t_a ON t(a)";
-        refused(loader().declaration(declaration), "a\n1\n", &["name t_a for an index is taken"]);
-        load(loader().page_size(8192).index("a"), "a\n1\n").expect("a load");
-        let connection = Connection::open(&path).expect("a database");
-        let name = "SELECT name FROM sqlite_schema WHERE type = 'index'";
-        let name = connection.query_row(name, [], |row| row.get::<_, String>(0));
-        assert_eq!(name.as_deref(), Ok("t_a_2"));
-    }
-
-    #[test]
-    fn ways_that_need_a_key_are_refused_without_one() {
-        let (folder, path) = database("CREATE TABLE t(id, v); CREATE TABLE u(id PRIMARY KEY, k)");
-        let loader = |into| Loader::new(&path).into_table(into);
-        refused(loader(IntoTable::Ignore), "id,v\n1,a\n", &["t has no key"]);
-        let upsert = || loader(IntoTable::Upsert).uuid7("k", Uuid7Form::Text);
-        let error = upsert().table("u").load_reader("u.csv", &b"id\n1\n"[..]);
-        let error = error.expect_err("old rows would get other keys").to_string();
-        assert!(error.contains("uuid7") && error.contains("to do: leave out"), "{error}");
-        let new = Loader::new(folder.path().join("new.db")).create_missing(true);
-        refused(new.into_table(IntoTable::Ignore), "id\n1\n", &["t has no key"]);
-        // The same in other words.
-        let append = loader(IntoTable::Append).on_conflict(OnConflict::Ignore);
-        refused(append, "id,v\n1,a\n", &["t has no key"]);
-    }
-
-    #[test]
-    fn the_rule_that_a_table_lacks_is_named() {
-        let (_folder, path) = database("CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
-        let append = || Loader::new(&path).into_table(IntoTable::Append);
-        for (loader, says) in [
-            (append().strict(true), "it is not STRICT"),
-            (append().primary_key("v"), "it has another primary key"),
-            (append().without_rowid(true).primary_key("id"), "it is not WITHOUT ROWID"),
-            (append().index("v"), "it has no index of v"),
-            (append().unique("v DESC"), "it has no unique index of v DESC"),
-            (append().not_null("v"), "it takes NULL in its column 'v'"),
-        ] {
-            refused(loader, "id,v\n1,a\n", &[says, "leave out "]);
-        }
-        let (_folder, path) =
-            database("CREATE TABLE t(id TEXT, email TEXT UNIQUE); CREATE TABLE u(id TEXT)");
-        let csv = "id,email\na,b\n";
-        for into in [IntoTable::Upsert, IntoTable::Append] {
-            refused(
-                Loader::new(&path).into_table(into).primary_key("id"),
-                csv,
-                &["another primary key"],
-            );
-        }
-        let other = Loader::new(&path).table("u").into_table(IntoTable::Append).primary_key("id");
-        let error = other.load_reader("u.csv", &b"id\na\n"[..]).expect_err("u has no key");
-        assert!(error.to_string().contains("another primary key"), "{error}");
-        let (_folder, path) = database("CREATE TABLE t(id TEXT PRIMARY KEY, v)");
-        let append = Loader::new(&path).into_table(IntoTable::Append).primary_key("id");
-        refused(append.index("v"), "id,v\na,b\n", &["it has no index of v"]);
-        let append = Loader::new(&path).into_table(IntoTable::Append).primary_key("id");
-        assert_eq!(load(append, "id,v\na,b\n").expect("it has this key").rows_loaded, 1);
-        let (_folder, path) = database("CREATE TABLE t(a UNIQUE, b UNIQUE)");
-        let upsert = Loader::new(&path).into_table(IntoTable::Upsert);
-        refused(upsert, "a,b\n1,2\n", &["2 unique indexes", "Ignore"]);
-    }
-
-    #[test]
-    fn limits_beyond_those_of_the_machine_are_taken_as_these() {
-        let (_folder, path) = database("CREATE TABLE u(a)");
-        let month = std::time::Duration::from_secs(30 * 86_400);
-        let loader = Loader::new(&path).memory(usize::MAX).busy_timeout(month);
-        let report = load(loader.primary_key("id"), "id\n3\n1\n2\n").expect("a load");
-        assert_eq!(report.rows_loaded, 3);
-    }
 }
