@@ -24,6 +24,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ffi};
 
 use crate::error::{Error, Result};
+use crate::file_kind::length_bytes;
 use crate::paths::companion_of;
 pub(crate) use crate::vfs::locks::LogOnDisk;
 use crate::vfs::{database_file, locks};
@@ -45,8 +46,9 @@ pub(crate) fn leave_found_log(connection: &Connection) {
 /// row. `refused` makes SQLite's answer an error.
 ///
 /// # Errors
-/// SQLite's, or `SQLITE_INTERRUPT` once `stop` returns true; or the sync of a checkpoint has failed for a connection of this process that may still be
-/// open. Then SQLite would go on behind pages that it counts as copied.
+/// SQLite's, or `SQLITE_INTERRUPT` once `stop` returns true; or the sync of a checkpoint has failed for a
+/// connection of this process that may still be open. Then SQLite would go on behind pages that it counts as
+/// copied.
 pub(crate) fn make_log_whole(
     connection: &Connection,
     stop: &dyn Fn() -> bool,
@@ -83,7 +85,7 @@ pub(crate) fn make_log_whole(
 }
 
 fn has_log(database: &Path) -> bool {
-    companion_of(database, "-wal").metadata().is_ok_and(|log| log.len() > 0)
+    length_bytes(&companion_of(database, "-wal")).is_some_and(|bytes| bytes > 0)
 }
 
 /// Returns true if the error is that of a sync.

@@ -72,6 +72,8 @@ pub use lock_file::LockFile;
 pub use log_on_disk::LogOnDisk;
 
 use std::path::Path;
+#[cfg(unix)]
+use std::sync::Arc;
 
 use crate::c_api::interface::Vfs;
 use crate::c_api::registration::{self, Registration};
@@ -155,11 +157,17 @@ pub fn refuse_beside_another_copy(database: &Path) -> Result<()> {
     }
 }
 
+/// Locks of the `-shm` file of this database, if this process has opened it.
+#[cfg(unix)]
+fn locks_of_log_index(database: &Path) -> Option<Arc<file_locks::FileLocks>> {
+    table::locks_of(&companion_of(database, "-shm"))
+}
+
 /// State of the log of this database. Always unknown for a log whose index is no file, and on Windows.
 #[doc(hidden)]
 pub fn log_on_disk(database: &Path) -> LogOnDisk {
     #[cfg(unix)]
-    let known = table::locks_of(&companion_of(database, "-shm")).map(|locks| locks.log());
+    let known = locks_of_log_index(database).map(|locks| locks.log());
     #[cfg(not(unix))]
     let known = {
         let _ = database;
@@ -173,8 +181,7 @@ pub fn log_on_disk(database: &Path) -> LogOnDisk {
 #[doc(hidden)]
 pub fn only_reads_log(database: &Path) -> bool {
     #[cfg(unix)]
-    let only_reads =
-        table::locks_of(&companion_of(database, "-shm")).is_some_and(|it| it.is_read_only());
+    let only_reads = locks_of_log_index(database).is_some_and(|locks| locks.is_read_only());
     #[cfg(not(unix))]
     let only_reads = {
         let _ = database;
@@ -187,7 +194,7 @@ pub fn only_reads_log(database: &Path) -> bool {
 #[doc(hidden)]
 pub fn note_log_on_disk(database: &Path, log: LogOnDisk) {
     #[cfg(unix)]
-    if let Some(locks) = table::locks_of(&companion_of(database, "-shm")) {
+    if let Some(locks) = locks_of_log_index(database) {
         locks.set_log(log);
     }
     #[cfg(not(unix))]

@@ -413,13 +413,13 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn connect(&self) -> Result<Connection> {
-        self.connect_with(connect::READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+        let flags = connect::READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        self.connect_with(flags).inspect(leave_found_log)
     }
 
     fn connect_with(&self, flags: OpenFlags) -> Result<Connection> {
         let opened = connect::open_through(self.path, flags, self.vfs.as_deref());
         let connection = opened.map_err(|source| self.not_opened(source))?;
-        leave_found_log(&connection);
         set(&connection, "busy_timeout", whole_milliseconds(self.request.busy_timeout))?;
         Ok(connection)
     }

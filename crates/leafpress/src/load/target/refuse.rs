@@ -81,7 +81,7 @@ pub fn refuse_others(declared: &TableShape) -> Result<()> {
     ))
 }
 
-/// What a table lacks of the keys, indexes and other rules that the options ask for, and the option;
+/// Finds a key, index or other rule that the options ask for and a table lacks, and names the option;
 /// `None` if it has all, so that the call that made it may be repeated.
 ///
 /// # Errors
