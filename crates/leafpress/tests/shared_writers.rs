@@ -2,6 +2,7 @@
 //! and a sync that fails. Processes are killed and stopped in `leafpress-testing`, `shared_members`.
 #![cfg(unix)]
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -27,9 +28,15 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::named("a.db")
+    }
+
+    fn named(name: impl AsRef<OsStr>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let database = folder.path().join("a.db");
-        let shared = folder.path().join("a.db-shared");
+        let database = folder.path().join(name.as_ref());
+        let mut shared = database.clone().into_os_string();
+        shared.push("-shared");
+        let shared = shared.into();
         let sql = "PRAGMA journal_mode = WAL; CREATE TABLE t(id)";
         Connection::open(&database).unwrap().execute_batch(sql).unwrap();
         Self { folder, database, shared }
@@ -105,6 +112,21 @@ fn writers_of_one_process_share_and_the_last_removes_the_file() {
     three.close().unwrap();
     assert!(!place.shared.exists());
     assert_eq!(place.rows(), 150);
+}
+
+#[test]
+#[cfg(target_os = "linux")] // macOS takes no such names.
+fn a_database_whose_name_is_not_utf_8_can_be_shared() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let place = Place::named(OsStr::from_bytes(b"a\xff.db"));
+    let (one, other) = (place.open(), place.open());
+    write(&one, 3);
+    write(&other, 3);
+    assert_shares(&one, 2);
+    assert!(place.shared.exists());
+    drop((one, other));
+    assert_eq!(place.rows(), 6);
 }
 
 #[test]

@@ -7,7 +7,6 @@
 //! Must never: report a setting that was not read from the connection.
 
 use std::fmt;
-use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -22,6 +21,7 @@ use crate::memory::SMALL_CACHE_PAGES;
 use crate::storage;
 use crate::vfs::atomic::AtomicState;
 use crate::vfs::connection::vfs_name;
+use crate::vfs::database_file;
 
 /// The settings of one connection, as SQLite itself tells them.
 ///
@@ -269,8 +269,8 @@ fn not_durable(connection: &Connection) -> Vec<String> {
     let system = if cfg!(windows) { "win32" } else { "unix" };
     let is_known = super::ours(connection).is_some()
         || vfs_name(connection).is_some_and(|name| name.starts_with(system));
-    match connection.path() {
-        Some(path) if is_known && !path.is_empty() => storage::not_durable(Path::new(path)),
+    match database_file::path(connection) {
+        Some(path) if is_known => storage::not_durable(&path),
         _ => Vec::new(),
     }
 }

@@ -12,6 +12,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::database_file;
 
 /// Steps from each version of the tables to the next; version 0 has no tables.
 pub(super) const STEPS: [&str; 1] = [VERSION_1];
@@ -237,7 +238,7 @@ fn refuse_others(connection: &Connection, step: &str) -> Result<()> {
 }
 
 fn taken(connection: &Connection, kind: &str, name: &str) -> Error {
-    let path = connection.path().unwrap_or_default().into();
+    let path = database_file::path(connection).unwrap_or_default();
     let reason = format!("has a {kind} {name} that is not the queue's, which needs that name");
     Error::from(ErrorKind::Destination { path, reason })
         .on_disk("nothing was changed")

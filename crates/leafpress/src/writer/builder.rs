@@ -29,7 +29,7 @@ use crate::new_file::disk;
 use crate::paths::folder_of;
 use crate::profile::{self, AtomicWish, InForce, Locking, Profile, ProfileRequest};
 use crate::storage::FileSystem;
-use crate::vfs::locks;
+use crate::vfs::{database_file, locks};
 use crate::words::path_text;
 
 /// Default of the calls that may wait before `submit` waits too.
@@ -352,13 +352,13 @@ impl WriterBuilder {
     }
 
     fn join(&self, connection: &Connection, in_force: &InForce) -> Result<Sharing, NotJoined> {
-        let database = match (&self.beside, connection.path()) {
+        let database = match (&self.beside, database_file::path(connection)) {
             (Some(path), _) => path.clone(),
             (None, _) if self.request.vfs.is_some() => {
                 return Err("only the VFS that was named knows where the files are".into());
             }
-            (None, Some(path)) => PathBuf::from(path),
-            (None, None) => return Err("the name of the database is no text".into()),
+            (None, Some(path)) => path,
+            (None, None) => return Err("the database is no file, or its name is no text".into()),
         };
         if in_force.locking == Locking::Exclusive {
             return Err("no other connection may use the database (exclusive locking)".into());

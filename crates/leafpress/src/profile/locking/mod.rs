@@ -17,7 +17,7 @@ use rusqlite::Connection;
 
 use super::settings::{JournalMode, Locking, MAIN};
 use crate::error::{Error, Result};
-use crate::vfs::database_file::has_moved;
+use crate::vfs::database_file::{self, has_moved};
 
 /// Asks for the locking of the connection's main database; without its name, SQLite answers for
 /// databases that will be attached next.
@@ -82,7 +82,7 @@ pub fn give_back(connection: &Connection) -> Result<()> {
     if has_moved(connection) == Some(true) {
         // Else closing the connection would delete the journal, by its name.
         let _ = change_journal(connection, JournalMode::Persist);
-        let path = connection.path().unwrap_or_default();
+        let path = database_file::path(connection).unwrap_or_default();
         return Err(Error::destination(path, "was moved or replaced while it was open")
             .on_disk("the files that were moved hold what was committed")
             .to_do("close the connection"));

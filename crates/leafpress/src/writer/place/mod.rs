@@ -114,7 +114,7 @@ impl DatabasePlace {
             open_here: None,
         };
         if !asks_vfs {
-            let resolved = connection.path().map_or_else(|| path.clone(), PathBuf::from);
+            let resolved = database_file::path(connection).unwrap_or_else(|| path.clone());
             place.open_here = OpenHere::note(&resolved, request.profile);
             let beside = |suffix| companion_of(&resolved, suffix);
             place.files = [
