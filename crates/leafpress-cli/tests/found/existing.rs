@@ -125,6 +125,16 @@ const MISSING: &[Found] = &[
         leaves_no: &["u.db"],
         ..Found::NONE
     },
+    Found {
+        finding: "--append to a view says that it is one",
+        files: &[("t.csv", b"id\n1\n")],
+        databases: &[("t.db", "CREATE VIEW t AS SELECT 1 AS id")],
+        run: "leafpress load t.db t.csv --append",
+        status: 3,
+        says: &["there is a view t already", "to do: give the table another name with --table"],
+        never_says: &["no such table"],
+        ..Found::NONE
+    },
 ];
 
 /// Names of indexes and of types in the database.

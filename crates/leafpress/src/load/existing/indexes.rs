@@ -23,7 +23,7 @@
 //! statistics that SQLite drops together with it.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
 use super::staged::{count_rows, has_table};
 use crate::load::long_statements::set_sorter;
@@ -150,9 +150,8 @@ fn rows_about(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Re
             .map_or(0, |(last, first)| last.abs_diff(first).saturating_add(1)));
     }
     if has_table(connection, "sqlite_stat1")? {
-        let sql = "SELECT CAST(stat AS INTEGER) FROM main.sqlite_stat1 WHERE tbl = ?1 LIMIT 1";
-        let rows: Option<i64> =
-            connection.query_row(sql, [&declared.name], |row| row.get(0)).optional()?;
+        let sql = "SELECT max(CAST(stat AS INTEGER)) FROM main.sqlite_stat1 WHERE tbl = ?1";
+        let rows: Option<i64> = connection.query_row(sql, [&declared.name], |row| row.get(0))?;
         if let Some(rows) = rows {
             return Ok(rows.unsigned_abs());
         }
@@ -223,5 +222,19 @@ mod tests {
         );
         let declared = DeclaredTable::read(&connection, "t").unwrap();
         assert_eq!(rows_about(&connection, &declared).unwrap(), u64::MAX);
+    }
+
+    #[test]
+    fn statistics_that_lack_a_number_are_passed_over() {
+        let connection = database(
+            "CREATE TABLE t(k TEXT PRIMARY KEY, b) WITHOUT ROWID;
+             INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3);
+             ANALYZE; UPDATE sqlite_stat1 SET stat = NULL",
+        );
+        let declared = DeclaredTable::read(&connection, "t").unwrap();
+        assert_eq!(rows_about(&connection, &declared).unwrap(), 3);
+        let sql = "INSERT INTO sqlite_stat1 VALUES ('t', 'part', '2 1'), ('t', 't', '70 1')";
+        connection.execute_batch(sql).unwrap();
+        assert_eq!(rows_about(&connection, &declared).unwrap(), 70);
     }
 }

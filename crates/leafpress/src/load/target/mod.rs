@@ -166,6 +166,7 @@ impl Target {
                 Self::of_table(options, existing, &table, mode, declared.is_some())
             }
             (false, Some(_)) if !options.makes_missing() => {
+                existing.refuse_if_named(&table)?;
                 let advice = format!("name a table that is there; {}", way_to_make(options));
                 Err(Error::no_such_table(&table).on_disk(UNCHANGED).to_do(advice))
             }
