@@ -49,7 +49,7 @@ mod _leafpress {
     #[pymodule_export]
     use crate::ending::end_of_program;
     #[pymodule_export]
-    use crate::load::load;
+    use crate::load::{is_other_than_csv, load};
     #[pymodule_export]
     use crate::queue::{NativeFeed, NativeQueue};
     #[pymodule_export]

@@ -41,6 +41,21 @@ def test_keys_and_indexes(db):
     assert ask(db, "SELECT count(*) FROM sqlite_stat1 WHERE tbl = 'w'") == [(1,)]
 
 
+def test_options_of_csv_are_refused_for_other_files(db, tmp_path):
+    rows = tmp_path / "rows.ndjson"
+    rows.write_text('{"a": "NA"}\n')
+    for option in ({"null": "NA"}, {"delimiter": ";"}, {"columns": ["b"]}, {"trim": True}):
+        with pytest.raises(lp.ProgrammingError, match=r"is for CSV, and .*rows\.ndjson seems to be none"):
+            lp.load(db, rows, **option)
+    with open(rows, "rb") as stream, pytest.raises(lp.ProgrammingError, match="null is for CSV"):
+        lp.load(db, stream, null="NA")
+    with pytest.raises(lp.ProgrammingError, match='trim is for CSV, and format says "json"'):
+        lp.load(db, b'{"a": 1}', table="t", format="json", trim=True)
+    assert not db.exists()
+    lp.load(db, rows, table="t", encoding="utf-8", max_row_bytes="1M")
+    lp.load(db, rows, table="csv", format="csv", header=False, null="NA")
+
+
 def test_columns(db):
     lp.load(db, ROWS, table="t", select=["name", "key"], rename={"id": "key"})
     assert ask(db, "SELECT * FROM t") == [("b", 2), ("A", 1)]

@@ -22,6 +22,9 @@ def load(
 ) -> str:
     """Loads an input, or only looks at it. Returns the report as JSON."""
 
+def is_other_than_csv(name: str) -> bool:
+    """Returns true if a file of this name is an input by its name, and no CSV."""
+
 @final
 class NativeRows:
     """Rows in memory, until `insert_many` takes them."""

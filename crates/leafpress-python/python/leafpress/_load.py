@@ -277,7 +277,8 @@ def load(
         "tmpdir": None if tmpdir is None else os.fsdecode(tmpdir),
     }
     with opened or nullcontext(), _Telling(progress) as tell:
-        _check(kind, options)
+        _check_format(kind, name, given, options)
+        _check(options)
         try:
             report = _leafpress.load(_database(db), kind, name, given, options, dry_run, tell)
         except ProgrammingError as error:
@@ -366,16 +367,31 @@ _OF_CSV: dict[str, Any] = {
     "trim": False, "null": [], "empty_null": False, "encoding": None, "skip_lines": 0,
     "comment": None, "max_row_bytes": None, "format": None, "exact": False,
 }
+# Those that files of JSON have too, or that make them CSV.
+_OF_TEXT = ("encoding", "max_row_bytes", "format")
 # Options that the SQL of `create` has in their place.
 _OF_TABLE = ("strict", "pk", "without_rowid", "not_null", "all_text", "exact")
 
 
-def _check(kind: str, options: dict[str, Any]) -> None:
+def _check_format(kind: str, name: str, source: Any, options: dict[str, Any]) -> None:
+    """Refuses options of CSV for rows that are none."""
+    given = [option for option, default in _OF_CSV.items() if options[option] != default]
+    if given and kind in ("frame", "batches", "rows"):
+        raise misuse(f"{given[0]} is for files, and the rows come from Python")
+    given = [option for option in given if option not in _OF_TEXT]
+    if options["columns"] and kind != "rows":
+        given.append("columns")
+    if given and options["format"] == "json":
+        raise misuse(f'{given[0]} is for CSV, and format says "json"')
+    if given and options["format"] is None:
+        names = source if kind == "files" else [name]
+        other = next(filter(_leafpress.is_other_than_csv, names), None)
+        if other is not None:
+            raise misuse(f"{given[0]} is for CSV, and {other} seems to be none", 'if it is, add format="csv"')
+
+
+def _check(options: dict[str, Any]) -> None:
     """Refuses options that contradict one another, or would do nothing."""
-    if kind in ("frame", "batches", "rows"):
-        given = [name for name, default in _OF_CSV.items() if options[name] != default]
-        if given:
-            raise misuse(f"{given[0]} is for files, and the rows come from Python")
     if options["create"] is not None:
         given = [name for name in _OF_TABLE if options[name]]
         if given:

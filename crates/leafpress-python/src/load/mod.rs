@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use leafpress::load::{CancelToken, Loader, Progress};
+use leafpress::load::{CancelToken, Loader, Progress, endings};
 use leafpress::vfs::sync::lock;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -42,6 +42,13 @@ enum Input {
     /// An object that exports record batches, and whether it does so again.
     Arrow(Py<PyAny>, bool),
     Rows(Box<Rows>),
+}
+
+/// Returns true if a file of this name is an input by its name, and no CSV.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as pyo3 gives them")]
+pub fn is_other_than_csv(name: PathBuf) -> bool {
+    name.to_str().is_some_and(endings::is_other_than_csv)
 }
 
 /// Loads an input, or only looks at it. Returns the report as JSON.
