@@ -158,6 +158,16 @@ fn rows_that_share_a_key_are_kept_as_asked() {
     let text = run(folder.path(), &[&arguments[..], &["--on-conflict", "ignore"]].concat());
     let text = text.expect_status(0).stdout;
     assert!(text.contains("60 rows were ignored: others have their keys"), "{text}");
+    // Each part would keep a row of the key.
+    for by in ["rows", "bytes", "hash(row)", "hash(id,row)", "range(row)"] {
+        let arguments = ["shard", "a.csv", "-o", "q", "--by", by, "--parts", "2", "--pk", "id"];
+        for rule in ["ignore", "replace"] {
+            let said = run(folder.path(), &[&arguments[..], &["--on-conflict", rule]].concat());
+            let said = said.expect_status(2).stderr;
+            assert!(said.contains("; split by the key: --by 'hash(id)'"), "{by}: {said}");
+        }
+    }
+    assert_eq!(names_in(folder.path()), ["a.csv", "p"]);
 }
 
 #[test]

@@ -457,3 +457,15 @@ def test_what_says_nothing_is_refused(tmp_path: Path) -> None:
         with pytest.raises(lp.ProgrammingError, match="seed|other"):
             _engines.write(engine, tmp_path / "out", by, 2, options)  # type: ignore[arg-type]
         assert engine.scatters == 0
+
+
+def test_one_row_of_a_key_is_kept_only_where_parts_are_split_by_it(tmp_path: Path) -> None:
+    for by in ("rows", "hash(name)", "hash(id,name)", "range(name)"):
+        engine = InOneProcess()
+        for rule in ("ignore", "replace"):
+            with pytest.raises(lp.ProgrammingError, match="share a key into several(.|\n)*split by the key: id"):
+                _engines.write(engine, tmp_path / "out", by, 2, {"pk": "id", "on_conflict": rule})
+        assert engine.scatters == 0
+    for by, parts in (("hash(ID)", 2), ("rows", 1)):
+        options: Any = {"pk": "id", "on_conflict": "ignore"}
+        assert _engines.write(InOneProcess(), tmp_path / "out", by, parts, options).rows == 3

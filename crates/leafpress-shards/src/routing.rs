@@ -53,6 +53,13 @@ impl RouteBy {
             Self::Rows | Self::Bytes => Vec::new(),
         }
     }
+
+    /// True if rows that are equal in these columns are always in one part.
+    pub fn keeps_together(&self, columns: &[String]) -> bool {
+        let is_one = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+        let split_by = self.columns();
+        !split_by.is_empty() && split_by.into_iter().all(is_one)
+    }
 }
 
 impl FromStr for RouteBy {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use leafpress::load::{CancelToken, Layout, Loader, OnConflict};
 use leafpress::{Error, Result};
-use leafpress_shards::{ShardReport, Sharder, Shards};
+use leafpress_shards::{RouteBy, ShardReport, Sharder, Shards};
 
 use crate::exit::Status;
 use crate::flags::{OnConflictFlag, OnErrorFlag, ShardFlags, usage_error};
@@ -37,6 +37,7 @@ pub fn run(flags: &ShardFlags) -> std::result::Result<Status, clap::Error> {
             ),
         ));
     }
+    check_keys(flags).map_err(|message| usage_error("shard", &message))?;
     let token = CancelToken::new();
     let stop = token.clone();
     interrupt::on_interrupt(move || stop.cancel());
@@ -91,23 +92,42 @@ fn shard(flags: &ShardFlags, inputs: &[PathBuf], token: &CancelToken) -> Result<
 /// part would end the run. The stage can tell them where equal keys are in one part, which is so if
 /// rows are split by columns of the key.
 fn with_keys(mut stage: Loader, flags: &ShardFlags) -> Loader {
-    let keys: Vec<String> = all_names(&flags.table.pk).cloned().collect();
-    let is_key = |column: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(column));
+    let keys = keys_of(flags);
     let without_rowid = flags.table.without_rowid;
-    let split_by = flags.by.columns();
-    let one_part_each = !split_by.is_empty() && split_by.into_iter().all(is_key);
     let skips = flags.bad_rows.on_error == OnErrorFlag::Skip;
-    let aborts = flags.table.on_conflict.is_none_or(|rule| rule == OnConflictFlag::Abort);
-    if skips && aborts && one_part_each {
+    if skips && conflicts_abort(flags) && flags.by.keeps_together(&keys) {
         stage = keys.iter().fold(stage, Loader::primary_key).without_rowid(without_rowid);
     }
     stage.later_key(&keys, without_rowid)
 }
 
+fn keys_of(flags: &ShardFlags) -> Vec<String> {
+    all_names(&flags.table.pk).cloned().collect()
+}
+
+fn conflicts_abort(flags: &ShardFlags) -> bool {
+    flags.table.on_conflict.is_none_or(|rule| rule == OnConflictFlag::Abort)
+}
+
+/// Parts are pressed one by one, so each would keep a row of a key that is in several of them.
+fn check_keys(flags: &ShardFlags) -> std::result::Result<(), String> {
+    let keys = keys_of(flags);
+    let is_sound = flags.parts < 2 || keys.is_empty() || flags.by.keeps_together(&keys);
+    if is_sound || conflicts_abort(flags) {
+        return Ok(());
+    }
+    Err(format!(
+        "--on-conflict keeps one row for each key within a part, and --by '{}' puts rows that share a key into \
+         several; split by the key: --by '{}'",
+        flags.by,
+        RouteBy::Hash(keys)
+    ))
+}
+
 /// The keys and indexes of each part.
 fn parts_loader(flags: &ShardFlags) -> impl Fn(Loader) -> Loader + Send + Sync + 'static {
     let table = &flags.table;
-    let keys: Vec<String> = all_names(&table.pk).cloned().collect();
+    let keys = keys_of(flags);
     let not_null: Vec<String> = all_names(&flags.columns.not_null).cloned().collect();
     let indexes = table.index.clone();
     let (strict, without_rowid) = (table.strict, table.without_rowid);

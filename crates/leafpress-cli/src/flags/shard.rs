@@ -85,7 +85,8 @@ pub struct ShardTableFlags {
     /// Rule for rows of one part that share a key [default: abort]
     ///
     /// With abort they end the command, and are named by their lines in that part. But where rows are
-    /// split by columns of the key, --on-error skip makes all but the first of them bad rows.
+    /// split by columns of the key, --on-error skip makes all but the first of them bad rows. Other rules
+    /// need rows that are split by columns of the key, or one part.
     #[arg(long, value_name = "HOW")]
     pub on_conflict: Option<OnConflictFlag>,
 

@@ -109,7 +109,8 @@ class ShardOptions(TypedDict, total=False):
     without_rowid: bool
     """A table without rowids (False)."""
     on_conflict: OnConflict
-    """Rows that share a key: "abort", "ignore" or "replace" ("abort")."""
+    """Rows of one part that share a key: "abort", "ignore" or "replace" ("abort"). Several parts must be
+    split by columns of `pk` for the last two."""
     analyze: bool
     """Statistics for SQLite's planner (False)."""
     page_size: int | None
@@ -253,6 +254,8 @@ def write(
     rule = json.loads(_leafpress.shards_routing(by, seed, parts, [])[0])
     if seed and rule["by"] != "hash":
         raise misuse(f"{by} has no hash that a seed could change", "leave out seed")
+    if parts > 1 and of_parts["pk"] and of_parts["on_conflict"] != "abort":
+        _check_split_by_key(by, rule, of_parts["pk"])
     _check_options(folder, by, of_parts, engine.known_schema())
     run = _leafpress.NativeRun(folder, scratch)
     try:
@@ -336,6 +339,17 @@ def _part_options(folder: str, options: dict[str, Any]) -> dict[str, Any]:
         "threads": options.get("threads", 1),
         "memory": _size("memory", options.get("memory", _MEMORY_OF_TASK)),
     }
+
+
+def _check_split_by_key(by: str, rule: dict[str, Any], keys: list[str]) -> None:
+    """Parts are pressed one by one, so each would keep a row of a key that is in several of them."""
+    split_by = rule.get("columns") or ([rule["column"]] if "column" in rule else [])
+    if not split_by or {name.lower() for name in split_by} - {name.lower() for name in keys}:
+        raise misuse(
+            f"on_conflict keeps one row for each key within a part, and by={by!r} puts rows that "
+            "share a key into several",
+            f"split by the key: {', '.join(keys)}",
+        )
 
 
 def _check_options(

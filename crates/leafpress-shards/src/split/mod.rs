@@ -105,7 +105,8 @@ impl Sharder {
         }
     }
 
-    /// Sets the loader of each part: keys, indexes, page size.
+    /// Sets the loader of each part: keys, indexes, page size. A part knows no keys of others: rows that share
+    /// one are found where rows are split by columns of it ([`RouteBy::keeps_together`]).
     pub fn with_parts(mut self, set: impl Fn(Loader) -> Loader + Send + Sync + 'static) -> Self {
         self.with_parts = Box::new(set);
         self
