@@ -15,6 +15,7 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use url::Url;
 
+use super::creation::CreatingConnector;
 use super::unfinished::Unfinished;
 
 /// Time after which a request is not repeated any more.
@@ -58,6 +59,7 @@ pub fn open(text: &str) -> Result<Found> {
     let ((store, pieces), unfinished) = match url.scheme() {
         "s3" | "s3a" => {
             let s3 = AmazonS3Builder::from_env().with_url(text).with_retry(retries());
+            let s3 = s3.with_http_connector(CreatingConnector);
             let store = Arc::new(s3.clone().build().map_err(failed)?);
             let unfinished = Unfinished::new(&s3, Arc::clone(&store))?;
             (both(store), Some(unfinished))

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `address` | from a URL to a client of its store |
 //! | `client` | paths to keys, requests to answers |
+//! | `creation` | uploads to S3 that end only where no object is |
 //! | `transfer` | parts, in pieces: up and down |
 //! | `unfinished` | unfinished uploads of S3 |
 //!
@@ -14,10 +15,13 @@
 //! store that does not answer is an error within a minute; within two for a run, which then tries to remove its
 //! files.
 //!
-//! Must never: replace an object other than `_CURRENT` and the sign of life of a run.
+//! Must never: replace an object other than `_CURRENT` and the sign of life of a run. Stores other than S3 have no
+//! condition for an object that goes up in pieces: there it is looked for before, and two attempts with one name that
+//! end at once can replace one another.
 
 mod address;
 mod client;
+mod creation;
 mod transfer;
 mod unfinished;
 

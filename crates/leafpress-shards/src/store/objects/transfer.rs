@@ -88,6 +88,8 @@ fn arrived(
     };
     match (found, sent) {
         (Ok(true), _) => Ok(()),
+        // The condition was not met, and this says why.
+        (Err(found), Err(_)) if matches!(found.kind(), ErrorKind::Destination { .. }) => Err(found),
         (_, Err(error)) => Err(objects.failed("put up", path, &error)),
         (found, Ok(())) => found.and_then(|_| {
             Err(Error::changed(format!("{path} is not there after it was put up: it was removed")))
