@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -174,21 +175,26 @@ def test_a_key_is_compared_as_sql_compares_it(tmp_path: Path) -> None:
 SLOW = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 30000000) SELECT count(*) FROM c"
 
 
-def read_slowly(shards: lp.Shards) -> threading.Thread:
-    """A thread that has the part of the key 1 for long."""
-    reading = threading.Thread(target=lambda: shards.query(SLOW, key=1), daemon=True)
+def read_slowly(shards: lp.Shards, key: int = 1) -> threading.Thread:
+    """A thread that has the part of a key for long."""
+    reading = threading.Thread(target=lambda: shards.query(SLOW, key=key), daemon=True)
     reading.start()
     time.sleep(0.3)
     return reading
 
 
 @pytest.mark.timeout(60)
-def test_a_signal_stops_a_wait_for_another_thread(tmp_path: Path, ctrl_c: None) -> None:
+@pytest.mark.parametrize("read", [lambda shards, key: shards.get(key), lambda shards, _: shards.scan("SELECT 1")])
+def test_a_signal_stops_a_wait_for_another_thread(
+    read: Callable[[lp.Shards, int], lp.Result], tmp_path: Path, ctrl_c: None
+) -> None:
     shards = lp.Shards(make(tmp_path, "hash(id)"))
-    reading = read_slowly(shards)
+    # A scan begins with the first part.
+    key = next(id for id in range(ROWS) if shards.part_of(id) == 0)
+    reading = read_slowly(shards, key)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        shards.get(1)
+        read(shards, key)
     assert reading.is_alive()
 
 

@@ -24,7 +24,7 @@ use rusqlite::Connection;
 use crate::connect;
 use crate::content::Content;
 use crate::manifest::PartRecord;
-use crate::store::{Local, Store, unique_digits};
+use crate::store::{Local, Stop, Store, unique_digits};
 
 /// Size of a cache that the caller has not named.
 const TEMPORARY_BYTES_MAX: u64 = 1 << 30;
@@ -105,13 +105,15 @@ impl Cache {
     ///
     /// # Errors
     /// [`Misuse`](leafpress::ErrorKind::Misuse) for a part that is larger than the cache;
-    /// [`Input`](leafpress::ErrorKind::Input) if the store has another content than the manifest says; those
+    /// [`Input`](leafpress::ErrorKind::Input) if the store has another content than the manifest says;
+    /// [`Cancelled`](leafpress::ErrorKind::Cancelled) once `stop` returns true while it is fetched; those
     /// of the store, the system and SQLite.
     pub(crate) fn open(
         &self,
         store: &dyn Store,
         record: &PartRecord,
         close: &dyn Fn(u64),
+        stop: &Stop<'_>,
     ) -> Result<(Connection, Cached)> {
         if record.bytes > self.bytes_max {
             let (bytes, max) = (record.bytes, self.bytes_max);
@@ -132,7 +134,7 @@ impl Cache {
             // Copies that are there may be too many: another reader's bound may be higher.
             self.make_room(if is_there { 0 } else { record.bytes })?;
             if !is_there {
-                self.fetch(store, record, &path)?;
+                self.fetch(store, record, &path, stop)?;
             }
             match connect::read_only(&path) {
                 // Another reader may have removed it meanwhile, and may have fetched it again since.
@@ -151,10 +153,16 @@ impl Cache {
         (Cached { path: path.to_owned(), open: Arc::clone(&self.open) }, all)
     }
 
-    fn fetch(&self, store: &dyn Store, record: &PartRecord, path: &Path) -> Result<()> {
+    fn fetch(
+        &self,
+        store: &dyn Store,
+        record: &PartRecord,
+        path: &Path,
+        stop: &Stop<'_>,
+    ) -> Result<()> {
         let hidden = format!("{INCOMPLETE}{}", unique_digits()?);
         let hidden = self.folder.path().join(hidden);
-        let fetched = fetch_into(store, record, &hidden, path);
+        let fetched = fetch_into(store, record, (&hidden, path), stop);
         if fetched.is_err() {
             let _ = fs::remove_file(&hidden);
         }
@@ -203,8 +211,13 @@ impl Cache {
 }
 
 /// Copies a part, and gives the copy its name once it is complete, synced and checked.
-fn fetch_into(store: &dyn Store, record: &PartRecord, hidden: &Path, path: &Path) -> Result<()> {
-    store.fetch(&record.path, hidden, &|| false)?;
+fn fetch_into(
+    store: &dyn Store,
+    record: &PartRecord,
+    (hidden, path): (&Path, &Path),
+    stop: &Stop<'_>,
+) -> Result<()> {
+    store.fetch(&record.path, hidden, stop)?;
     let found = Content::of(hidden, record.page_size as usize)?;
     if (found.bytes, &found.sha256) != (record.bytes, &record.sha256) {
         let reason = "its content is not the one that the manifest has a checksum of";

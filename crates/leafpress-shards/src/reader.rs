@@ -220,8 +220,17 @@ impl Reader {
         sql: &str,
         run: impl Fn(&mut Statement<'_>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
+        self.each_part(|part| self.on_part(part, sql, &run))
+    }
+
+    /// Calls `run` with the number of each part, on several threads; the results are in the order of the parts.
+    /// After an error no other part is begun.
+    ///
+    /// # Errors
+    /// Those of `run`; [`Misuse`](ErrorKind::Misuse) inside of a read of the same reader.
+    pub fn each_part<T: Send>(&self, run: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
         self.open.get()?.refuse_within()?;
-        on_parts(self.threads()?, self.manifest.parts.len(), |part| self.on_part(part, sql, &run))
+        on_parts(self.threads()?, self.manifest.parts.len(), run)
     }
 
     /// Runs `run` with a statement on one part.
@@ -291,7 +300,9 @@ impl Reader {
                     closed >= wanted
                 });
             };
-            let (connection, copy) = cache_of(open)?.open(&*self.store, record, &close)?;
+            let look = RefCell::new((self.stop)());
+            let stop = || look.borrow_mut()();
+            let (connection, copy) = cache_of(open)?.open(&*self.store, record, &close, &stop)?;
             (connection, Some(copy))
         };
         self.prepare(&mut connection)?;

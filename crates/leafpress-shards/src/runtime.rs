@@ -7,13 +7,16 @@
 
 use std::future::Future;
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use leafpress::vfs::fork::Turn;
 use leafpress::vfs::locks;
 use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
 use tokio::runtime::{Builder, Handle};
+
+use crate::slot::WAIT_SLICE;
+use crate::store::Stop;
 
 const THREADS: usize = 2;
 
@@ -31,8 +34,27 @@ impl<T> Pending<T> {
     /// [`Bug`](ErrorKind::Bug) if the work has panicked.
     pub fn get(self) -> Result<T> {
         let answer = self.0.recv();
-        answer.map_err(|_| ErrorKind::Bug("a request to a store has panicked".to_owned()).into())
+        answer.map_err(|_| panicked())
     }
+
+    /// Waits for it, unless the caller wants the work to stop: the request then goes on, and nobody gets its answer.
+    ///
+    /// # Errors
+    /// [`Cancelled`](ErrorKind::Cancelled) once `stop` returns true; as [`get`](Self::get).
+    pub fn get_unless(self, stop: &Stop<'_>) -> Result<T> {
+        loop {
+            match self.0.recv_timeout(WAIT_SLICE) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
+                Err(RecvTimeoutError::Timeout) if stop() => return Err(ErrorKind::Cancelled.into()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+fn panicked() -> Error {
+    ErrorKind::Bug("a request to a store has panicked".to_owned()).into()
 }
 
 /// Begins some work on the runtime.

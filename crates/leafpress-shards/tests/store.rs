@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::fs;
 use std::path::Path as FilePath;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -572,6 +572,35 @@ fn a_reader_by_ranges_fetches_no_whole_part() {
     let fresh = to.ranges_reader(RemoteOptions::default()).expect("a reader");
     let error = fresh.scan("SELECT 1 FROM t", |_| Ok(())).expect_err("another size");
     assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
+}
+
+/// The store answers only once the caller has gone.
+#[test]
+fn the_wait_for_a_copy_ends_once_the_caller_wants_it() {
+    let store = Faulty::new();
+    let to = shards(&store);
+    shard(&to, 100, 1, 10).expect("a run");
+    let folder = TempDir::new().expect("a folder");
+    let place = folder.path().join("cache");
+    let is_stopping = Arc::new(AtomicBool::new(false));
+    let looked = Arc::clone(&is_stopping);
+    let cache = Cache::new(&place, 1 << 20).expect("a cache");
+    let reader = to.cached_reader(cache).expect("a reader");
+    let reader = reader.stop_when(move || looked.load(Ordering::Relaxed));
+    let stopping = Arc::clone(&is_stopping);
+    let (gone, has_gone) = std::sync::mpsc::channel::<()>();
+    let work = Box::new(move || {
+        stopping.store(true, Ordering::Relaxed);
+        let _ = has_gone.recv_timeout(Duration::from_secs(20));
+    });
+    let hook = Hook { is_look: true, ending: ".db".to_owned(), before: 0, work };
+    *store.hook.lock().expect("a lock") = Some(hook);
+    let error = reader.get(&[Value::Integer(1)]).expect_err("it is stopped");
+    assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+    drop(gone);
+    assert_eq!(copies(&place), (0, 0));
+    is_stopping.store(false, Ordering::Relaxed);
+    assert_eq!(reader.get(&[Value::Integer(1)]).expect("rows").len(), 1);
 }
 
 #[test]

@@ -154,9 +154,10 @@ impl NativeShards {
         let stop = Arc::new(AtomicBool::new(false));
         let its_stop = Arc::clone(&stop);
         let scan = move || {
-            reader.on_all(&sql, |it| {
+            reader.each_part(|part| {
+                // Before it waits for the part.
                 STOP.set(Arc::clone(&its_stop));
-                all_rows(it, &parameters)
+                reader.on_part(part, &sql, |it| all_rows(it, &parameters))
             })
         };
         let stop_all = || {

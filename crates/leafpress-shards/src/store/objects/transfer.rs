@@ -270,8 +270,8 @@ fn each_piece(
     take: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let (store, key) = (objects.store()?, objects.key(path));
-    let found = wait(async move { store.head(&key).await })?
-        .map_err(|error| objects.failed("read", path, &error))?;
+    let found = begin(async move { store.head(&key).await })?.get_unless(stop)?;
+    let found = found.map_err(|error| objects.failed("read", path, &error))?;
     let mut under_way: VecDeque<Pending<object_store::Result<Bytes>>> = VecDeque::new();
     let mut next = 0;
     loop {
@@ -289,7 +289,7 @@ fn each_piece(
             })?);
         }
         let Some(first) = under_way.pop_front() else { return Ok(()) };
-        let bytes = first.get()?.map_err(|error| match error {
+        let bytes = first.get_unless(stop)?.map_err(|error| match error {
             object_store::Error::Precondition { .. } => {
                 Error::changed(format!("{path} was replaced while it was read"))
             }
