@@ -122,6 +122,9 @@ impl RemoteDatabase {
         options: &RemoteOptions,
     ) -> Result<Self> {
         let (folder, name) = split_url(url)?;
+        // The client escapes it again.
+        let name =
+            ObjectPath::from_url_path(name).map_err(|error| wrong_url(&error.to_string()))?;
         // The error of `HttpBuilder` would show the URL, and so do those of requests.
         let parsed = Url::parse(folder).map_err(|error| wrong_url(&error.to_string()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
@@ -141,7 +144,7 @@ impl RemoteDatabase {
             .with_retry(retry)
             .build()
             .map_err(|source| wrong_url(&source.to_string()))?;
-        Self::open(Arc::new(store), name, record, options)
+        Self::open(Arc::new(store), name.as_ref(), record, options)
     }
 
     /// Opens a connection.

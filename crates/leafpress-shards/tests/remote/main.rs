@@ -126,6 +126,20 @@ fn without_a_record_the_pages_in_front_are_found() {
 }
 
 #[test]
+fn a_name_is_escaped_once() {
+    let folder = TempDir::new().expect("a folder");
+    let server = Server::start(folder.path());
+    let record = part(folder.path(), "far", Layout::Remote, 10);
+    let inside = folder.path().join("a b");
+    fs::create_dir(&inside).expect("a folder");
+    fs::rename(folder.path().join(&record.path), inside.join("a b.db")).expect("a file");
+    let url = server.url("a%20b/a%20b.db");
+    let remote = RemoteDatabase::open_url(&url, None, &options()).expect("a database");
+    let db = remote.connect().expect("a connection");
+    assert_eq!(by_id(&db, 5).expect("a row").1, note(5));
+}
+
+#[test]
 fn no_byte_is_requested_twice() {
     let folder = TempDir::new().expect("a folder");
     let server = Server::start(folder.path());

@@ -157,7 +157,7 @@ fn tag(file: &fs::Metadata) -> String {
 fn request(reader: &mut BufReader<&TcpStream>) -> Option<(String, Vec<(String, String)>)> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
-    let path = line.split(' ').nth(1)?.trim_start_matches('/').to_owned();
+    let path = line.split(' ').nth(1)?.trim_start_matches('/').replace("%20", " ");
     let mut headers = Vec::new();
     loop {
         let mut line = String::new();
