@@ -3,6 +3,8 @@
 //! A run without a manifest may be published at any moment. So gc leaves the mark `_REMOVING` in it, looks for the
 //! manifest once more, then removes the files, and the mark last. A publication gives the manifest its name, then
 //! looks for the mark and the parts. One of the two sees the other: gc leaves the run alone, or the publication fails.
+//! A run that was current has passed that look, so a mark in it is of a gc that was killed, or is about to go. In
+//! other published runs it stays until it is old: their publication may not have looked yet.
 //!
 //! Must never: remove a file that a manifest names, or anything of a run whose manifest cannot be read.
 
@@ -67,7 +69,13 @@ impl Shards {
                 if let (Some(namer), false) = (namer, is_published) {
                     collected.problems.push(self.lost_manifest(&run, namer)?);
                 } else if is_published || current.is_ok() {
-                    return self.gc_run(&run, &unfinished, older_than, &mut collected);
+                    let was_current = namer.is_some();
+                    return self.gc_run(
+                        (&run, was_current),
+                        &unfinished,
+                        older_than,
+                        &mut collected,
+                    );
                 }
                 Ok(None)
             });
@@ -89,7 +97,7 @@ impl Shards {
     /// Removes what a run has beside the files that its manifest names; returns the manifest.
     fn gc_run(
         &self,
-        run: &str,
+        (run, was_current): (&str, bool),
         unfinished: &[Entry],
         older_than: Duration,
         collected: &mut Collected,
@@ -111,7 +119,9 @@ impl Shards {
         let mut named: HashSet<_> = manifest.parts.iter().map(|part| part.path.clone()).collect();
         named.insert(path_in(run, CATALOG)?);
         let lost = entries.iter().filter(|entry| is_lost(entry, run, &named));
-        let (old, young): (Vec<_>, Vec<_>) = lost.partition(|entry| entry.is_older(older_than));
+        let mark = path_in(run, REMOVING)?;
+        let (old, young): (Vec<_>, Vec<_>) = lost
+            .partition(|entry| entry.is_older(older_than) || (was_current && entry.path == mark));
         collected.too_young += young.len();
         self.remove_lost(&old, collected)?;
         Ok(Some(manifest))
@@ -149,7 +159,7 @@ impl Shards {
             }
             if self.is_published(run)? {
                 self.store.remove(&mark)?;
-                return self.gc_run(run, &[], older_than, collected);
+                return self.gc_run((run, false), &[], older_than, collected);
             }
         }
         let some_went = self.remove_lost(&lost, collected)?;

@@ -532,3 +532,34 @@ fn the_manifest_is_a_database_too() {
     let json = serde_json::to_vec(&object).expect("JSON");
     assert_eq!(Manifest::from_json(&json), Ok(found));
 }
+
+/// The mark of a gc that was killed before it looked if the run was published meanwhile.
+#[test]
+fn a_mark_in_a_run_that_was_current_goes_at_once() {
+    let day = Duration::from_secs(86_400);
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let to = Shards::at(&out).expect("a folder");
+    let names = || to.list().expect("runs").runs.into_iter().map(|run| run.run);
+    for id in 0..3 {
+        shard(folder.path(), &format!("id\n{id}\n"), "hash(id)", 1).expect("a run");
+    }
+    // The second run never was current, as far as anything says.
+    let [first, second, third]: [String; 3] =
+        names().collect::<Vec<_>>().try_into().expect("three runs");
+    let path = out.join("runs").join(&third).join("manifest.json");
+    let text = fs::read_to_string(&path).expect("a manifest").replace(&second, &first);
+    fs::write(&path, text).expect("a manifest");
+    let mark = |run: &str| out.join("runs").join(run).join("_REMOVING");
+    for run in [&first, &second] {
+        fs::write(mark(run), "").expect("a mark");
+        to.rollback(Some(run)).expect_err("its files may go");
+    }
+    let collected = to.gc(day, false).expect("gc");
+    assert_eq!(collected.files, [format!("runs/{first}/_REMOVING")]);
+    assert_eq!((collected.too_young, mark(&second).exists()), (1, true));
+    to.rollback(Some(&first)).expect("no mark");
+    to.rollback(Some(&second)).expect_err("its files may go");
+    to.gc(Duration::ZERO, false).expect("gc");
+    to.rollback(Some(&second)).expect("no mark");
+}
