@@ -384,6 +384,25 @@ def test_a_run_whose_files_gc_removes_says_so(tmp_path: Path, scratch: str | Non
     assert not os.listdir(tmp_path)
 
 
+class Overtaken(InOneProcess):
+    """Another run is published while the parts are built."""
+
+    run = ""
+
+    def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
+        self.run = plan.run
+        _engines.write(InOneProcess(), plan.folder, "hash(id)", 1, {"table": "t"})
+        return super().build(plan, scattered)
+
+
+def test_a_run_that_is_complete_and_not_current_keeps_no_scattered_rows(tmp_path: Path) -> None:
+    engine, out = Overtaken(), tmp_path / "out"
+    with pytest.raises(lp.OperationalError, match="another run was published meanwhile"):
+        _engines.write(engine, out, "hash(id)", 2, {"table": "t"})
+    run_json(["shards", "rollback", out, "--to", engine.run, "--json"])
+    assert is_sound(out) and not list(out.glob("runs/*/parts/*.rows"))
+
+
 class Fails(InOneProcess):
     def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
         raise RuntimeError("the true cause")

@@ -584,11 +584,12 @@ impl Shards {
     }
 
     /// Removes all of a run that was not published, and the folder of the shards unless it was there
-    /// before. A run that was published stays.
+    /// before. A run that has its manifest stays, without its scratch files.
     pub fn abandon(&self, publication: &Publication) {
-        let Ok(manifest) = path_in(&publication.run, MANIFEST) else { return };
-        if matches!(self.store.is_there(&manifest), Ok(false)) {
-            self.store.abandon(&publication.run, publication.was_there);
+        match self.is_published(&publication.run) {
+            Ok(false) => self.store.abandon(&publication.run, publication.was_there),
+            Ok(true) => drop(self.remove_scratch(&publication.run)),
+            Err(_) => {}
         }
     }
 }
