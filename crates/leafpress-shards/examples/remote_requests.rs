@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })?;
         let interior: u64 = record.interior_pages.iter().flatten().map(|run| run.pages).sum();
         println!(
-            "{name}: {} bytes, pages of {}, {interior} interior in {} runs, made in {:.1} s",
+            "{name}: {} bytes, pages of {}, {interior} interior in the first {} runs, made in {:.1} s",
             record.bytes,
             record.page_size,
             record.interior_pages.iter().flatten().count(),

@@ -14,6 +14,9 @@ use crate::manifest::PageRun;
 const CHUNK_BYTES: usize = 1 << 20;
 /// From this number on, an overflow page may begin with the same byte as an interior page.
 const PAGES_KNOWN_MAX: u64 = 1 << 25;
+/// Most runs of interior pages that are noted. A file that is laid out for distance has them in few; without the
+/// layout leaves stand between them, and a manifest of large parts would be a list of runs.
+const RUNS_MAX: usize = 4;
 /// First byte of interior pages of indexes and of tables.
 const INTERIOR_KINDS: [u8; 2] = [2, 5];
 /// Size of the database header, behind which page 1 begins.
@@ -26,7 +29,7 @@ pub struct Content {
     pub bytes: u64,
     /// SHA-256, in hexadecimal digits.
     pub sha256: String,
-    /// Interior pages, if they are known.
+    /// The first interior pages, if they are known: at most [`RUNS_MAX`] runs.
     pub interior_pages: Option<Vec<PageRun>>,
 }
 
@@ -74,8 +77,29 @@ pub fn fill(file: &mut FileHandle, buffer: &mut [u8]) -> std::io::Result<usize> 
 }
 
 fn add_page(runs: &mut Vec<PageRun>, number: u64) {
+    let count = runs.len();
     match runs.last_mut() {
         Some(run) if run.first + run.pages == number => run.pages += 1,
-        _ => runs.push(PageRun { first: number, pages: 1 }),
+        _ if count < RUNS_MAX => runs.push(PageRun { first: number, pages: 1 }),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As in a large file without the layout for distance, whose leaves stand between interior pages.
+    #[test]
+    fn few_runs_are_noted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pages.db");
+        let kinds = [5, 13, 2, 2, 10].repeat(1000);
+        let pages: Vec<u8> =
+            kinds.iter().flat_map(|&kind| [vec![kind], vec![0; 511]].concat()).collect();
+        std::fs::write(&path, pages).expect("a file");
+        let found = Content::of(&path, 512).expect("its content").interior_pages;
+        let runs = [(3, 2), (6, 1), (8, 2), (11, 1)].map(|(first, pages)| PageRun { first, pages });
+        assert_eq!(found.expect("they are known"), runs);
     }
 }

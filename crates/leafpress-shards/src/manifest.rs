@@ -68,8 +68,8 @@ pub struct PartRecord {
     pub page_size: u32,
     /// Number of pages.
     pub pages: u64,
-    /// The interior pages of all B-trees, as runs of page numbers. `None` if they are not known, as in
-    /// a file of more than 33 million pages.
+    /// The first interior pages of all B-trees, as at most four runs of page numbers. `None` if they are not known,
+    /// as in a file of more than 33 million pages. An older manifest may have all of them.
     pub interior_pages: Option<Vec<PageRun>>,
     /// Name of the attempt that made the file.
     pub attempt: String,
