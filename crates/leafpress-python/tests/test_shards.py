@@ -488,3 +488,36 @@ def test_one_row_of_a_key_is_kept_only_where_parts_are_split_by_it(tmp_path: Pat
     for by, parts in (("hash(ID)", 2), ("rows", 1)):
         options: Any = {"pk": "id", "on_conflict": "ignore"}
         assert _engines.write(InOneProcess(), tmp_path / "out", by, parts, options).rows == 3
+
+
+class Sorted(InOneProcess):
+    """Tasks whose rows are each of one part; files that a part does not need are not there."""
+
+    tasks = 4
+
+    def sample(self, by: str, column: str) -> list[str]:
+        import pyarrow
+
+        return [_engines.sample_of(by, pyarrow.table({"id": list(range(400))}))]
+
+    def scatter(self, plan: _engines.Plan) -> list[_engines.Scattered]:
+        import pyarrow
+
+        ids = [range(first, first + 100) for first in range(0, 400, 100)]
+        return [plan.scatter(pyarrow.table({"id": list(some)})) for some in ids]
+
+    def build(self, plan: _engines.Plan, scattered: list[_engines.Scattered]) -> list[_engines.Built]:
+        built = []
+        for part in range(plan.parts):
+            others = [Path(plan.scratch, file.path) for file in scattered if not file.rows[part]]
+            hidden = [other.rename(other.with_suffix(".hidden")) for other in others]
+            built.append(plan.build(part, scattered))
+            for other in hidden:
+                other.rename(other.with_suffix(".rows"))
+        return built
+
+
+def test_a_part_reads_the_files_that_have_its_rows(tmp_path: Path) -> None:
+    report = _engines.write(Sorted(), tmp_path / "out", "range(id)", 4, {"table": "t"})
+    assert [part.rows for part in report.parts] == [100] * 4
+    assert is_sound(tmp_path / "out")

@@ -9,6 +9,7 @@ file of one attempt.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -133,10 +134,13 @@ class ShardOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Scattered:
-    """File of one task, and the number of rows of each part in it."""
+    """File of one task."""
 
     path: str
     rows: list[int]
+    """Number of rows of each part."""
+    columns: str
+    """Digest of what the file tells of the columns."""
 
 
 @dataclass(frozen=True)
@@ -162,10 +166,10 @@ class Plan:
     def scatter(self, source: pyarrow.RecordBatchReader | pyarrow.Table) -> Scattered:
         """Writes the rows of one task into a file, by part."""
         name = f"scattered-{uuid.uuid4().hex}"
-        path, rows = _leafpress.shards_scatter(
+        path, rows, columns = _leafpress.shards_scatter(
             self.scratch, self.run, name, self.routing, self.parts, plain(source)
         )
-        return Scattered(path, rows)
+        return Scattered(path, rows, hashlib.sha256(columns.encode()).hexdigest())
 
     def build(self, part: int, scattered: Sequence[Scattered]) -> Built:
         """Presses one part out of the rows of all tasks."""
@@ -183,7 +187,16 @@ class Plan:
         return Built(record, schema, time.monotonic() - began)
 
     def _spans(self, part: int, scattered: Sequence[Scattered]) -> Iterable[_Span]:
-        """Rows of a part in each file. A file without any tells the types of columns too."""
+        """Rows of a part in the files that have some, and files that tell other types of columns."""
+        spans = list(zip(scattered, self._all_spans(part, scattered)))
+        told = {file.columns for file, span in spans if span.take}
+        for file, span in spans:
+            if span.take or file.columns not in told:
+                told.add(file.columns)
+                yield span
+
+    def _all_spans(self, part: int, scattered: Sequence[Scattered]) -> Iterable[_Span]:
+        """Rows of a part in each file, which may have none."""
         if json.loads(self.routing)["by"] != "rows":
             for file in scattered:
                 yield _Span(file.path, part, 0, file.rows[part])

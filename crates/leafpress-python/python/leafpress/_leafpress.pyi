@@ -302,9 +302,9 @@ def shards_routing(by: str, seed: int, parts: int, samples: list[str]) -> tuple[
 
 def shards_scatter(
     scratch: str, run: str, name: str, routing: str, parts: int, source: Any
-) -> tuple[str, list[int]]:
-    """Writes exported rows into a new file of a run, by part; its path and the number of rows of
-    each."""
+) -> tuple[str, list[int], str]:
+    """Writes exported rows into a new file of a run, by part; its path, the number of rows of
+    each, and a text of what it tells of the columns."""
 
 def shards_check(folder: str, place: str, source: Any, options: dict[str, Any]) -> None:
     """Looks at the options of the parts: what a load of exported rows, which are none, would

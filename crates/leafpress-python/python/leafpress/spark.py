@@ -71,11 +71,12 @@ class _Spark:
             rows = _reader(batches, names)
             if rows is not None:
                 done = plan.scatter(rows)
-                yield pyarrow.RecordBatch.from_pydict({"path": [done.path], "rows": [done.rows]})
+                fields = {"path": [done.path], "rows": [done.rows], "columns": [done.columns]}
+                yield pyarrow.RecordBatch.from_pydict(fields)
 
         df = _plainly_named(self._df)
-        found = df.mapInArrow(task, "path string, rows array<long>").collect()
-        return [Scattered(row[0], list(row[1])) for row in found]
+        found = df.mapInArrow(task, "path string, rows array<long>, columns string").collect()
+        return [Scattered(row[0], list(row[1]), row[2]) for row in found]
 
     def build(self, plan: Plan, scattered: list[Scattered]) -> list[Built]:
         def task(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:

@@ -40,7 +40,7 @@ struct OpenSpan {
 }
 
 impl Gathered {
-    /// Opens the files, to know the type of each column: a task that has only met NULLs may not, nor one that has
+    /// Opens the files, some of which have no rows of the part, to know the type of each column: a task that has only met NULLs may not, nor one that has
     /// met only integers which fit 64 bits.
     ///
     /// # Errors

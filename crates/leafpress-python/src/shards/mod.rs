@@ -262,7 +262,8 @@ pub fn shards_routing(
     py.detach(routed).raise(py)
 }
 
-/// Writes exported rows into a new file of a run, by part; its path and the number of rows of each.
+/// Writes exported rows into a new file of a run, by part; its path, the number of rows of each, and a text of what
+/// it tells of the columns.
 #[pyfunction]
 pub fn shards_scatter(
     py: Python<'_>,
@@ -272,12 +273,12 @@ pub fn shards_scatter(
     routing: &str,
     parts: usize,
     source: Bound<'_, PyAny>,
-) -> PyResult<(String, Vec<u64>)> {
+) -> PyResult<(String, Vec<u64>, String)> {
     let batches: Exported = batches_of(&source)?;
     py.detach(|| {
         let file = Scratch::new(&Shards::at(scratch)?, run, name)?;
-        let rows = scatter::scatter(file.file(), &read(routing)?, parts, batches)?;
-        Ok((file.keep()?, rows))
+        let (rows, columns) = scatter::scatter(file.file(), &read(routing)?, parts, batches)?;
+        Ok((file.keep()?, rows, columns))
     })
     .raise(py)
 }

@@ -40,8 +40,8 @@ pub struct Batch {
     pub rows: u64,
 }
 
-/// Writes the batches into a new file; returns the number of rows of each part. Where no key says
-/// the part, all rows are of part 0.
+/// Writes the batches into a new file; returns the number of rows of each part, and a text of all that the file tells
+/// of the columns. Where no key says the part, all rows are of part 0.
 ///
 /// The file is not synced: a run whose machine dies is done anew.
 ///
@@ -52,7 +52,7 @@ pub fn scatter(
     routing: &Routing,
     parts: usize,
     batches: Exported,
-) -> Result<Vec<u64>> {
+) -> Result<(Vec<u64>, String)> {
     let written = Scatter::new(path, routing, parts, &batches.schema()).and_then(|mut scatter| {
         for batch in batches {
             scatter.add(&batch.map_err(|error| failed(path, error))?)?;
@@ -186,12 +186,15 @@ impl<'r> Scatter<'r> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<u64>> {
+    fn finish(mut self) -> Result<(Vec<u64>, String)> {
         self.write_kept()?;
+        self.wide.sort_unstable();
+        let fields = self.schema.fields().iter().map(|field| (field.name(), field.data_type()));
+        let columns = format!("{:?} {:?}", fields.collect::<Vec<_>>(), self.wide);
         let list = crate::json::as_json(&self.written)?;
         self.writer.write_metadata(BATCHES, list);
         self.writer.write_metadata(WIDE, crate::json::as_json(&self.wide)?);
         self.writer.finish().map_err(|error| failed(self.path, error))?;
-        Ok(self.counts)
+        Ok((self.counts, columns))
     }
 }
