@@ -8,6 +8,7 @@
 use std::future::Future;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use leafpress::vfs::fork::Turn;
 use leafpress::vfs::locks;
@@ -15,10 +16,9 @@ use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
 use tokio::runtime::{Builder, Handle};
 
-use crate::slot::WAIT_SLICE;
-use crate::store::Stop;
-
 const THREADS: usize = 2;
+/// Time between two looks at the caller's wish to stop while a store has not answered.
+const WAIT_SLICE: Duration = Duration::from_millis(50);
 
 /// The process that made the runtime, and the runtime. Locked in [`Turn::Requests`] only.
 static RUNTIME: Mutex<Option<(u32, Handle)>> = Mutex::new(None);
@@ -37,11 +37,11 @@ impl<T> Pending<T> {
         answer.map_err(|_| panicked())
     }
 
-    /// Waits for it, unless the caller wants the work to stop: the request then goes on, and nobody gets its answer.
+    /// Waits for it, unless the caller wants the work to stop: the request goes on then, and its answer is dropped.
     ///
     /// # Errors
     /// [`Cancelled`](ErrorKind::Cancelled) once `stop` returns true; as [`get`](Self::get).
-    pub fn get_unless(self, stop: &Stop<'_>) -> Result<T> {
+    pub fn get_unless(self, stop: &dyn Fn() -> bool) -> Result<T> {
         loop {
             match self.0.recv_timeout(WAIT_SLICE) {
                 Ok(answer) => return Ok(answer),

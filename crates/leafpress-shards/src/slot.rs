@@ -14,8 +14,8 @@ use crate::cache::Cached;
 #[cfg(feature = "object-store")]
 use crate::remote::RemoteDatabase;
 
-/// Time between two looks at the caller's wish to stop during a wait: for another thread, or for a store.
-pub const WAIT_SLICE: Duration = Duration::from_millis(50);
+/// Time between two looks at the caller's wish to stop while another thread has the part.
+const WAIT_SLICE: Duration = Duration::from_millis(50);
 
 /// Returns true once the caller wants the work to stop.
 pub type Look = Box<dyn FnMut() -> bool + Send>;
