@@ -8,7 +8,6 @@
 use std::future::Future;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
 
 use leafpress::vfs::fork::Turn;
 use leafpress::vfs::locks;
@@ -16,9 +15,9 @@ use leafpress::vfs::sync::lock;
 use leafpress::{Error, ErrorKind, Result};
 use tokio::runtime::{Builder, Handle};
 
+use crate::threads::WAIT_SLICE;
+
 const THREADS: usize = 2;
-/// Time between two looks at the caller's wish to stop while a store has not answered.
-const WAIT_SLICE: Duration = Duration::from_millis(50);
 
 /// The process that made the runtime, and the runtime. Locked in [`Turn::Requests`] only.
 static RUNTIME: Mutex<Option<(u32, Handle)>> = Mutex::new(None);

@@ -4,7 +4,6 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 use leafpress::vfs::sync::lock;
 use leafpress::{ErrorKind, Result};
@@ -13,9 +12,7 @@ use rusqlite::Connection;
 use crate::cache::Cached;
 #[cfg(feature = "object-store")]
 use crate::remote::RemoteDatabase;
-
-/// Time between two looks at the caller's wish to stop while another thread has the part.
-const WAIT_SLICE: Duration = Duration::from_millis(50);
+use crate::threads::WAIT_SLICE;
 
 /// Returns true once the caller wants the work to stop.
 pub type Look = Box<dyn FnMut() -> bool + Send>;

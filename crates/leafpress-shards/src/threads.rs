@@ -3,9 +3,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Builder;
+use std::time::Duration;
 
 use leafpress::vfs::sync::lock;
 use leafpress::{ErrorKind, Result};
+
+/// Time between two looks at the caller's wish to stop during a wait: for another thread, or for a store.
+pub const WAIT_SLICE: Duration = Duration::from_millis(50);
 
 /// Carries out `work` for each part, on at most so many threads, or fewer where the system gives no more; the
 /// results are in the order of the parts. After an error no other part is begun.
