@@ -3,7 +3,7 @@
 //! Must never: change the database that it reads.
 
 use leafpress_format::Affinity;
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::sql_words::{SqlWord, declares_conflicts, sql_words};
 use super::table::quote_identifier;
@@ -199,13 +199,6 @@ impl DeclaredTable {
         self.columns.iter().find(|it| it.name.eq_ignore_ascii_case(name))
     }
 
-    /// Columns that take a value, with the rowid if none of them is it.
-    pub fn columns_with_rowid(&self) -> ColumnList {
-        let rowid = self.rowid_name().filter(|_| self.rowid_alias.is_none());
-        let columns = self.columns.iter().filter(|it| !it.generated).map(|it| it.name.as_str());
-        ColumnList::new(rowid.into_iter().chain(columns))
-    }
-
     /// Number of keys in which no two rows are equal.
     pub fn unique_keys(&self) -> usize {
         self.indexes.iter().filter(|it| it.unique).count() + usize::from(self.rowid_alias.is_some())
@@ -251,15 +244,21 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Declare
 /// Statement that made a table.
 fn declaration(connection: &Connection, table: &str) -> rusqlite::Result<String> {
     let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
-    let sql: Option<Option<String>> =
-        connection.query_row(sql, [table], |row| row.get(0)).optional()?;
+    let sql = connection.query_row(sql, [table], |row| schema_text(row, 0)).optional()?;
     Ok(sql.flatten().unwrap_or_default())
+}
+
+/// A text of `sqlite_schema`, to be looked at and not run. Bytes that are not UTF-8, as a comment
+/// may have, are U+FFFD.
+pub fn schema_text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    let text = row.get_ref(column)?.as_bytes_or_null()?;
+    Ok(text.map(|text| String::from_utf8_lossy(text).into_owned()))
 }
 
 /// Returns true if a DEFAULT may depend on the row before. A name that only looks like such a
 /// function costs speed, no more.
 fn tells_of_rows_before(words: &[SqlWord<'_>]) -> bool {
-    FUNCTIONS_OF_ROWS_BEFORE.iter().any(|name| words.iter().any(|it| it.is(name)))
+    FUNCTIONS_OF_ROWS_BEFORE.iter().any(|name| words.iter().any(|it| it.may_name(name)))
 }
 
 fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<DeclaredIndex>> {
@@ -282,7 +281,7 @@ fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Declare
         "SELECT name, coll, \"desc\" FROM pragma_index_xinfo(?1, 'main') WHERE key ORDER BY seqno",
     )?;
     for index in &mut indexes {
-        let read = |row: &rusqlite::Row<'_>| {
+        let read = |row: &Row<'_>| {
             let name: Option<String> = row.get(0)?;
             let (collation, descending) = (row.get(1)?, row.get(2)?);
             Ok(name.map(|name| OrderColumn { name, collation, descending }))

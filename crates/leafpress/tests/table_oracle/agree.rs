@@ -453,6 +453,43 @@ fn a_row_without_its_parent_stays_if_a_later_row_of_the_upsert_changes_it() {
     }
 }
 
+#[test]
+fn of_keys_that_differ_behind_a_nul_the_row_without_a_parent_goes() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let database = Connection::open(&path).unwrap();
+    let table = "CREATE TABLE t (k TEXT PRIMARY KEY, p TEXT REFERENCES t(k)) WITHOUT ROWID";
+    database.execute_batch(table).unwrap();
+    let input = folder.path().join("in.ndjson");
+    let rows = r#"{"k":"a\u0000b","p":"none"}{"k":"a\u0000c","p":null}"#;
+    fs::write(&input, rows.replace("}{", "}\n{")).unwrap();
+    let skip = OnError::Skip { rejects: None, max_rejects: None };
+    let loader = Loader::new(&path).table("t").into_table(IntoTable::Append).on_error(skip);
+    let report = loader.load_file(&input).unwrap();
+    assert_eq!(report.rows_rejected, 1, "{:?}", report.rejects);
+    let left: String = database.query_row("SELECT hex(k) FROM t", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, "610063");
+}
+
+/// A foreign key of another table is broken since before, and is not what the commit fails for. The rows of
+/// the table have no names, so that no row is.
+#[test]
+fn the_foreign_key_that_is_named_is_one_of_the_table() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let database = Connection::open(&path).unwrap();
+    let tables = "CREATE TABLE old (p REFERENCES gone(k)); CREATE TABLE gone (k PRIMARY KEY);
+        INSERT INTO old VALUES (1); CREATE TABLE u (k PRIMARY KEY);
+        CREATE TABLE t (rowid, oid, _rowid_, p REFERENCES u(k) DEFERRABLE INITIALLY DEFERRED)";
+    database.execute_batch("PRAGMA foreign_keys=OFF").unwrap();
+    database.execute_batch(tables).unwrap();
+    let input = folder.path().join("in.csv");
+    fs::write(&input, "p\n7\n").unwrap();
+    let loader = Loader::new(&path).table("t").into_table(IntoTable::Append);
+    let error = loader.load_file(&input).unwrap_err().to_string();
+    assert!(error.contains("a row of u that is not there"), "{error}");
+}
+
 fn cases() -> u32 {
     let asked = std::env::var("LEAFPRESS_CASES").ok().and_then(|cases| cases.parse().ok());
     asked.unwrap_or(100)

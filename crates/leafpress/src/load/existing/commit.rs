@@ -102,14 +102,15 @@ pub(super) fn check_foreign_keys(
         .to_do(format!("load {parent} first, or leave the foreign key out of the declaration")))
 }
 
-/// Commits the transaction, and tidies the log.
+/// Commits the transaction, and tidies the log. `change` is its name, such as "the load", and the table.
 pub(super) fn commit(
     transaction: &Transaction<'_>,
     existing: &Existing,
-    (what, cancel): (&'static str, &CancelToken),
+    change: (&'static str, &str),
+    cancel: &CancelToken,
     steps: &mut Steps,
 ) -> Result<()> {
-    existing.target.commit(transaction, what, cancel)?;
+    existing.target.commit(transaction, change, cancel)?;
     steps.end("committing");
     tidy_log(transaction, existing);
     steps.end("checkpointing");

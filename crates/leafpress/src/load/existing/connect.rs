@@ -182,11 +182,11 @@ impl ExistingDatabase {
 
     /// Commits the transaction. An error whose outcome is unknown leaves the database as it was or
     /// with all of the change; any other error leaves it as it was.
-    /// `what` is the change, such as "the load".
+    /// `what` is the change, such as "the load", and the table that it changes.
     pub fn commit(
         &self,
         transaction: &Transaction<'_>,
-        what: &'static str,
+        (what, table): (&'static str, &str),
         cancel: &CancelToken,
     ) -> Result<()> {
         if cancel.is_cancelled() {
@@ -195,7 +195,7 @@ impl ExistingDatabase {
         // Not `Transaction::commit`: it rolls back before the reason for a failure can be asked.
         transaction.execute_batch("COMMIT").map_err(|error| {
             if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) {
-                return broken_reference(transaction, &error);
+                return broken_reference(transaction, table, &error);
             }
             match FailedCommit::of(&error) {
                 // Nothing that is done to an overlay reaches the database.
@@ -333,11 +333,13 @@ impl ExistingDatabase {
     }
 }
 
-/// The error for a deferred foreign key that does not hold.
-fn broken_reference(transaction: &Transaction<'_>, error: &rusqlite::Error) -> Error {
-    let sql = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1";
+/// The error for a deferred foreign key that does not hold, after a change of `table`. Foreign keys of
+/// other tables may be broken since long before.
+fn broken_reference(transaction: &Transaction<'_>, table: &str, error: &rusqlite::Error) -> Error {
+    let sql = "SELECT \"table\", parent FROM pragma_foreign_key_check
+               ORDER BY ?1 COLLATE NOCASE NOT IN (\"table\", parent) LIMIT 1";
     let broken = transaction
-        .query_row(sql, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+        .query_row(sql, [table], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
     match broken {
         Ok((child, parent)) => {
             let reason = format!("a row would refer to a row of {parent} that is not there");
@@ -475,7 +477,8 @@ mod tests {
         let transaction = target.begin(&mut connection).unwrap();
         transaction.execute_batch("INSERT INTO t VALUES (1), (2), (3)").unwrap();
         fails.store(true, SeqCst);
-        let error = target.commit(&transaction, "the load", &CancelToken::new()).unwrap_err();
+        let error =
+            target.commit(&transaction, ("the load", "t"), &CancelToken::new()).unwrap_err();
         fails.store(false, SeqCst);
         assert!(error.is_outcome_unknown(), "{error}");
         let state = error.state_on_disk().unwrap();
@@ -501,7 +504,8 @@ mod tests {
         let mut connection = target.open().unwrap();
         let transaction = target.begin(&mut connection).unwrap();
         transaction.execute_batch("INSERT INTO t VALUES (1)").unwrap();
-        let error = target.commit(&transaction, "the load", &CancelToken::new()).unwrap_err();
+        let error =
+            target.commit(&transaction, ("the load", "t"), &CancelToken::new()).unwrap_err();
         assert!(!error.is_outcome_unknown(), "{error}");
         assert_eq!(error.state_on_disk(), Some(UNCHANGED));
     }

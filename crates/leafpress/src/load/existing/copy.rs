@@ -4,7 +4,7 @@
 //! same declaration copies whole records, and the indexes' entries in their
 //! order. Only a destination in UTF-16 takes its rows one by one.
 
-use rusqlite::Transaction;
+use rusqlite::{Connection, Transaction};
 
 use super::commit::{check_foreign_keys, commit, remember};
 use super::connect::{ExistingDatabase, Steps, ask};
@@ -17,6 +17,7 @@ use super::task::{Outcome, Settings, Staged};
 use crate::error::Result;
 use crate::schema::declared::{ColumnList, DeclaredTable};
 use crate::schema::quote_identifier;
+use crate::schema::sql_words::sql_words;
 
 /// Makes the table in the destination; `reason` says why its pages are not moved.
 pub(super) fn copy_table(
@@ -49,7 +50,7 @@ pub(super) fn copy_table(
     check_foreign_keys(&transaction, target, &table.table.name, search)?;
     let pages: i64 = ask(&transaction, "PRAGMA main.page_count").map_err(refused)?;
     steps.end("checking");
-    commit(&transaction, existing, ("the load", &settings.cancel), &mut steps)?;
+    commit(&transaction, existing, ("the load", &table.table.name), &settings.cancel, &mut steps)?;
     Ok(Outcome {
         rows_changed: rows,
         pages: pages.unsigned_abs(),
@@ -68,12 +69,12 @@ fn copy_attached(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite
         let sql = table.indexes.iter().filter_map(|it| it.sql.as_deref());
         sql.into_iter().try_for_each(|sql| transaction.execute_batch(sql))
     };
-    // INSERT … SELECT copies whole records, without sorting for the indexes. But without an index
-    // or a key SQLite numbers the rows anew then, and generated columns have no value to insert.
+    // INSERT … SELECT copies whole records, without sorting for the indexes, if the indexes are alike. But without
+    // an index or a key SQLite numbers the rows anew then, and generated columns have no value to insert.
     let is_plain = declared.columns.iter().all(|it| !it.generated);
     let keeps_rowids = declared.without_rowid
         || declared.rowid_alias.is_some()
-        || !table.indexes.is_empty()
+        || (!table.indexes.is_empty() && !has_descending_keys(table))
         || declared.rowid_name().map_or(Ok(true), |rowid| {
             is_numbered(transaction, &from, rowid, count_rows(transaction, &from)?)
         })?;
@@ -83,12 +84,20 @@ fn copy_attached(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite
             .execute(&format!("INSERT INTO main.{name} SELECT * FROM {from}"), [])
             .map(|it| it as u64);
     }
-    let columns = declared.columns_with_rowid();
-    let columns = columns.sql;
-    let sql = format!("INSERT INTO main.{name}({columns}) SELECT {columns} FROM {from}");
+    let columns = columns_to_copy(transaction, &declared, &from)?.sql;
+    let sql =
+        format!("INSERT INTO main.{name}({columns}) SELECT {columns} FROM {from} NOT INDEXED");
     let rows = transaction.execute(&sql, [])?;
     make_indexes()?;
     Ok(rows as u64)
+}
+
+/// Returns true if an index may have a key in descending order. A database of an old schema format has it in ascending
+/// order, so that the indexes are not alike.
+fn has_descending_keys(table: &StagedTable) -> bool {
+    let trees = std::iter::once(&table.table).chain(&table.indexes);
+    let mut declarations = trees.filter_map(|it| it.sql.as_deref());
+    declarations.any(|sql| sql_words(sql).iter().any(|word| word.is("DESC")))
 }
 
 fn copy_one_by_one(
@@ -103,8 +112,10 @@ fn copy_one_by_one(
     transaction.execute_batch(table.table.sql.as_deref().unwrap_or_default()).map_err(refused)?;
     let declared = DeclaredTable::read(transaction, &table.table.name).map_err(refused)?;
     let name = quote_identifier(&table.table.name);
-    let ColumnList { sql: columns, count } = declared.columns_with_rowid();
-    let select = format!("SELECT {columns} FROM main.{name}");
+    let from = format!("main.{name}");
+    let columns = columns_to_copy(&source, &declared, &from).map_err(refused)?;
+    let ColumnList { sql: columns, count } = columns;
+    let select = format!("SELECT {columns} FROM {from} NOT INDEXED");
     let marks = vec!["?"; count].join(",");
     let insert = format!("INSERT INTO main.{name}({columns}) VALUES ({marks})");
     let rows = insert_rows(&source, &select, transaction, &insert, settings).map_err(refused)?;
@@ -112,4 +123,20 @@ fn copy_one_by_one(
         transaction.execute_batch(sql).map_err(refused)?;
     }
     Ok(rows)
+}
+
+/// The columns that take a value; the rowid is one of them only where SQLite would number the rows otherwise.
+/// A table of 2,000 columns could not be copied with it: SQLite allows no more values in one statement.
+fn columns_to_copy(
+    source: &Connection,
+    declared: &DeclaredTable,
+    from: &str,
+) -> rusqlite::Result<ColumnList> {
+    let rowid = declared.rowid_name().filter(|_| declared.rowid_alias.is_none());
+    let rowid = match rowid {
+        Some(rowid) if is_numbered(source, from, rowid, count_rows(source, from)?)? => None,
+        rowid => rowid,
+    };
+    let columns = declared.columns.iter().filter(|it| !it.generated).map(|it| it.name.as_str());
+    Ok(ColumnList::new(rowid.into_iter().chain(columns)))
 }

@@ -90,7 +90,9 @@ pub(in crate::load) fn insert(
     drop(insert);
     outcome.pages =
         ask::<i64>(&transaction, "PRAGMA main.page_count").map_err(refused)?.unsigned_abs();
-    if let Err(error) = commit(&transaction, existing, ("the load", &settings.cancel), &mut steps) {
+    if let Err(error) =
+        commit(&transaction, existing, ("the load", into.table), &settings.cancel, &mut steps)
+    {
         // A foreign key that SQLite checks at the end.
         return Err(match error.kind() {
             ErrorKind::Constraint { reason, .. } => InsertHalt::Refused(reason.clone()),

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::load::at_rest::AtRest;
 use crate::paths::companion_of;
 use crate::refusal::{not_readable, refuse_odd_companions, refuse_unless_file};
-use crate::schema::declared::DeclaredTable;
+use crate::schema::declared::{DeclaredTable, schema_text};
 use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
 use crate::schema::sql_words::is_before_trigger;
@@ -343,8 +343,9 @@ fn read_objects(connection: &Connection) -> rusqlite::Result<Vec<SchemaObject>> 
              WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid",
         )?
         .query_map([], |row| {
-            let [kind, name, table] = [row.get(0)?, row.get(1)?, row.get(2)?];
-            Ok(SchemaObject { kind, name, table, sql: row.get(3)? })
+            let [kind, name, table] =
+                [0, 1, 2].map(|at| schema_text(row, at).map(Option::unwrap_or_default));
+            Ok(SchemaObject { kind: kind?, name: name?, table: table?, sql: schema_text(row, 3)? })
         })?
         .collect()
 }

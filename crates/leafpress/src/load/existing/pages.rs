@@ -88,7 +88,7 @@ pub(super) fn move_pages(
     check_foreign_keys(&transaction, target, &table.table.name, search)?;
     let pages: i64 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
     steps.end("checking");
-    commit(&transaction, existing, ("the load", &settings.cancel), &mut steps)?;
+    commit(&transaction, existing, ("the load", &table.table.name), &settings.cancel, &mut steps)?;
     Ok(Outcome {
         rows_changed: staged.rows,
         pages: pages.unsigned_abs(),

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use crate::schema::declared::{DeclaredTable, OrderColumn};
+use crate::schema::declared::{DeclaredTable, OrderColumn, schema_text};
 use crate::schema::quote_identifier;
 use crate::schema::sql_words::{SqlWord, sql_words};
 
@@ -176,8 +176,13 @@ impl<'d> Identity<'d> {
         match self {
             Self::Rowid(name) => format!("CAST({prefix}{name} AS TEXT)"),
             Self::Key(key) => {
-                let parts =
-                    key.iter().map(|name| format!("quote({prefix}{})", quote_identifier(name)));
+                // quote() ends a text at its first NUL, and may give a text that is not UTF-8.
+                let parts = key.iter().map(|name| {
+                    let value = format!("{prefix}{}", quote_identifier(name));
+                    format!(
+                        "iif(typeof({value}) = 'text', 'text ' || hex({value}), quote({value}))"
+                    )
+                });
                 parts.collect::<Vec<_>>().join(" || '|' || ")
             }
         }
@@ -256,7 +261,7 @@ fn triggers_name(connection: &Connection, declared: &DeclaredTable) -> rusqlite:
     // SQL writes a quote in a name twice.
     let is_plain = !declared.name.contains(['"', '\'', '`', ']']);
     while let Some(row) = rows.next()? {
-        let sql: String = row.get(0)?;
+        let sql = schema_text(row, 0)?.unwrap_or_default();
         let words = sql_words(&sql);
         let program = words.iter().skip_while(|word| !word.is("BEGIN"));
         let names_it = program.into_iter().any(|word| match word {

@@ -95,7 +95,11 @@ pub fn made_table(
     Ok(shape)
 }
 
-fn index_requests(options: &LoadOptions, names: &[ColumnName]) -> Result<Vec<IndexRequest>> {
+/// The indexes that the options ask for.
+///
+/// # Errors
+/// If there is no such column, or an index is asked for twice.
+pub fn index_requests(options: &LoadOptions, names: &[ColumnName]) -> Result<Vec<IndexRequest>> {
     let requests = options.indexes.iter();
     let requests = requests.map(|(text, unique)| IndexRequest::parse(text, *unique, names));
     let requests: Vec<IndexRequest> = requests.collect::<Result<_>>()?;

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
 use crate::load::options::{IntoTable, LoadOptions, OnConflict};
-use crate::load::passes::plan::made_table;
+use crate::load::passes::plan::{index_requests, made_table};
 use crate::load::preset::Layout;
+use crate::schema::ddl::IndexRequest;
+use crate::schema::describe::describe_index;
 use crate::schema::names::{column_named, names_there};
 use crate::schema::shape::{IndexShape, TableShape};
 
@@ -98,16 +100,22 @@ pub fn missing_rule(
     let types = there.columns.iter().map(|column| column.plain_type().to_owned());
     let columns: Vec<_> = names.iter().cloned().zip(types).collect();
     let asked = made_table(options, (&there.name, &[]), &columns)?;
-    let has_index = |asked: &IndexShape| {
-        let alike = |it: &IndexShape| it.unique == asked.unique && it.entry == asked.entry;
-        there.indexes.iter().any(alike)
+    let has_index = |request: &IndexRequest| {
+        let name = "leafpress probe";
+        let asked = describe_index(there, request.create_sql(name, &there.name), name);
+        let alike = |it: &IndexShape, asked: &IndexShape| {
+            it.unique == asked.unique
+                && it.entry == asked.entry
+                && it.through_sql == asked.through_sql
+        };
+        asked.is_some_and(|asked| there.indexes.iter().any(|it| alike(it, &asked)))
     };
     // The index of a primary key comes before those that the options name.
     let of_key = asked.indexes.len().saturating_sub(options.indexes.len());
     let key = asked.constraint_columns(usize::from(of_key > 0)).into_iter().collect();
     let own = primary_key.iter().filter_map(|name| column_named(&names, name).ok());
     let own: BTreeSet<usize> = own.collect();
-    let of_options = &asked.indexes[of_key..];
+    let requests = index_requests(options, &names)?;
     let has_key = options.primary_key.is_empty()
         || own == key
         || (own.is_empty() && there.has_unique_index_of(&key));
@@ -115,7 +123,7 @@ pub fn missing_rule(
         let at = column_named(&names, name).ok();
         at.is_none_or(|at| !there.columns[at].not_null && there.rowid_column != Some(at))
     };
-    let missing_index = options.indexes.iter().zip(of_options).find(|(_, it)| !has_index(it));
+    let missing_index = options.indexes.iter().zip(&requests).find(|(_, it)| !has_index(it));
     Ok(if !has_key {
         Some(("has another primary key".to_owned(), "⟦primary_key⟧"))
     } else if options.without_rowid && there.key.is_none() {

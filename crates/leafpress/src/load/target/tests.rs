@@ -111,6 +111,30 @@ fn the_rule_that_a_table_lacks_is_named() {
 }
 
 #[test]
+fn an_index_that_a_table_has_is_found_in_a_table_of_any_kind() {
+    for (declaration, index) in [
+        ("CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE INDEX i ON t(v)", "v"),
+        ("CREATE TABLE t(id TEXT PRIMARY KEY, v) WITHOUT ROWID; CREATE INDEX i ON t(v)", "v"),
+        ("CREATE TABLE t(id, v TEXT COLLATE NOCASE); CREATE INDEX i ON t(v)", "v"),
+        ("CREATE TABLE t(id, v); CREATE INDEX i ON t(v COLLATE NOCASE)", "v NOCASE"),
+        ("CREATE TABLE t(id, v); CREATE INDEX i ON t(v DESC, id)", "v DESC, id"),
+    ] {
+        let (_folder, path) = database(declaration);
+        let append = Loader::new(&path).into_table(IntoTable::Append).index(index);
+        let loaded = load(append, "id,v\n1,a\n").map(|report| report.rows_loaded);
+        assert_eq!(loaded.expect(declaration), 1);
+    }
+    for (declaration, index) in [
+        ("CREATE TABLE t(id, v TEXT COLLATE NOCASE); CREATE INDEX i ON t(v COLLATE BINARY)", "v"),
+        ("CREATE TABLE t(id, v); CREATE INDEX i ON t(v) WHERE id > 3", "v"),
+    ] {
+        let (_folder, path) = database(declaration);
+        let append = Loader::new(&path).into_table(IntoTable::Append).index(index);
+        refused(append, "id,v\n1,a\n", &["it has no index of v"]);
+    }
+}
+
+#[test]
 fn limits_beyond_those_of_the_machine_are_taken_as_these() {
     let (_folder, path) = database("CREATE TABLE u(a)");
     let month = std::time::Duration::from_secs(30 * 86_400);

@@ -68,6 +68,13 @@ pub fn describe(statements: &[String], table: Option<&str>) -> Result<TableShape
     Ok(shape)
 }
 
+/// The index as SQLite declares it on an empty copy of the table, which shows what it would index. None
+/// if the table cannot be declared anew.
+pub fn describe_index(table: &TableShape, sql: String, name: &str) -> Option<IndexShape> {
+    let copy = describe(&[table.sql.clone(), sql], Some(&table.name)).ok()?;
+    copy.indexes.into_iter().find(|index| index.name == name)
+}
+
 /// The names that the statements give, of tables and all else.
 ///
 /// # Errors
@@ -455,8 +462,9 @@ impl<'c> TableReader<'c> {
         })
     }
 
-    /// Value that SQLite stores by default. The pragma shows the text without its parentheses;
-    /// without them a name means a text, not a column.
+    /// Value that SQLite stores by default; `None` if it may be another one for each row, or is a text that is
+    /// not UTF-8. The pragma shows the text without its parentheses: without them a name means a text, not a
+    /// column, which is an error within them.
     fn default(
         &self,
         text: &str,
@@ -476,13 +484,12 @@ impl<'c> TableReader<'c> {
                 format!("CREATE TABLE probe(value {declared_type} DEFAULT {default}){strict}");
             probe.execute_batch(&sql)
         };
-        create(&format!("{text}\n")).or_else(|_| create(&format!("({text}\n)"))).map_err(failed)?;
+        create(&format!("({text}\n)")).or_else(|_| create(&format!("{text}\n"))).map_err(failed)?;
         if probe.execute("INSERT INTO probe DEFAULT VALUES", []).is_err() {
             return Ok(None);
         }
         probe
             .query_row("SELECT value FROM probe", [], |row| Ok(owned(row.get_ref(0)?)))
-            .map(Some)
             .map_err(failed)
     }
 }
@@ -515,14 +522,15 @@ const fn type_name(affinity: Affinity) -> &'static str {
     }
 }
 
-fn owned(value: ValueRef<'_>) -> OwnedValue {
-    match value {
+/// The value; `None` for a text that is not UTF-8.
+fn owned(value: ValueRef<'_>) -> Option<OwnedValue> {
+    Some(match value {
         ValueRef::Null => OwnedValue::Null,
         ValueRef::Integer(integer) => OwnedValue::Integer(integer),
         ValueRef::Real(real) => OwnedValue::Real(real),
-        ValueRef::Text(text) => OwnedValue::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Text(text) => OwnedValue::Text(std::str::from_utf8(text).ok()?.to_owned()),
         ValueRef::Blob(blob) => OwnedValue::Blob(blob.to_vec()),
-    }
+    })
 }
 
 #[cfg(test)]

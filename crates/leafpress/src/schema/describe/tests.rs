@@ -162,6 +162,11 @@ fn defaults_are_what_sqlite_stores() {
     assert!(matches!(now, Some(Text(now)) if now.len() == 19), "{now:?}");
     assert_eq!(defaults("CREATE TABLE t(a DEFAULT (hex(randomblob(4))))"), [None]);
     assert_eq!(defaults("CREATE TABLE t(a INTEGER PRIMARY KEY DEFAULT 7)"), [Some(Null)]);
+    assert_eq!(defaults("CREATE TABLE t(a DEFAULT (5 NOT NULL))"), [Some(Integer(1))]);
+    assert_eq!(defaults("CREATE TABLE t(a DEFAULT 5 NOT NULL)"), [Some(Integer(5))]);
+    let names = defaults("CREATE TABLE t(a DEFAULT a, b DEFAULT \"b\")");
+    assert_eq!(names, ["a", "b"].map(|it| Some(Text(it.into()))));
+    assert_eq!(defaults("CREATE TABLE t(a DEFAULT (CAST(x'ff' AS TEXT)))"), [None]);
     assert_eq!(
         defaults("CREATE TABLE t(a INT DEFAULT 'x', b ANY DEFAULT '1') STRICT"),
         [None, Some(Text("1".into()))]
@@ -354,7 +359,8 @@ fn stored(sql: &str, rows: &[Vec<OwnedValue>], shape: &TableShape) -> (Vec<Store
     let mut statement = connection.prepare(&format!("SELECT {rowid}, * FROM t")).expect("a query");
     let rows = statement
         .query_map([], |row| {
-            let values = (1..=shape.columns.len()).map(|column| Ok(owned(row.get_ref(column)?)));
+            let values = (1..=shape.columns.len())
+                .map(|column| Ok(owned(row.get_ref(column)?).expect("UTF-8")));
             Ok((row.get(0)?, values.collect::<rusqlite::Result<_>>()?))
         })
         .expect("rows")

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leafpress_format::PageLayout;
+use leafpress_format::{PageLayout, SortOrder};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, params};
 
@@ -53,7 +53,7 @@ use crate::new_file::disk;
 use crate::new_file::refuse_unless_folder;
 use crate::paths::folder_of;
 use crate::schema::ddl::IndexRequest;
-use crate::schema::describe::{describe, describe_existing};
+use crate::schema::describe::{describe_existing, describe_index};
 use crate::schema::names::ColumnName;
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryColumn, IndexShape, OwnedValue, TableShape};
@@ -252,7 +252,7 @@ impl Indexer {
             job.analyze(made.statistics.as_deref()).map_err(refused)?;
         }
         let pages: u32 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
-        commit(&transaction, existing, ("the index", &self.cancel), &mut steps)?;
+        commit(&transaction, existing, ("the index", &plan.table), &self.cancel, &mut steps)?;
         Ok(IndexReport {
             database: self.database.clone(),
             table: plan.table,
@@ -378,7 +378,15 @@ impl Plan {
             table.columns.iter().map(|column| column.name.as_str().into()).collect();
         let request = IndexRequest::parse(columns, indexer.unique, &names)?;
         let probe = "leafpress probe";
-        let wanted = describe_index(&table, request.create_sql(probe, &table.name), probe);
+        let mut wanted = describe_index(&table, request.create_sql(probe, &table.name), probe);
+        let header = read_header(transaction);
+        let header = header.map_err(|error| existing.target.refused("read the database", error))?;
+        if let Some(wanted) = wanted.as_mut()
+            && header.is_some_and(|it| !it.is_of_this_format())
+        {
+            // SQLite passes over DESC there.
+            wanted.entry.order.iter_mut().for_each(|key| key.order = SortOrder::Ascending);
+        }
         let equal = equal_index(transaction, &table, wanted.as_ref(), indexer.unique)?;
         if let Some(there) = equal {
             return Ok(Planned::Exists(there));
@@ -437,13 +445,6 @@ impl ExistingDatabase {
         };
         read().map_err(|error| self.refused("read the schema", error))
     }
-}
-
-/// The index as SQLite declares it on an empty copy of the table, which shows what it would index. None
-/// if the table cannot be declared anew.
-fn describe_index(table: &TableShape, sql: String, name: &str) -> Option<IndexShape> {
-    let copy = describe(&[table.sql.clone(), sql], Some(&table.name)).ok()?;
-    copy.indexes.into_iter().find(|index| index.name == name)
 }
 
 /// Chooses the way.

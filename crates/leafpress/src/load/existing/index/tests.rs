@@ -4,6 +4,7 @@ use std::path::Path;
 
 use leafpress_testing::{Entry, TreeReader};
 use proptest::prelude::*;
+use rusqlite::config::DbConfig;
 use rusqlite::types::Value as SqlValue;
 use tempfile::TempDir;
 
@@ -428,6 +429,20 @@ proptest! {
             prop_assert_eq!(report.path, "pressed");
         }
     }
+}
+
+#[test]
+fn an_index_in_descending_order_of_an_old_schema_format_is_there_already() {
+    let (_folder, path) = database("");
+    let connection = open(&path);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_LEGACY_FILE_FORMAT, true).unwrap();
+    let sql = "VACUUM; CREATE TABLE t(a, b); CREATE INDEX i ON t(a DESC)";
+    connection.execute_batch(sql).unwrap();
+    drop(connection);
+    let indexer = || Indexer::new(&path, "t").only_if_missing(true);
+    assert!(indexer().build("a DESC").unwrap().existed);
+    assert!(!indexer().build("b DESC").unwrap().existed);
+    assert!(indexer().build("b").unwrap().existed, "SQLite passes over DESC there");
 }
 
 fn indexer_sql(columns: &str) -> String {

@@ -344,6 +344,7 @@ fn the_best_order_is_that_of_the_largest_search() {
         ("CREATE TABLE t(k, v, w); CREATE INDEX i ON t(v)", "Any"),
         ("CREATE TABLE t(k, v, w); CREATE UNIQUE INDEX i ON t(v)", "Columns([v BINARY])"),
         ("CREATE TABLE t(k PRIMARY KEY, v, w DEFAULT (last_insert_rowid()))", "Any"),
+        ("CREATE TABLE t(k PRIMARY KEY, v, w DEFAULT (\"last_insert_rowid\"()))", "Any"),
         (
             "CREATE TABLE t(k PRIMARY KEY, v, w);
              CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; END",

@@ -120,6 +120,8 @@ fn what_cannot_be_moved_is_copied_and_says_why() {
                 "CREATE TABLE \"new\"(rowid, oid); INSERT INTO \"new\"(_rowid_, oid)
                  SELECT value * 3, value FROM series(300)",
                 "CREATE TABLE \"new\"(a, b); INSERT INTO \"new\" SELECT value, value FROM series(300)",
+                "CREATE TABLE \"new\"(a, b); CREATE INDEX i ON \"new\"(a DESC);
+                 INSERT INTO \"new\"(rowid, a) SELECT value * 3, value FROM series(300)",
             ] {
                 let place = Place::new("");
                 let connection = open(&place.database);
@@ -132,6 +134,46 @@ fn what_cannot_be_moved_is_copied_and_says_why() {
             }
         }
     }
+}
+
+#[test]
+fn a_table_of_2000_columns_is_copied_too() {
+    let columns: Vec<_> = (0..2000).map(|number| format!("c{number}")).collect();
+    let stage = format!(
+        "CREATE TABLE \"new\"({}); CREATE INDEX i ON \"new\"(c7);
+         INSERT INTO \"new\"(c7) SELECT 30 - value FROM series(20)",
+        columns.join(", ")
+    );
+    for setup in ["PRAGMA encoding='UTF-16'", "PRAGMA page_size=1024"] {
+        let place = Place::new(&format!("{setup}; {OLD}")).stage(&stage);
+        let outcome = place.move_in("new").unwrap();
+        assert!(outcome.path.contains("copied"), "{}", outcome.path);
+        let sql = "SELECT group_concat(rowid || ' ' || c7) FROM \"new\" NOT INDEXED";
+        let [there, staged] =
+            [&place.database, &place.staged].map(|path| ask::<String>(&open(path), sql));
+        assert_eq!(there, staged);
+        assert_sound(&place.database);
+    }
+}
+
+#[test]
+fn a_schema_with_bytes_that_are_not_utf8_takes_tables() {
+    let setup = format!(
+        "{OLD} CREATE TABLE latin(a /* caf? */); CREATE TRIGGER told AFTER INSERT ON latin BEGIN
+         SELECT 'caf?'; END"
+    );
+    let place = Place::new(&setup).press(4096, 10);
+    let connection = open(&place.database);
+    let sql = "PRAGMA writable_schema=ON;
+        UPDATE sqlite_schema SET sql = CAST(replace(sql, '?', x'e9') AS TEXT) WHERE tbl_name = 'latin'";
+    connection.execute_batch(sql).unwrap();
+    let is_utf8 =
+        connection.query_row("SELECT sql FROM sqlite_schema WHERE name = 'latin'", [], |row| {
+            row.get::<_, String>(0)
+        });
+    assert!(is_utf8.is_err(), "{is_utf8:?}");
+    drop(connection);
+    place.expect_moved("new");
 }
 
 const LEGACY: rusqlite::config::DbConfig =
