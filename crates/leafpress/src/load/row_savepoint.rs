@@ -12,9 +12,15 @@ pub fn insert_whole<T>(
     let inserted = insert();
     if !connection.is_autocommit() {
         if inserted.is_err() {
-            connection.prepare_cached("ROLLBACK TO leafpress_row")?.execute([])?;
+            undo_row(connection)?;
         }
         connection.prepare_cached("RELEASE leafpress_row")?.execute([])?;
     }
     inserted
+}
+
+/// Undoes what was done since the savepoint, which stays.
+pub fn undo_row(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("ROLLBACK TO leafpress_row")?.execute([])?;
+    Ok(())
 }

@@ -14,8 +14,8 @@
 //! | upsert | some | no | `INSERT … ON CONFLICT (key) DO UPDATE SET …` |
 //! | upsert | some | yes | `INSERT … ON CONFLICT (key) DO UPDATE SET … ON CONFLICT DO NOTHING`, judged |
 //!
-//! Judged: a row that was passed over is inserted once more by `INSERT OR ABORT`, which shows why, and
-//! this is undone.
+//! Judged: the insert of a row that was passed over is undone. `INSERT OR ABORT` shows why, and is undone too.
+//! Where no key was taken, the row is inserted as before, for what its triggers write.
 //!
 //! Must never: run a statement.
 

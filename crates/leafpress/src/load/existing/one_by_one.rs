@@ -37,7 +37,7 @@ use super::staged::{attach, open};
 use super::stretches::{Stretch, Stretches};
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, Result};
-use crate::load::row_savepoint::insert_whole;
+use crate::load::row_savepoint::{insert_whole, undo_row};
 use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::{ROLLED_BACK_TO_DO, is_fault_of_a_row, sqlite_says};
@@ -139,7 +139,7 @@ pub(in crate::load) fn insert_one_by_one(
     outcome.pages =
         ask::<i64>(&transaction, "PRAGMA main.page_count").map_err(refused)?.unsigned_abs();
     (refusals.decide)(&refused_rows)?;
-    commit(&transaction, existing, ("the load", &settings.cancel), &mut steps)?;
+    commit(&transaction, existing, ("the load", into.table), &settings.cancel, &mut steps)?;
     outcome.stages = steps.stages;
     Ok(outcome)
 }
@@ -356,29 +356,38 @@ impl<'o> OneByOne<'o> {
         number: u64,
         pass: &mut Pass,
     ) -> rusqlite::Result<()> {
-        let mut insert = || {
+        let mut execute = |pass: &mut Pass| {
             let values = params_from_iter(values(row, self.insert.columns.len())?);
-            let changed = pass.changed;
             if self.references.is_some() {
                 pass.insert_known(statement, values, number)?;
             } else {
                 pass.changed += statement.execute(values)? as u64;
             }
-            if pass.changed == changed { self.judge(row) } else { Ok(()) }
+            Ok(())
         };
-        if self.has_triggers { insert_whole(self.insert.transaction, insert) } else { insert() }
+        if !self.has_triggers {
+            return execute(pass);
+        }
+        insert_whole(self.insert.transaction, || {
+            let changed = pass.changed;
+            execute(pass)?;
+            let Some(judge) = self.judge.as_ref().filter(|_| pass.changed == changed) else {
+                return Ok(());
+            };
+            // The row has taken a number of AUTOINCREMENT, and would get another one now.
+            undo_row(self.insert.transaction)?;
+            self.judge(judge, row)?;
+            execute(pass)
+        })
     }
 
     /// The refusal of a row that the statement passed over, if one of its keys is taken.
-    fn judge(&self, row: &Row<'_>) -> rusqlite::Result<()> {
-        let Some(sql) = &self.judge else { return Ok(()) };
+    fn judge(&self, sql: &str, row: &Row<'_>) -> rusqlite::Result<()> {
         let Insert { transaction, columns, ref declared, .. } = *self.insert;
-        transaction.prepare_cached("SAVEPOINT leafpress_judge")?.execute([])?;
         let values = params_from_iter(values(row, columns.len())?);
         let judged = transaction.prepare_cached(sql)?.execute(values);
         if !transaction.is_autocommit() {
-            transaction.prepare_cached("ROLLBACK TO leafpress_judge")?.execute([])?;
-            transaction.prepare_cached("RELEASE leafpress_judge")?.execute([])?;
+            undo_row(transaction)?;
         }
         let Err(error) = judged else { return Ok(()) };
         // A trigger's statement, which inherits OR ABORT, may fail for a reason of its own.
