@@ -138,6 +138,14 @@ pub fn results(body: &str) -> Option<Vec<Vec<Value>>> {
     results.into_iter().map(rows).collect()
 }
 
+/// Returns true if a transaction with an error was not rolled back, and one of its first `writes` statements was
+/// carried out. After a rollback the results of the statements that follow are missing.
+pub fn went_on(body: &str, writes: usize, statements: usize) -> bool {
+    let Ok(body) = serde_json::from_str::<Body>(body) else { return false };
+    let mut written = body.results.iter().take(writes);
+    body.results.len() == statements && written.any(|it| it.get("error").is_none())
+}
+
 /// The error of the first query that has one.
 pub fn error_of_query(body: &str) -> Option<String> {
     let body: Value = serde_json::from_str(body).ok()?;

@@ -148,12 +148,19 @@ impl Engine {
                         reason
                     }
                     // The database was replaced by another one.
-                    None if reason.contains("no such table") => match self.make_tables() {
-                        Ok(()) => reason,
-                        Err(reason) => return refused(may_be_applied, reason),
-                    },
+                    None if at == Some(sql::HAS_TABLES_AT) || reason.contains("no such table") => {
+                        match self.make_tables() {
+                            Ok(()) => reason,
+                            Err(reason) => return refused(may_be_applied, reason),
+                        }
+                    }
                     None => return refused(may_be_applied, reason),
                 },
+                Reply::InPart(reason) => {
+                    // For the groups that follow; what is missing stays missing if it fails.
+                    let _ = self.make_tables();
+                    return End::Unknown(reason);
+                }
                 Reply::NotTaken { reason, is_final: true } => {
                     return unanswered(may_be_applied, reason);
                 }
@@ -184,7 +191,7 @@ impl Engine {
         };
         let Session { name, number, .. } = &self.session;
         let at_ms = *at_ms.get_or_insert(self.session.at(&OF_QUEUES, now_ms));
-        let mut writes = vec![json!([*sql::BEGUN, name, number, at_ms])];
+        let mut writes = vec![json!([*sql::BEGUN, name, number, at_ms]), json!([sql::HAS_TABLES])];
         if *number > 1 {
             writes.push(OF_QUEUES.forget_answer(&self.session));
         }

@@ -1,13 +1,13 @@
 //! Requests of a queue: transactions that give rows.
 //!
-//! Must never: call a transaction rejected that was committed. rqlite commits though a query in
-//! it has failed.
+//! Must never: call a transaction rejected that was committed. rqlite commits though a query in it has failed, and
+//! without the statements that it could not prepare.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::answer::{Fate, fate, results};
+use crate::answer::{Fate, fate, results, went_on};
 use crate::client::Client;
 
 /// The meaning of the answer to a transaction.
@@ -17,6 +17,8 @@ pub enum Reply {
     Done(Vec<Vec<Value>>),
     /// It was not and will not be: the statement if it is known, and the error.
     Rejected(Option<usize>, String),
+    /// It was committed without the statements that could not be prepared: the error of the first.
+    InPart(String),
     /// It may have been, or may be yet.
     Unknown(String),
     /// It reached no node; if `is_final`, it never will.
@@ -42,6 +44,9 @@ pub fn transact(
             None => Reply::Unknown("the answer cannot be read".to_owned()),
         },
         (Fate::Rejected(Some(at), reason), _) if at >= writes.len() => Reply::Unknown(reason),
+        (Fate::Rejected(_, reason), Ok((_, body))) if went_on(&body, writes.len(), all.len()) => {
+            Reply::InPart(reason)
+        }
         (Fate::Rejected(at, reason), _) => Reply::Rejected(at, reason),
         (Fate::Denied(reason), _) => Reply::NotTaken { reason, is_final: true },
         (Fate::NotTaken(reason), _) => {

@@ -5,7 +5,7 @@
 //! and what becomes of it. It is empty between transactions.
 //!
 //! ```text
-//! BEGUN ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES, OF_KEYS, OF_RETRIED (steps) ─► APPLY (attempts, jobs, keys)
+//! BEGUN ─► HAS_TABLES ─► SETTLE, LEASE_ENDS, DUE, EXPIRIES, OF_KEYS, OF_RETRIED (steps) ─► APPLY (attempts, jobs, keys)
 //!       ─► PUSHED (steps) ─► PUSH (jobs) ─► HOLD_KEYS ─► FILL (groups) ─► CLAIM (steps, keys, jobs) ─► ANSWER
 //! ```
 //!
@@ -67,6 +67,14 @@ pub static BEGUN: LazyLock<String> = LazyLock::new(|| {
     let at = OF_QUEUES.checked("?3");
     format!("INSERT INTO _leafpress_queue_group VALUES(?1, ?2, {at}, '')")
 });
+
+/// After [`BEGUN`]. Fails if a table is missing: rqlite passes over a statement that it cannot prepare, and commits the
+/// others of the transaction.
+pub const HAS_TABLES: &str = "UPDATE leafpress_schema SET version = json('no table ' || version)
+     WHERE 3 > (SELECT count(*) FROM sqlite_schema
+         WHERE name IN ('_leafpress_queue_group', '_leafpress_queue_step', '_leafpress_floor'))";
+/// The place of [`HAS_TABLES`] among the statements of a group.
+pub const HAS_TABLES_AT: usize = 1;
 
 /// Right after a change of settings. ?1 its place in the group: a step, with a verdict if no row was changed.
 pub const CHANGED: &str = "INSERT INTO _leafpress_queue_step(kind, op, verdict)

@@ -116,6 +116,25 @@ fn jobs_are_pushed_claimed_and_acked_once_whatever_is_lost() {
     }
 }
 
+/// rqlite commits a transaction without the statements that it cannot prepare.
+#[test]
+fn a_group_of_which_a_statement_cannot_be_prepared_is_applied_once() {
+    let server = Server::start(0, 1);
+    let queue = open(&server);
+    let run = |sql: &str| server.database.lock().unwrap().execute_batch(sql).unwrap();
+    let tables = ["_leafpress_queue_group", "_leafpress_queue_step", "_leafpress_floor"];
+    for (before, table) in tables.into_iter().enumerate() {
+        run(&format!("DROP TABLE {table}"));
+        assert!(queue.push("x").unwrap().is_new, "{table}");
+        assert_eq!(number(&server, "SELECT count(*) FROM leafpress_job"), before as i64 + 1);
+    }
+    run("DROP INDEX leafpress_job_blocked");
+    let error = queue.push(Job::bytes("x").group("g")).unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error}");
+    assert!(number(&server, "SELECT count(*) FROM leafpress_job") <= 4);
+    assert!(queue.push(Job::bytes("x").group("g")).unwrap().is_new, "the index is there again");
+}
+
 #[test]
 fn without_the_rows_of_groups_jobs_are_pushed_twice() {
     let found = (0..4).any(|seed| {

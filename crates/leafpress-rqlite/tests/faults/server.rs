@@ -311,16 +311,23 @@ fn as_json(value: Sql) -> Value {
     }
 }
 
-/// A transaction of statements that change and of queries. A query that fails does not end it.
+/// A transaction of statements that change and of queries. Neither a query that fails nor a statement that cannot be
+/// prepared ends it, as with rqlite.
 fn mixed(database: &Connection, statements: &[Value]) -> Value {
     database.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut results = Vec::new();
     for statement in statements {
         let (sql, values) = parts(statement);
-        let is_query = database.prepare(&sql).is_ok_and(|it| it.readonly());
-        if is_query {
-            results.push(rows(database, statement));
-            continue;
+        match database.prepare(&sql).map(|it| it.readonly()) {
+            Ok(false) => {}
+            Ok(true) => {
+                results.push(rows(database, statement));
+                continue;
+            }
+            Err(error) => {
+                results.push(json!({"error": error.to_string()}));
+                continue;
+            }
         }
         WRITES.set(true);
         let done = database.execute(&sql, params_from_iter(values));
