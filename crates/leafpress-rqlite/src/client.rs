@@ -10,6 +10,7 @@ use ureq::Agent;
 
 use crate::address::Address;
 use crate::answer::{Fate, error_of_query, fate, results};
+use crate::parameters::carried;
 
 /// The longest time for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -67,7 +68,7 @@ impl Client {
     /// Sends statements as one transaction, to one node; after a failure the next request goes to
     /// another node. `limit`: the longest time for the answer.
     pub fn execute(&mut self, statements: &[Value], limit: Duration) -> Fate {
-        let texts: Vec<String> = statements.iter().map(Value::to_string).collect();
+        let texts: Vec<String> = statements.iter().map(|it| carried(it).to_string()).collect();
         self.execute_texts(&texts, limit)
     }
 
@@ -83,7 +84,7 @@ impl Client {
             body.push_str(statement.as_ref());
         }
         body.push(']');
-        let fate = match self.post("/db/execute?transaction", &body, limit) {
+        let fate = match self.post("/db/execute?transaction&noparse", &body, limit) {
             Ok((status, body)) => fate(status, &body, statements.len()),
             Err(fate) => fate,
         };
@@ -107,6 +108,7 @@ impl Client {
             Level::Strong => "/db/query?level=strong",
             Level::Weak => "/db/query?level=weak",
         };
+        let queries: Vec<_> = queries.iter().map(carried).collect();
         let read = match self.post(path, &json!(queries).to_string(), limit) {
             Ok((status, body)) => rows(status, &body),
             Err(fate) => Err(Unread::Unanswered(fate.reason())),

@@ -17,6 +17,7 @@
 //! | `answer` | the meaning of an answer |
 //! | `statement` | SQL and values as rqlite takes them, and what is refused |
 //! | `parameters` | the parameters of a statement, and their values in order |
+//! | `literal` | values that stand in the SQL |
 //! | `clock` | the leader's clock |
 //! | `limits` | limits of what is sent |
 //! | `once` | what lets a group be applied once |
@@ -45,6 +46,7 @@ mod client;
 mod clock;
 mod declared;
 mod limits;
+mod literal;
 pub mod load;
 mod node;
 mod once;

@@ -3,13 +3,19 @@
 //! rqlite passes over a name that the SQL does not have, and over values that are too many. So the values
 //! are sent in the order of their parameters, one for each, and others are refused as SQLite refuses them locally.
 //!
+//! A value that rqlite would change ([`literal`](crate::literal)) stands in the SQL, in the place of its parameter.
+//!
 //! Must never: give a parameter the value of another one.
+
+use std::borrow::Cow;
 
 use leafpress::writer::Parameters;
 use leafpress::{Error, Result, rusqlite};
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
+use serde_json::{Value as Json, json};
 
 use crate::answer::of_sqlite;
+use crate::literal::push_literal;
 
 /// SQLite refuses `?NNN` beyond it.
 const NUMBER_MAX: usize = 32_766;
@@ -44,12 +50,71 @@ fn refused(source: rusqlite::Error) -> Error {
     Error::sqlite("carry out the call", source).on_disk("nothing of this call")
 }
 
+/// The statement, an array of the SQL and its values, with the values in the SQL that rqlite would change.
+pub fn carried(statement: &Json) -> Cow<'_, Json> {
+    let Json::Array(parts) = statement else { return Cow::Borrowed(statement) };
+    let Some((Json::String(sql), values)) = parts.split_first() else {
+        return Cow::Borrowed(statement);
+    };
+    let literals = literals(values.iter().map(|it| match it {
+        Json::String(text) => ValueRef::Text(text.as_bytes()),
+        _ => ValueRef::Null,
+    }));
+    // SQL with a number that SQLite does not take is refused by each node.
+    let Some(Ok(sql)) = literals.as_ref().map(|it| with_literals(sql, it)) else {
+        return Cow::Borrowed(statement);
+    };
+    let mut parts = vec![json!(sql)];
+    let all = values.iter().zip(literals.iter().flatten());
+    parts.extend(all.map(|(it, literal)| literal.as_ref().map_or(it.clone(), |_| Json::Null)));
+    Cow::Owned(Json::Array(parts))
+}
+
+/// For each value: its literal, if it has to stand in the SQL. `None` if no value has to.
+pub fn literals<'v>(values: impl Iterator<Item = ValueRef<'v>>) -> Option<Vec<Option<String>>> {
+    let literal = |value: ValueRef<'_>| {
+        let mut literal = String::new();
+        push_literal(value, &mut literal).then_some(literal)
+    };
+    let literals: Vec<_> = values.map(literal).collect();
+    literals.iter().any(Option::is_some).then_some(literals)
+}
+
+/// The SQL with literals in the place of their parameters. The others keep their numbers.
+///
+/// # Errors
+/// A number is not one that SQLite takes.
+pub fn with_literals(sql: &str, literals: &[Option<String>]) -> Result<String> {
+    let mut with_literals = String::with_capacity(sql.len());
+    for (token, number) in tokens(sql)?.0 {
+        let literal = number.and_then(|number| literals.get(number - 1)?.as_ref());
+        match (literal, number) {
+            // Spaces, as a name or a text may stand beside it.
+            (Some(literal), _) => with_literals.extend([" ", literal, " "]),
+            (None, Some(number)) => with_literals.extend(["?", &number.to_string()]),
+            (None, None) => with_literals.push_str(token),
+        }
+    }
+    Ok(with_literals)
+}
+
 /// The name of each parameter; `None` for `?`, and for numbers between those of `?NNN`.
 ///
 /// # Errors
 /// A number is not one that SQLite takes.
 fn names(sql: &str) -> Result<Vec<Option<&str>>> {
-    let mut names: Vec<Option<&str>> = Vec::new();
+    Ok(tokens(sql)?.1)
+}
+
+/// The tokens, each with the number of its parameter, and the names of the parameters.
+type Tokens<'s> = (Vec<(&'s str, Option<usize>)>, Vec<Option<&'s str>>);
+
+/// Cuts SQL into tokens.
+///
+/// # Errors
+/// A number is not one that SQLite takes.
+fn tokens(sql: &str) -> Result<Tokens<'_>> {
+    let (mut tokens, mut names) = (Vec::new(), Vec::<Option<&str>>::new());
     let mut rest = sql;
     while let Some(first) = rest.chars().next() {
         let (token, after) = rest.split_at(token_bytes(rest, first));
@@ -65,17 +130,22 @@ fn names(sql: &str) -> Result<Vec<Option<&str>>> {
             }
             '?' => {
                 names.push(None);
+                tokens.push((token, Some(names.len())));
                 continue;
             }
             '$' | ':' | '@' | '#' => {
                 names.iter().position(|it| *it == Some(token)).unwrap_or(names.len()) + 1
             }
-            _ => continue,
+            _ => {
+                tokens.push((token, None));
+                continue;
+            }
         };
         names.resize(names.len().max(number), None);
         names[number - 1].get_or_insert(token);
+        tokens.push((token, Some(number)));
     }
-    Ok(names)
+    Ok((tokens, names))
 }
 
 /// Bytes of the token, space or comment at the start, as SQLite cuts them. A quote that is doubled in a text
@@ -193,6 +263,46 @@ mod tests {
             compared += usize::from(count > 0);
         }
         assert!(compared > 5_000, "{compared}");
+    }
+
+    fn values_of(database: &Connection, statement: &Json) -> Vec<Value> {
+        let parts = carried(statement).into_owned();
+        let parts = parts.as_array().unwrap();
+        let values = parts[1..].iter().map(|value| match value {
+            Json::String(text) => Value::Text(text.clone()),
+            Json::Null => Value::Null,
+            number => Value::Integer(number.as_i64().unwrap()),
+        });
+        let mut query = database.prepare(parts[0].as_str().unwrap()).unwrap();
+        // rqlite passes over values that are too many.
+        let values: Vec<Value> = values.take(query.parameter_count()).collect();
+        let columns = query.column_count();
+        let row = |row: &rusqlite::Row<'_>| (0..columns).map(|at| row.get(at)).collect();
+        query.query_row(rusqlite::params_from_iter(values), row).unwrap()
+    }
+
+    #[test]
+    fn a_text_that_looks_like_a_blob_stands_in_the_place_of_its_parameter() {
+        let database = Connection::open_in_memory().unwrap();
+        let text = |text: &str| Value::Text(text.to_owned());
+        for like_blob in ["x'00ff'", " X'' ", "\u{a0}x'a'\n"] {
+            let expected = vec![text(like_blob), Value::Integer(5), text(like_blob), text("x'")];
+            for sql in [
+                "SELECT ?, ?, ?1, ?3",
+                "SELECT ?1,?2,?1,?3",
+                "SELECT :a,:b,:a,:c",
+                "SELECT ?1 AS '?'/*?*/,?2,?1,?3 --?",
+            ] {
+                let statement = json!([sql, like_blob, 5, "x'"]);
+                assert!(!carried(&statement).to_string().contains("\"x'00ff'\""));
+                assert_eq!(values_of(&database, &statement), expected, "{sql} {like_blob:?}");
+            }
+            let last = json!(["SELECT ?2||'a'||?1||'b'", like_blob, like_blob]);
+            let found = values_of(&database, &last);
+            assert_eq!(found, [text(&format!("{like_blob}a{like_blob}b"))]);
+        }
+        let other = json!(["SELECT ?1", "x'0g'"]);
+        assert!(matches!(carried(&other), Cow::Borrowed(_)));
     }
 
     #[test]

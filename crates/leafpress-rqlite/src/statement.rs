@@ -3,14 +3,17 @@
 //! Every node carries out the SQL itself, so a statement must give the same on each of them and at
 //! each time. A group is one transaction, so a statement must not end it.
 //!
-//! Must never: change a value on its way. What JSON or rqlite cannot carry is refused.
+//! Must never: change a value on its way.
 
-use leafpress::rusqlite::types::Value;
+use std::borrow::Cow;
+
+use leafpress::rusqlite::types::{Value, ValueRef};
 use leafpress::writer::{Parameters, Statement};
 use leafpress::{Error, Result, SqlWord, script, sql_words};
 use serde_json::{Value as Json, json};
 
-use crate::parameters::in_order;
+use crate::literal::is_like_blob;
+use crate::parameters::{in_order, literals, with_literals};
 use crate::runs::Plain;
 
 /// Statements that would end or leave the transaction of the group, or belong to a connection.
@@ -63,7 +66,7 @@ impl Prepared {
 ///
 /// # Errors
 /// The statement cannot be carried out alike on all nodes, or touches the transaction of others,
-/// or its values are not those of its parameters, or a value cannot be carried by JSON.
+/// or its values are not those of its parameters.
 pub fn prepare(statement: &Statement) -> Result<Prepared> {
     let split = script::split("the statement", &statement.sql)?;
     if split.len() != 1 {
@@ -72,14 +75,18 @@ pub fn prepare(statement: &Statement) -> Result<Prepared> {
     }
     let words = tokens(&statement.sql);
     check(&words, &statement.parameters)?;
-    let mut array = vec![json!(&*statement.sql)];
-    for value in in_order(&statement.sql, &statement.parameters)? {
-        array.push(carried(value)?);
-    }
+    let values = in_order(&statement.sql, &statement.parameters)?;
+    let literals = literals(values.iter().map(|it| ValueRef::from(*it)));
+    let sql = match &literals {
+        Some(literals) => Cow::Owned(with_literals(&statement.sql, literals)?),
+        None => Cow::Borrowed(&*statement.sql),
+    };
+    let mut array = vec![json!(sql)];
+    array.extend(values.into_iter().map(as_json));
     let is_counted = verb(&words).is_some_and(|word| COUNTED.contains(&word));
     let is_schema = matches!(words.first(), Some(Token::Word(word)) if SCHEMA.contains(&&**word));
     let plain = match &statement.parameters {
-        Parameters::Positional(values) => Plain::of(&statement.sql, values),
+        Parameters::Positional(values) if literals.is_none() => Plain::of(&statement.sql, values),
         _ => None,
     };
     Ok(Prepared { text: Json::Array(array).to_string(), is_counted, is_schema, plain })
@@ -94,23 +101,14 @@ pub fn check_declaration(sql: &str) -> Result<()> {
     check(&tokens, &Parameters::Positional(Vec::new()))
 }
 
-/// A value as JSON.
-fn carried(value: &Value) -> Result<Json> {
+/// A value as JSON. One that stands in the SQL has no parameter there, and is NULL here.
+fn as_json(value: &Value) -> Json {
     match value {
-        Value::Integer(number) => Ok(json!(number)),
-        Value::Text(text) => Ok(json!(text)),
-        Value::Real(number) if number.is_infinite() => {
-            Err(Error::unsupported("an infinite number cannot be sent to rqlite, as JSON has none")
-                .to_do("write it in the SQL, as 9e999"))
-        }
+        Value::Integer(number) => json!(number),
+        Value::Text(text) if !is_like_blob(text) => json!(text),
         // NaN is NULL in SQLite.
-        Value::Real(number) if number.is_nan() => Ok(Json::Null),
-        Value::Real(number) => Ok(json!(number)),
-        Value::Blob(_) => Err(Error::unsupported(
-            "rqlite 8 takes no BLOB as a parameter, and a text of its digits would be another value",
-        )
-        .to_do("write it in the SQL, as x'00ff'")),
-        Value::Null => Ok(Json::Null),
+        Value::Real(number) if number.is_finite() => json!(number),
+        _ => Json::Null,
     }
 }
 
@@ -354,9 +352,18 @@ mod tests {
             r#"["INSERT INTO t VALUES (?,?,?,?,?)",-9223372036854775808,1.0,null,null,"a\u0000ü"]"#
         );
         assert!(prepared.is_counted && !of("CREATE TABLE t(a)", vec![]).unwrap().is_counted);
-        for value in [Value::Blob(vec![1]), Value::Real(f64::INFINITY)] {
-            assert!(of("INSERT INTO t VALUES (?)", vec![value]).is_err());
-        }
+        let values = vec![
+            Value::Blob(vec![1]),
+            Value::Integer(2),
+            Value::Real(f64::NEG_INFINITY),
+            Value::Text("x'00'".to_owned()),
+        ];
+        let prepared = of("INSERT INTO t VALUES (?,?,?,?)", values).unwrap();
+        assert_eq!(
+            prepared.text,
+            r#"["INSERT INTO t VALUES ( x'01' ,?2, -9e999 , 'x''00''' )",null,2,null,null]"#
+        );
+        assert_eq!(prepared.plain, None);
     }
 
     #[test]

@@ -5,18 +5,18 @@
 //!
 //! Must never: change a value on its way.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::{mem, thread};
 
 use leafpress::rusqlite::types::ValueRef;
 use leafpress::rusqlite::{Connection, Row};
-use leafpress::{Error, Result, hex_digits, quote_identifier};
+use leafpress::{Error, Result, quote_identifier};
 use serde_json::json;
 
 use super::pressed::open;
 use crate::limits::{CALL_BYTES_MAX, PARAMETERS_MAX, ROWS_MAX};
+use crate::literal::push_literal;
 use crate::statement::Prepared;
 
 /// A group waits for no other one that long, and the writes of other programs go between two groups.
@@ -123,7 +123,7 @@ impl Groups {
         let before = self.sql.len() + self.parameters.len();
         for column in 0..self.width {
             self.sql.push(if column == 0 { '(' } else { ',' });
-            push_value(row.get_ref(column)?, &mut self.sql, &mut self.parameters)?;
+            push_value(row.get_ref(column)?, &mut self.sql, &mut self.parameters);
         }
         self.sql.push_str("),");
         self.rows += 1;
@@ -157,43 +157,20 @@ impl Groups {
 }
 
 /// Puts a value into the SQL, or a mark there and the value into the parameters.
-fn push_value(value: ValueRef<'_>, sql: &mut String, parameters: &mut String) -> Result<()> {
-    let written = match value {
-        ValueRef::Null => sql.write_str("NULL"),
-        ValueRef::Integer(number) if number.unsigned_abs() <= EXACT_MAX => {
-            sql.push('?');
-            write!(parameters, ",{number}")
-        }
-        ValueRef::Integer(number) => write!(sql, "{number}"),
-        ValueRef::Real(number) if number.is_infinite() => {
-            sql.write_str(if number > 0.0 { "9e999" } else { "-9e999" })
-        }
-        ValueRef::Real(number) => {
-            sql.push('?');
-            write!(parameters, ",{}", json!(number))
-        }
-        ValueRef::Text(bytes) => {
-            if let Ok(text) = std::str::from_utf8(bytes) {
-                sql.push('?');
-                write!(parameters, ",{}", json!(text))
-            } else {
-                sql.push_str("CAST(");
-                push_hex(bytes, sql);
-                sql.write_str(" AS TEXT)")
-            }
-        }
-        ValueRef::Blob(bytes) => {
-            push_hex(bytes, sql);
-            Ok(())
-        }
+fn push_value(value: ValueRef<'_>, sql: &mut String, parameters: &mut String) {
+    if push_literal(value, sql) {
+        return;
+    }
+    let parameter = match value {
+        ValueRef::Integer(number) if number.unsigned_abs() <= EXACT_MAX => json!(number),
+        ValueRef::Integer(number) => return sql.push_str(&number.to_string()),
+        ValueRef::Real(number) => json!(number),
+        ValueRef::Text(bytes) => json!(String::from_utf8_lossy(bytes)),
+        ValueRef::Null | ValueRef::Blob(_) => return sql.push_str("NULL"),
     };
-    written.map_err(|_| Error::bug("a text could not grow"))
-}
-
-fn push_hex(bytes: &[u8], sql: &mut String) {
-    sql.push_str("x'");
-    sql.extend(hex_digits(bytes));
-    sql.push('\'');
+    sql.push('?');
+    parameters.push(',');
+    parameters.push_str(&parameter.to_string());
 }
 
 #[cfg(test)]
@@ -202,7 +179,7 @@ mod tests {
 
     fn of(value: ValueRef<'_>) -> (String, String) {
         let (mut sql, mut parameters) = (String::new(), String::new());
-        push_value(value, &mut sql, &mut parameters).unwrap();
+        push_value(value, &mut sql, &mut parameters);
         (sql, parameters)
     }
 
@@ -219,6 +196,7 @@ mod tests {
             (ValueRef::Text("a\"ü\0".as_bytes()), "?", ",\"a\\\"ü\\u0000\""),
             (ValueRef::Text(b"\xff"), "CAST(x'ff' AS TEXT)", ""),
             (ValueRef::Blob(b"\x00\x7f"), "x'007f'", ""),
+            (ValueRef::Text(b"X'00'"), "'X''00'''", ""),
         ];
         for (value, sql, parameters) in cases {
             assert_eq!(of(value), (sql.to_owned(), parameters.to_owned()));

@@ -9,6 +9,10 @@ use serde_json::{Value, json};
 
 use crate::answer::{Fate, fate, results, went_on};
 use crate::client::Client;
+use crate::parameters::carried;
+
+/// Without `noparse`, rqlite reads each statement and may write it anew.
+const TRANSACTION: &str = "/db/request?transaction&noparse";
 
 /// The meaning of the answer to a transaction.
 #[derive(Debug)]
@@ -32,8 +36,8 @@ pub fn transact(
     queries: &[Value],
     limit: Duration,
 ) -> Reply {
-    let all: Vec<&Value> = writes.iter().chain(queries).collect();
-    let posted = client.post("/db/request?transaction", &json!(all).to_string(), limit);
+    let all: Vec<_> = writes.iter().chain(queries).map(carried).collect();
+    let posted = client.post(TRANSACTION, &json!(all).to_string(), limit);
     let fate = match &posted {
         Ok((status, body)) => fate(*status, body, all.len()),
         Err(fate) => fate.clone(),
