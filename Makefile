@@ -265,7 +265,7 @@ lint: ## Check formatting, lints and documentation
 	$(CARGO) clippy $(UNRUN) --locked -p leafpress-vfs -- -D warnings
 	$(CARGO) clippy $(UNRUN) --locked -p leafpress -- -D warnings
 	$(CARGO) clippy $(UNRUN) --locked -p leafpress --features load -- -D warnings
-	$(CARGO) clippy $(UNRUN) --locked -p leafpress-cli --features rqlite -- -D warnings
+	$(CARGO) clippy $(UNRUN) --locked -p leafpress-cli -- -D warnings
 	$(CARGO) clippy $(UNRUN) --locked -p leafpress-shards --all-targets -- -D warnings
 	$(CARGO) clippy $(UNRUN) --locked -p leafpress --features load -- -D warnings --cfg fuzzing
 	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null

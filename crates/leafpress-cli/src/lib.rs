@@ -32,6 +32,9 @@ use std::ffi::OsString;
 
 pub use leafpress_bench::rung::start_by;
 
+#[cfg(not(feature = "rqlite"))]
+pub use crate::cluster::unreachable;
+pub use crate::cluster::url_of;
 pub use crate::flags::as_flag;
 pub use crate::loading::paths::files_of;
 

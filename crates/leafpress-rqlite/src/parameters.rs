@@ -61,11 +61,11 @@ pub fn carried(statement: &Json) -> Cow<'_, Json> {
         _ => ValueRef::Null,
     }));
     // SQL with a number that SQLite does not take is refused by each node.
-    let Some(Ok(sql)) = literals.as_ref().map(|it| with_literals(sql, it)) else {
+    let Some(Ok((sql, count))) = literals.as_ref().map(|it| with_literals(sql, it)) else {
         return Cow::Borrowed(statement);
     };
     let mut parts = vec![json!(sql)];
-    let all = values.iter().zip(literals.iter().flatten());
+    let all = values.iter().zip(literals.iter().flatten()).take(count);
     parts.extend(all.map(|(it, literal)| literal.as_ref().map_or(it.clone(), |_| Json::Null)));
     Cow::Owned(Json::Array(parts))
 }
@@ -80,22 +80,25 @@ pub fn literals<'v>(values: impl Iterator<Item = ValueRef<'v>>) -> Option<Vec<Op
     literals.iter().any(Option::is_some).then_some(literals)
 }
 
-/// The SQL with literals in the place of their parameters. The others keep their numbers.
+/// The SQL with literals in the place of their parameters, and the largest number of the others, which keep theirs.
 ///
 /// # Errors
 /// A number is not one that SQLite takes.
-pub fn with_literals(sql: &str, literals: &[Option<String>]) -> Result<String> {
-    let mut with_literals = String::with_capacity(sql.len());
+pub fn with_literals(sql: &str, literals: &[Option<String>]) -> Result<(String, usize)> {
+    let (mut with_literals, mut largest) = (String::with_capacity(sql.len()), 0);
     for (token, number) in tokens(sql)?.0 {
         let literal = number.and_then(|number| literals.get(number - 1)?.as_ref());
         match (literal, number) {
             // Spaces, as a name or a text may stand beside it.
             (Some(literal), _) => with_literals.extend([" ", literal, " "]),
-            (None, Some(number)) => with_literals.extend(["?", &number.to_string()]),
+            (None, Some(number)) => {
+                with_literals.extend(["?", &number.to_string()]);
+                largest = largest.max(number);
+            }
             (None, None) => with_literals.push_str(token),
         }
     }
-    Ok(with_literals)
+    Ok((with_literals, largest))
 }
 
 /// The name of each parameter; `None` for `?`, and for numbers between those of `?NNN`.
@@ -274,8 +277,8 @@ mod tests {
             number => Value::Integer(number.as_i64().unwrap()),
         });
         let mut query = database.prepare(parts[0].as_str().unwrap()).unwrap();
-        // rqlite passes over values that are too many.
-        let values: Vec<Value> = values.take(query.parameter_count()).collect();
+        let values: Vec<Value> = values.collect();
+        assert_eq!(values.len(), query.parameter_count());
         let columns = query.column_count();
         let row = |row: &rusqlite::Row<'_>| (0..columns).map(|at| row.get(at)).collect();
         query.query_row(rusqlite::params_from_iter(values), row).unwrap()

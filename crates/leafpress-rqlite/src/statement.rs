@@ -77,12 +77,15 @@ pub fn prepare(statement: &Statement) -> Result<Prepared> {
     check(&words, &statement.parameters)?;
     let values = in_order(&statement.sql, &statement.parameters)?;
     let literals = literals(values.iter().map(|it| ValueRef::from(*it)));
-    let sql = match &literals {
-        Some(literals) => Cow::Owned(with_literals(&statement.sql, literals)?),
-        None => Cow::Borrowed(&*statement.sql),
+    let (sql, count) = match &literals {
+        Some(literals) => {
+            let (sql, count) = with_literals(&statement.sql, literals)?;
+            (Cow::Owned(sql), count)
+        }
+        None => (Cow::Borrowed(&*statement.sql), values.len()),
     };
     let mut array = vec![json!(sql)];
-    array.extend(values.into_iter().map(as_json));
+    array.extend(values.into_iter().take(count).map(as_json));
     let is_counted = verb(&words).is_some_and(|word| COUNTED.contains(&word));
     let is_schema = matches!(words.first(), Some(Token::Word(word)) if SCHEMA.contains(&&**word));
     let plain = match &statement.parameters {
@@ -361,7 +364,7 @@ mod tests {
         let prepared = of("INSERT INTO t VALUES (?,?,?,?)", values).unwrap();
         assert_eq!(
             prepared.text,
-            r#"["INSERT INTO t VALUES ( x'01' ,?2, -9e999 , 'x''00''' )",null,2,null,null]"#
+            r#"["INSERT INTO t VALUES ( x'01' ,?2, -9e999 , 'x''00''' )",null,2]"#
         );
         assert_eq!(prepared.plain, None);
     }

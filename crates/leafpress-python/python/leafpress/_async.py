@@ -20,7 +20,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from ._arguments import checked_methods, path_text
+from ._arguments import checked_methods, path_text, shown_place
 from ._errors import Error, misuse
 from ._insert import (
     DECLARED,
@@ -271,7 +271,7 @@ class AsyncWriter:
 
     def __init__(self, path: Path, **options: Unpack[WriterOptions]) -> None:
         """Opens nothing yet. The options are those of `Writer`."""
-        self.path = place = path_text(path)
+        self.path, place = shown_place(path), path_text(path)
         self._lazy = OpenedByACall(lambda: open_native(place, options))
 
     async def open(self) -> Self:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
-from ._arguments import checked_methods, checked_options, path_text
+from ._arguments import checked_methods, checked_options, path_text, shown_place
 from ._errors import Error, make, misuse
 from ._greenlets import is_held, note_begun, note_ended, refuse_if_held
 from ._insert import (
@@ -143,7 +143,8 @@ class Writer:
     """
 
     def __init__(self, path: Path, **options: Unpack[WriterOptions]) -> None:
-        """Opens the database, and makes it if it is missing.
+        """Opens the database, and makes it if it is missing. For `rqlite://host:4001,host:4001` it
+        is a cluster, and `queue_capacity` the only option.
 
         The options are those of `WriterOptions`, which says what each does: profile,
         rebuildable_ok, shared, foreign_keys, page_size, atomic, locking, small, busy_timeout,
@@ -152,7 +153,7 @@ class Writer:
         Raises `OperationalError` or `DatabaseError` if it cannot be opened as the profile needs
         it, and `ProgrammingError` for an option that there is not, or a value that it does not take.
         """
-        self.path = path_text(path)
+        self.path = shown_place(path)
         self._native = open_native(path, options)
 
     def __enter__(self) -> Self:

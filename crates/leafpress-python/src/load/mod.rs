@@ -32,6 +32,7 @@ use crate::arrow::{Exported, batches_of};
 use crate::ending;
 use crate::errors::{Raise, exception, misuse, of_option};
 use crate::json::as_json;
+use crate::writer::cluster;
 
 /// The input of a load.
 enum Input {
@@ -69,6 +70,7 @@ pub fn load(
     dry_run: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
+    cluster::refuse(py, &database, "load()")?;
     let options: Options = options.extract().map_err(|error| of_option(py, error))?;
     let input = ending::inside(py, || input_of(kind, &source, &options))?;
     let token = CancelToken::new();

@@ -25,7 +25,7 @@ pub use self::feed::NativeFeed;
 use self::answer::{To, answer, answer_of};
 use self::convert::{Change, changes_of, claim_object, duration, json_object, payload_of};
 use crate::errors::{Raise, exception};
-use crate::writer::{NativeWriter, wait};
+use crate::writer::{NativeWriter, cluster, wait};
 
 /// A queue of a writer's database.
 #[pyclass(frozen, module = "leafpress._leafpress")]
@@ -64,6 +64,9 @@ impl NativeQueue {
         must_exist: bool,
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
+        if writer.get().is_of_cluster {
+            return Err(cluster::no_cluster(py, "a Queue"));
+        }
         let changes = changes_of(settings)?;
         let mut builder = Queue::builder(writer.get().get(py)?, name);
         if !changes.is_empty() {

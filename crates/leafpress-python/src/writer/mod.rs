@@ -2,6 +2,7 @@
 //!
 //! Must never: hold the interpreter while it waits for a commit.
 
+pub mod cluster;
 mod native_rows;
 pub mod open_here;
 pub mod options;
@@ -43,6 +44,8 @@ use crate::json::as_json;
 #[pyclass(frozen, weakref, module = "leafpress._leafpress")]
 pub struct NativeWriter {
     writer: Writer,
+    /// True if it writes to a cluster of rqlite, and not to a file.
+    pub is_of_cluster: bool,
     call_limit: Option<Duration>,
     is_closed: AtomicBool,
     /// Its transactions, for the end of the program.
@@ -108,6 +111,11 @@ impl NativeWriter {
         Ok(&self.writer)
     }
 
+    /// Refuses many rows of one statement, for a cluster.
+    fn refuse_many(&self, py: Python<'_>) -> PyResult<()> {
+        if self.is_of_cluster { Err(cluster::no_many(py)) } else { Ok(()) }
+    }
+
     /// Has this work end before the writer is closed.
     pub fn end_before_close(&self, work: Weak<dyn EndsBefore>) {
         let mut all = lock(&self.work);
@@ -168,13 +176,28 @@ impl NativeWriter {
     #[new]
     #[pyo3(signature = (path, options=None))]
     fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let (builder, readers_max) = options::builder(py, path, options)?;
-        let call_limit = options::call_limit(options)?;
-        // A writer that comes too late is closed at once.
-        let writer = wait::apart(py, || builder.open(), || false)?.raise(py)?;
+        let (writer, call_limit, readers_max, is_of_cluster) =
+            if let Some(url) = leafpress_cli::url_of(&path) {
+                (cluster::open(py, url, options)?, None, 0, true)
+            } else {
+                let (builder, readers_max) = options::builder(py, path, options)?;
+                let call_limit = options::call_limit(options)?;
+                // A writer that comes too late is closed at once.
+                let writer = wait::apart(py, || builder.open(), || false)?.raise(py)?;
+                (writer, call_limit, readers_max, false)
+            };
         let (is_closed, transactions) = (AtomicBool::new(false), Mutex::default());
         let (work, reader_out) = (Mutex::default(), Arc::default());
-        Ok(Self { writer, call_limit, is_closed, transactions, work, readers_max, reader_out })
+        Ok(Self {
+            writer,
+            is_of_cluster,
+            call_limit,
+            is_closed,
+            transactions,
+            work,
+            readers_max,
+            reader_out,
+        })
     }
 
     /// Carries out one statement, and waits until it is committed.
@@ -198,6 +221,7 @@ impl NativeWriter {
         #[pyo3(from_py_with = sql_of)] sql: String,
         given: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
+        self.refuse_many(py)?;
         let call = many(self.get(py)?, sql, given)?;
         executed(py, wait::carried_out(py, call)?)
     }
@@ -278,6 +302,7 @@ impl NativeWriter {
         #[pyo3(from_py_with = sql_of)] sql: String,
         given: &Bound<'_, PyAny>,
     ) -> PyResult<Task> {
+        self.refuse_many(py)?;
         let call = StoppedWhenDropped(many(self.get_to_submit(py)?, sql, given)?);
         bridge::start(py, to, answered, call, executed)
     }

@@ -85,7 +85,10 @@ fn with_option(
 }
 
 /// A number from 1 on.
-fn from_1<'py, N>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<N>
+///
+/// # Errors
+/// For another object, or 0.
+pub fn from_1<'py, N>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<N>
 where
     N: for<'a> FromPyObject<'a, 'py, Error = PyErr> + From<u8> + PartialEq,
 {

@@ -1,0 +1,81 @@
+//! A writer of a cluster of rqlite, where the path is its URL.
+//!
+//! Must never: pass over an option that a cluster does not have.
+
+use leafpress::Writer;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{Raise, exception};
+
+/// Calls of one group at most.
+const CAPACITY: usize = 512;
+
+/// A writer of the cluster with this URL.
+///
+/// # Errors
+/// The URL cannot be read, or an option has no meaning for a cluster.
+pub fn open(py: Python<'_>, url: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Writer> {
+    let mut capacity = CAPACITY;
+    for (name, value) in options.into_iter().flatten() {
+        let name: String = name.extract()?;
+        match &*name {
+            _ if value.is_none() => {}
+            "queue_capacity" => capacity = super::options::from_1(&name, &value)?,
+            _ => {
+                let reason = format!("a Writer of a cluster of rqlite has no option '{name}'");
+                let error = leafpress::Error::misuse(reason);
+                return Err(exception(
+                    py,
+                    &error.to_do("leave it out: queue_capacity alone is one"),
+                ));
+            }
+        }
+    }
+    writer(url, capacity).raise(py)
+}
+
+#[cfg(feature = "rqlite")]
+fn writer(url: &str, capacity: usize) -> leafpress::Result<Writer> {
+    let target = leafpress_rqlite::RqliteTarget::new(url.parse()?);
+    Writer::with_target(target, capacity)
+}
+
+#[cfg(not(feature = "rqlite"))]
+fn writer(url: &str, _: usize) -> leafpress::Result<Writer> {
+    Err(leafpress_cli::unreachable(url))
+}
+
+/// The error of many rows of one statement, which are a closure.
+pub fn no_many(py: Python<'_>) -> PyErr {
+    let reason =
+        "executemany on a cluster of rqlite would need a transaction of several statements";
+    let error = leafpress::Error::unsupported(reason).on_disk("nothing of this call");
+    exception(
+        py,
+        &error.to_do("use insert_many, or submit each row: calls that wait share a request"),
+    )
+}
+
+/// Refuses the URL of a cluster where `what` needs a file.
+///
+/// # Errors
+/// It is one.
+pub fn refuse(py: Python<'_>, database: &std::path::Path, what: &str) -> PyResult<()> {
+    match leafpress_cli::url_of(database) {
+        None => Ok(()),
+        Some(_) => Err(no_cluster(py, what)),
+    }
+}
+
+/// The error of what reaches no cluster from Python.
+pub fn no_cluster(py: Python<'_>, what: &str) -> PyErr {
+    let reason =
+        format!("{what} of Python reaches no cluster of rqlite: the Writer and the command do");
+    let error = leafpress::Error::unsupported(reason).on_disk("nothing was changed");
+    exception(
+        py,
+        &error
+            .to_do("use the command, which has the same options: leafpress load, leafpress queue"),
+    )
+}
