@@ -34,7 +34,10 @@ pub use leafpress_bench::rung::start_by;
 
 #[cfg(not(feature = "rqlite"))]
 pub use crate::cluster::unreachable;
-pub use crate::cluster::url_of;
+pub use crate::cluster::{shown, url_of};
+pub use crate::commands::load::both::{Later, Outcome};
+#[cfg(feature = "rqlite")]
+pub use crate::commands::load::cluster::ClusterLoad;
 pub use crate::flags::as_flag;
 pub use crate::loading::paths::files_of;
 

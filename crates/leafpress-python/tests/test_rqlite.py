@@ -1,4 +1,4 @@
-"""The Writer on a cluster of rqlite, played by a server over sqlite3."""
+"""The Writer and `load` on a cluster of rqlite, played by a server over sqlite3."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import leafpress
+import pyarrow
 import pytest
 
 ROWS = "SELECT typeof(a), a FROM t ORDER BY rowid"
@@ -34,6 +36,14 @@ class Node:
                 node.credentials.add(self.headers["Authorization"])
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 answer = json.dumps({"results": node.carry_out(json.loads(body))}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def do_GET(self) -> None:
+                # A cluster of several nodes takes rows, and no file.
+                answer = json.dumps({"nodes": [{"leader": True}, {}]}).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
@@ -133,8 +143,58 @@ def test_what_a_cluster_cannot_do_is_refused(node: Node) -> None:
             leafpress.Queue(writer, "mail")
     with pytest.raises(leafpress.ProgrammingError, match="no option 'profile'"):
         leafpress.Writer(url, profile="durable")
-    with pytest.raises(leafpress.NotSupportedError, match="leafpress load"):
+    with pytest.raises(leafpress.OperationalError, match="there is a table t already"):
         leafpress.load(url, [{"a": 1}], table="t")
+    with pytest.raises(leafpress.ProgrammingError, match="leave out on_conflict"):
+        leafpress.load(url, [{"a": 1}], table="t", if_exists="append", on_conflict="ignore")
+    with pytest.raises(leafpress.ProgrammingError, match="no name"):
+        leafpress.load(url, [{"a": 1}], if_exists="append", create="CREATE TABLE t(a)")
     with pytest.raises(leafpress.ProgrammingError, match="URL of the cluster is wrong"):
         leafpress.Writer("rqlite://")
     assert node.rows(ROWS) == []
+
+
+def test_rows_files_and_frames_are_loaded(node: Node, tmp_path: Path) -> None:
+    url = f"rqlite://ann:secret@{node.place}"
+    report = leafpress.load(url, [{"id": 1, "a": "x'00'"}, {"id": 2, "a": None}], table="t", pk="id")
+    assert (report.rows_loaded, report.database) == (2, f"rqlite://{node.place}")
+    (tmp_path / "u.csv").write_text("id,a\n1,x\n2,y\n")
+    assert leafpress.load(url, tmp_path / "u.csv", index="a").table == "u"
+    frame = pyarrow.table({"id": [2, 3], "a": ["new", "z"]})
+    assert leafpress.load(url, frame, table="t", if_exists="upsert").rows_loaded == 2
+    assert node.rows("SELECT id, a FROM t ORDER BY id") == [(1, "x'00'"), (2, "new"), (3, "z")]
+    assert node.rows("SELECT id, a FROM u INDEXED BY u_a") == [(1, "x"), (2, "y")]
+    tables = "SELECT count(*) FROM sqlite_schema WHERE name LIKE '!_leafpress!_load!_%' ESCAPE '!'"
+    assert node.rows(tables) == [(0,)]
+
+
+def test_a_load_that_fails_leaves_the_tables_as_they_were(node: Node, tmp_path: Path) -> None:
+    url = f"rqlite://{node.place}"
+    leafpress.load(url, [{"id": 1, "n": 5}], table="t", create="CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER)")
+    with pytest.raises(leafpress.IntegrityError):
+        leafpress.load(url, [{"id": 2, "n": 6}, {"id": 1, "n": 7}], table="t", if_exists="append")
+    with pytest.raises(leafpress.ProgrammingError, match="primary_key|pk"):
+        leafpress.load(url, [{"id": 2, "n": 6}], table="t", if_exists="append", pk="n")
+
+    def rows() -> Iterator[dict[str, int]]:
+        yield {"id": 2, "n": 6}
+        raise KeyError("of the caller")
+
+    with pytest.raises(KeyError, match="of the caller"):
+        leafpress.load(url, rows(), table="t", if_exists="append")
+
+    def stop(_: leafpress.Progress) -> None:
+        raise RuntimeError("enough")
+
+    many = ({"id": number, "n": number} for number in range(2, 200_000))
+    with pytest.raises(RuntimeError, match="enough"):
+        leafpress.load(url, many, table="t", if_exists="append", progress=stop)
+    rejects = tmp_path / "rejects.ndjson"
+    skips: dict[str, Any] = {"if_exists": "append", "on_error": "skip", "rejects": rejects}
+    report = leafpress.load(url, [{"id": 3, "n": 8}, {"id": 4, "n": [1]}], table="t", dry_run=True, if_exists="append")
+    assert report.rows_read == 2
+    assert node.rows("SELECT id, n FROM t") == [(1, 5)]
+    report = leafpress.load(url, [{"id": 3, "n": 8}, {"id": "x", "n": 9}], table="t", **skips)
+    assert (report.rows_loaded, report.rows_rejected, rejects.exists()) == (1, 1, True)
+    assert node.rows("SELECT id, n FROM t") == [(1, 5), (3, 8)]
+    assert node.rows("SELECT name FROM sqlite_schema WHERE name LIKE '%load%'") == []

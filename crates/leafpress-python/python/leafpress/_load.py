@@ -34,7 +34,7 @@ class Progress:
     """Progress of a load, about ten times a second."""
 
     stage: str
-    """Name of the stage: "detecting types", "pressing", "sorting", "inserting", "moving in",
+    """Name of the stage: "detecting types", "pressing", "sorting", "inserting", "moving in", "sending",
     "syncing"."""
     rows: int
     """Number of rows done in this stage."""
@@ -170,6 +170,8 @@ def load(
     Ctrl-C or of `progress` that comes after the commit says in a note that the load stays; Ctrl-C while the
     call returns may come without the note.
 
+    db: the file of the database, or a cluster of rqlite, as "rqlite://host:4001,host:4001": rows become
+        visible there in one last transaction, and a new node that is alone takes the whole file.
     source:
         Paths: a file, a pattern such as "logs/*.ndjson", or a list of both. CSV, JSON, Parquet,
         Arrow, plain or compressed by gzip or zstd, and tables of other databases ("b.db::t").

@@ -3,12 +3,15 @@
 //! | module | is |
 //! |---|---|
 //! | `options` | keywords to a `Loader` |
+//! | `cluster` | a cluster of rqlite in place of the database |
 //! | `caller` | the caller's thread, which runs its code while others load |
 //! | `rows` | dicts, tuples and objects as rows of values |
 //!
 //! Must never: hold the interpreter while pages are pressed.
 
 mod caller;
+#[cfg(feature = "rqlite")]
+mod cluster;
 mod options;
 mod rows;
 
@@ -18,8 +21,9 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use leafpress::load::{CancelToken, Loader, Progress, endings};
+use leafpress::load::{CancelToken, DryRun, Loader, Progress, Report, endings};
 use leafpress::vfs::sync::lock;
+use leafpress_cli::Outcome;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
@@ -32,7 +36,6 @@ use crate::arrow::{Exported, batches_of};
 use crate::ending;
 use crate::errors::{Raise, exception, misuse, of_option};
 use crate::json::as_json;
-use crate::writer::cluster;
 
 /// The input of a load.
 enum Input {
@@ -70,21 +73,49 @@ pub fn load(
     dry_run: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    cluster::refuse(py, &database, "load()")?;
     let options: Options = options.extract().map_err(|error| of_option(py, error))?;
     let input = ending::inside(py, || input_of(kind, &source, &options))?;
+    let first = first_name(name, &input);
     let token = CancelToken::new();
-    let loader = options.loader(database, &token).raise(py)?;
     let name = name.to_owned();
-    let (outcome, fault) = serve(py, &token, move |caller| {
-        let loader = match progress {
-            Some(callback) => telling(loader, caller.clone(), callback),
-            None => loader,
+    let (outcome, fault) = serve(py, &token, |caller| {
+        let told = progress.map(|callback| Told::new(caller.clone(), callback));
+        let work = |loader: Loader| {
+            let loader = match told.clone() {
+                Some(told) => loader.progress(move |progress: &Progress| {
+                    told.tell(
+                        progress.stage,
+                        progress.rows,
+                        progress.bytes_read,
+                        progress.bytes_total,
+                    );
+                }),
+                None => loader,
+            };
+            if dry_run {
+                tried(loader, &name, input, &caller).map(Outcome::Dry)
+            } else {
+                loaded(loader, &name, input, &caller).map(Outcome::Loaded)
+            }
         };
-        if dry_run {
-            tried(loader, &name, input, &caller)
-        } else {
-            loaded(loader, &name, input, &caller)
+        let outcome = match leafpress_cli::url_of(&database) {
+            None => options.loader(database, &token).and_then(work),
+            #[cfg(not(feature = "rqlite"))]
+            Some(url) => Err(leafpress_cli::unreachable(url)),
+            #[cfg(feature = "rqlite")]
+            Some(url) => {
+                let mut tell = |rows| {
+                    if let Some(told) = &told {
+                        told.tell("sending", rows, 0, None);
+                    }
+                };
+                let of_table = first.as_deref();
+                cluster::run((url, &options), of_table, &token, &mut tell, work)
+            }
+        };
+        match outcome? {
+            Outcome::Loaded(report) => as_json(&report),
+            Outcome::Dry(dry) => as_json(&dry),
         }
     })?;
     match fault {
@@ -113,27 +144,42 @@ fn files_of(paths: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
     })
 }
 
-/// The loader with progress, which the caller's thread hands to `callback`. A slow callback gets
-/// the newest only.
-fn telling(loader: Loader, caller: Caller, callback: Py<PyAny>) -> Loader {
-    let callback = Arc::new(callback);
-    let newest = Arc::new(Mutex::new(None));
-    loader.progress(move |progress: &Progress| {
-        if lock(&newest).replace(*progress).is_some() {
+/// The name of the input that may name the table.
+fn first_name(name: &str, input: &Input) -> Option<String> {
+    match input {
+        Input::Files(paths) => paths.first().map(|path| leafpress::path_text(path)),
+        _ => Some(name.to_owned()),
+    }
+}
+
+/// The caller's callback for progress, which the caller's thread runs. A slow callback gets the newest only.
+#[derive(Clone)]
+struct Told {
+    caller: Caller,
+    callback: Arc<Py<PyAny>>,
+    newest: Arc<Mutex<Option<(&'static str, u64, u64, Option<u64>)>>>,
+}
+
+impl Told {
+    fn new(caller: Caller, callback: Py<PyAny>) -> Self {
+        Self { caller, callback: Arc::new(callback), newest: Arc::default() }
+    }
+
+    fn tell(&self, stage: &'static str, rows: u64, bytes_read: u64, bytes_total: Option<u64>) {
+        if lock(&self.newest).replace((stage, rows, bytes_read, bytes_total)).is_some() {
             // The callback is still to be called.
             return;
         }
-        let (callback, newest) = (Arc::clone(&callback), Arc::clone(&newest));
-        caller.tell(move |py| {
+        let (callback, newest) = (Arc::clone(&self.callback), Arc::clone(&self.newest));
+        self.caller.tell(move |py| {
             let Some(progress) = lock(&newest).take() else { return Ok(()) };
-            let Progress { bytes_read, bytes_total, rows, stage, .. } = progress;
-            callback.call1(py, (stage, rows, bytes_read, bytes_total)).map(drop)
+            callback.call1(py, progress).map(drop)
         });
-    })
+    }
 }
 
-fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<String> {
-    let report = match input {
+fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<Report> {
+    match input {
         Input::Files(paths) => loader.load_files(&paths),
         Input::Bytes(bytes) => loader.load_reader(name, &bytes[..]),
         Input::Stream(read) => loader.load_reader(name, Stream::new(caller, read)),
@@ -144,12 +190,11 @@ fn loaded(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpres
             .map_err(leafpress::Error::aborted)
             .and_then(|batches| loader.load_record_batches(name, Fetched::new(caller, batches))),
         Input::Rows(rows) => loader.load_values(name, PythonRows::new(caller.clone(), *rows)),
-    };
-    report.and_then(|report| as_json(&report))
+    }
 }
 
-fn tried(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<String> {
-    let report = match input {
+fn tried(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress::Result<DryRun> {
+    match input {
         Input::Files(paths) => loader.dry_run_files(&paths),
         Input::Bytes(bytes) => loader.dry_run_reader(name, &bytes[..]),
         Input::Stream(read) => loader.dry_run_reader(name, Stream::new(caller, read)),
@@ -160,8 +205,7 @@ fn tried(loader: Loader, name: &str, input: Input, caller: &Caller) -> leafpress
             .map_err(leafpress::Error::aborted)
             .and_then(|batches| loader.dry_run_record_batches(name, Fetched::new(caller, batches))),
         Input::Rows(rows) => loader.dry_run_values(name, PythonRows::new(caller.clone(), *rows)),
-    };
-    report.and_then(|report| as_json(&report))
+    }
 }
 
 /// The record batches of an object, exported by the caller's thread.

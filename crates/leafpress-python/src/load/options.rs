@@ -18,13 +18,13 @@ use pyo3::prelude::*;
 #[pyo3(from_item_all)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a keyword of its own")]
 pub struct Options {
-    table: Option<String>,
+    pub table: Option<String>,
     columns: Option<Vec<String>>,
     pk: Vec<String>,
     index: Vec<String>,
     unique: Vec<String>,
     if_exists: String,
-    create: Option<String>,
+    pub create: Option<String>,
     strict: bool,
     page_size: Option<u32>,
     layout: Option<String>,
@@ -38,8 +38,8 @@ pub struct Options {
     not_null: Vec<String>,
     without_rowid: bool,
     uuid7: Option<(String, String)>,
-    on_conflict: Option<String>,
-    analyze: bool,
+    pub on_conflict: Option<String>,
+    pub analyze: bool,
     busy_timeout: Option<f64>,
     format: Option<String>,
     delimiter: Option<u8>,
@@ -55,11 +55,11 @@ pub struct Options {
     comment: Option<u8>,
     max_row_bytes: Option<u64>,
     on_error: String,
-    rejects: Option<PathBuf>,
+    pub rejects: Option<PathBuf>,
     max_rejects: Option<u64>,
     threads: Option<usize>,
     memory: Option<usize>,
-    tmpdir: Option<PathBuf>,
+    pub tmpdir: Option<PathBuf>,
 }
 
 impl Options {
@@ -73,10 +73,25 @@ impl Options {
     /// # Errors
     /// An option has a word that it does not know.
     pub fn loader(&self, database: PathBuf, token: &CancelToken) -> leafpress::Result<Loader> {
+        let loader = self.with_keys(self.loader_of_file(database, token)?)?;
+        Ok(match self.into()? {
+            Some(into) => loader.into_table(into).create_missing(true),
+            None => loader,
+        })
+    }
+
+    /// A loader that is told all of them but those about the table's keys and about rows that are there.
+    ///
+    /// # Errors
+    /// An option has a word that it does not know.
+    pub fn loader_of_file(
+        &self,
+        database: PathBuf,
+        token: &CancelToken,
+    ) -> leafpress::Result<Loader> {
         let mut loader = Loader::new(database).cancel(token.clone()).on_error(self.on_error()?);
         loader = self.with_table(loader)?;
         loader = self.with_columns(loader)?;
-        loader = self.with_keys(loader)?;
         loader = self.with_input(loader)?;
         if let Some(seconds) = self.busy_timeout {
             let timeout = Duration::try_from_secs_f64(seconds).map_err(|_| {
@@ -96,6 +111,25 @@ impl Options {
         })
     }
 
+    /// The loader of a file whose rows go to a cluster.
+    ///
+    /// # Errors
+    /// As those of [`loader`](Self::loader).
+    #[cfg(feature = "rqlite")]
+    pub fn for_cluster(
+        &self,
+        mut loader: Loader,
+        later: leafpress_cli::Later,
+    ) -> leafpress::Result<Loader> {
+        if let Some((page_bytes, names)) = later.database {
+            loader = loader.later_database(page_bytes, names);
+        }
+        let Some(sql) = later.declaration else { return self.with_keys(loader) };
+        // Keys meet the rows that are there.
+        loader = loader.declaration(sql);
+        Ok(if self.into()? == Some(IntoTable::Upsert) { loader.later_upsert() } else { loader })
+    }
+
     fn with_table(&self, mut loader: Loader) -> leafpress::Result<Loader> {
         loader = loader.strict(self.strict);
         if let Some(table) = &self.table {
@@ -113,24 +147,39 @@ impl Options {
         if let Some(preset) = &self.preset {
             loader = loader.preset(preset.parse().map_err(Error::misuse)?);
         }
-        let into = match self.if_exists.as_str() {
-            "fail" => return Ok(loader),
-            "append" => IntoTable::Append,
-            "replace" => IntoTable::Replace,
-            "ignore" => IntoTable::Ignore,
-            "upsert" => IntoTable::Upsert,
+        Ok(loader)
+    }
+
+    /// The way into a table that is there; `None` if there must be none.
+    ///
+    /// # Errors
+    /// The word is unknown.
+    pub fn into(&self) -> leafpress::Result<Option<IntoTable>> {
+        Ok(match self.if_exists.as_str() {
+            "fail" => None,
+            "append" => Some(IntoTable::Append),
+            "replace" => Some(IntoTable::Replace),
+            "ignore" => Some(IntoTable::Ignore),
+            "upsert" => Some(IntoTable::Upsert),
             other => {
                 let words = "fail, append, replace, ignore or upsert";
                 return Err(unknown("if_exists", other, words));
             }
-        };
-        Ok(loader.into_table(into).create_missing(true))
+        })
     }
 
     fn with_columns(&self, mut loader: Loader) -> leafpress::Result<Loader> {
         loader = loader.all_text(self.all_text).exact(self.exact);
         for (old, new) in &self.rename {
             loader = loader.rename(old, new);
+        }
+        if let Some((column, form)) = &self.uuid7 {
+            let form = match form.as_str() {
+                "blob" => Uuid7Form::Blob,
+                "text" => Uuid7Form::Text,
+                other => return Err(unknown("uuid7", other, "blob or text")),
+            };
+            loader = loader.uuid7(column, form);
         }
         loader = self.select.iter().fold(loader, Loader::select);
         loader = self.drop.iter().fold(loader, Loader::drop_column);
@@ -160,14 +209,6 @@ impl Options {
         loader = self.pk.iter().fold(loader, Loader::primary_key);
         loader = self.index.iter().fold(loader, Loader::index);
         loader = self.unique.iter().fold(loader, Loader::unique);
-        if let Some((column, form)) = &self.uuid7 {
-            let form = match form.as_str() {
-                "blob" => Uuid7Form::Blob,
-                "text" => Uuid7Form::Text,
-                other => return Err(unknown("uuid7", other, "blob or text")),
-            };
-            loader = loader.uuid7(column, form);
-        }
         Ok(match self.on_conflict.as_deref() {
             None => loader,
             Some("abort") => loader.on_conflict(OnConflict::Abort),

@@ -65,7 +65,7 @@ impl NativeQueue {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         if writer.get().is_of_cluster {
-            return Err(cluster::no_cluster(py, "a Queue"));
+            return Err(cluster::no_queue(py));
         }
         let changes = changes_of(settings)?;
         let mut builder = Queue::builder(writer.get().get(py)?, name);

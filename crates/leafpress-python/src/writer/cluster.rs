@@ -57,25 +57,9 @@ pub fn no_many(py: Python<'_>) -> PyErr {
     )
 }
 
-/// Refuses the URL of a cluster where `what` needs a file.
-///
-/// # Errors
-/// It is one.
-pub fn refuse(py: Python<'_>, database: &std::path::Path, what: &str) -> PyResult<()> {
-    match leafpress_cli::url_of(database) {
-        None => Ok(()),
-        Some(_) => Err(no_cluster(py, what)),
-    }
-}
-
-/// The error of what reaches no cluster from Python.
-pub fn no_cluster(py: Python<'_>, what: &str) -> PyErr {
-    let reason =
-        format!("{what} of Python reaches no cluster of rqlite: the Writer and the command do");
+/// The error for a queue, which reaches no cluster from Python.
+pub fn no_queue(py: Python<'_>) -> PyErr {
+    let reason = "a Queue of Python reaches no cluster of rqlite: the Writer and load do";
     let error = leafpress::Error::unsupported(reason).on_disk("nothing was changed");
-    exception(
-        py,
-        &error
-            .to_do("use the command, which has the same options: leafpress load, leafpress queue"),
-    )
+    exception(py, &error.to_do("use the command, leafpress queue, or Rust"))
 }

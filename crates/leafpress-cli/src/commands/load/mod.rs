@@ -9,9 +9,8 @@ use std::sync::Arc;
 use leafpress::load::{CancelToken, DryRun, InputFormat, Loader, Pipe};
 use leafpress::{Error, path_text};
 
-use self::both::{Outcome, is_silent, makes_missing};
+use self::both::{Later, Outcome, is_silent, makes_missing};
 use self::check::check;
-use self::cluster::Later;
 use crate::exit::Status;
 use crate::flags::{LoadFlags, usage_error};
 use crate::loading::{
@@ -21,9 +20,12 @@ use crate::progress::{self, LoadBar};
 use crate::stdin::STDIN_NAME;
 use crate::{interrupt, output, summary};
 
-mod both;
+pub mod both;
 mod check;
-mod cluster;
+#[cfg(feature = "rqlite")]
+pub mod cluster;
+#[cfg(feature = "rqlite")]
+mod to_cluster;
 
 use crate::cluster::{name_of, url_of};
 
@@ -62,15 +64,17 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
         }
     };
     let outcome = match url_of(&flags.database) {
+        #[cfg(not(feature = "rqlite"))]
+        Some(url) => Err(crate::cluster::unreachable(url)),
+        #[cfg(feature = "rqlite")]
         Some(url) => {
-            let cluster = cluster::Load { url, flags, inputs: &inputs, token: &token, bar: &bar };
             let check = |copy: &Path, table: &str| {
                 let loader = with_keys(loader(flags, copy, &inputs, &token, &bar)?, flags);
                 let loader = into_table(loader, flags);
                 let loader = loader.table(table).format(InputFormat::Json);
                 loader.dry_run_reader("no.json", io::empty()).map(drop)
             };
-            cluster.run(check, work)
+            to_cluster::run((url, flags), &inputs, (&token, &bar), check, work)
         }
         None => work(&flags.database, Later::default()),
     };
