@@ -38,6 +38,8 @@ pub use crate::target::Wait;
 
 /// The beginning of the name of a staging table; the session of the load follows.
 const STAGE: &str = "_leafpress_load_";
+/// The beginning of the names of tables of Leafpress.
+const OWN: &str = "_leafpress_";
 /// Nodes need longer for an index, and for the last transaction, than for a group of rows. The rows of
 /// such groups stay longer too.
 const LAST_MAX: Duration = Duration::from_secs(30 * 60);
@@ -112,6 +114,7 @@ impl Destination {
         mode: Option<Mode>,
         makes_missing: bool,
     ) -> Result<Self> {
+        table.map_or(Ok(()), refuse_own)?;
         let nodes = nodes_of(address)?;
         let mut target = RqliteTarget::new(address.clone());
         let tables = target.read(TABLES, &[])?;
@@ -200,6 +203,7 @@ impl Destination {
         analyze: bool,
         on_progress: OnProgress<'_>,
     ) -> Result<Sent> {
+        refuse_own(table)?;
         let mut target = RqliteTarget::new(self.address.clone());
         let stage = format!("{STAGE}{}", target.session()?);
         let connection = open(pressed)?;
@@ -246,11 +250,27 @@ fn refuse_existing(target: &mut RqliteTarget, address: &Address, table: &str) ->
     let named = "SELECT type FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE";
     let found = target.read(named, &[table])?;
     let Some(kind) = found.first().and_then(|row| row.get(0)?.as_str()) else { return Ok(()) };
+    let to_do = if kind == "table" {
+        "name another table with ⟦table⟧, or load into it with ⟦append⟧, ⟦ignore⟧, ⟦upsert⟧ or ⟦replace⟧"
+    } else {
+        "name another table with ⟦table⟧"
+    };
     Err(Error::destination(&address.nodes[0], format!("there is a {kind} {table} already"))
         .on_disk("nothing was changed")
-        .to_do(
-            "name another table with ⟦table⟧, or load into it with ⟦append⟧, ⟦ignore⟧, ⟦upsert⟧ or ⟦replace⟧",
-        ))
+        .to_do(to_do))
+}
+
+/// Refuses a name of Leafpress's own tables, of which later loads drop some.
+fn refuse_own(table: &str) -> Result<()> {
+    let is_own = table.get(..OWN.len()).is_some_and(|start| start.eq_ignore_ascii_case(OWN));
+    if !is_own {
+        return Ok(());
+    }
+    let reason =
+        format!("tables whose names begin with {OWN} belong to Leafpress, and {table} is one");
+    Err(Error::misuse(reason)
+        .on_disk("nothing was changed")
+        .to_do("name another table with ⟦table⟧"))
 }
 
 /// The nodes of the cluster, as the first node that answers sees them.

@@ -192,3 +192,19 @@ fn the_table_of_a_load_that_was_killed_is_dropped_later() {
     server.database.lock().unwrap().execute_batch(left).unwrap();
     assert_eq!(load(&server, folder.path(), "second").unwrap().left_over, 1);
 }
+
+/// A later load would drop such a table, as one that was left over.
+#[test]
+fn names_that_are_taken_or_reserved_are_refused() {
+    let server = Server::start(0, 1);
+    server.database.lock().unwrap().execute_batch("CREATE VIEW v AS SELECT 1").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["_leafpress_load_00", "_LEAFPRESS_x"] {
+        let error = load(&server, folder.path(), name).unwrap_err();
+        assert!(error.to_string().contains("belong to Leafpress"), "{error}");
+    }
+    let error = load(&server, folder.path(), "v").unwrap_err();
+    assert!(error.to_string().contains("there is a view v already"), "{error}");
+    assert!(!error.advice().unwrap_or_default().contains("append"), "{error}");
+    assert_eq!(count(&server, "SELECT count(*) FROM sqlite_schema WHERE type = 'table'"), 0);
+}
