@@ -83,12 +83,8 @@ pub fn load(
         let work = |loader: Loader| {
             let loader = match told.clone() {
                 Some(told) => loader.progress(move |progress: &Progress| {
-                    told.tell(
-                        progress.stage,
-                        progress.rows,
-                        progress.bytes_read,
-                        progress.bytes_total,
-                    );
+                    let Progress { bytes_read, bytes_total, rows, stage, .. } = *progress;
+                    told.tell((stage, rows, bytes_read, bytes_total));
                 }),
                 None => loader,
             };
@@ -106,7 +102,7 @@ pub fn load(
             Some(url) => {
                 let mut tell = |rows| {
                     if let Some(told) = &told {
-                        told.tell("sending", rows, 0, None);
+                        told.tell(("sending", rows, 0, None));
                     }
                 };
                 let of_table = first.as_deref();
@@ -147,17 +143,20 @@ fn files_of(paths: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
 /// The name of the input that may name the table.
 fn first_name(name: &str, input: &Input) -> Option<String> {
     match input {
-        Input::Files(paths) => paths.first().map(|path| leafpress::path_text(path)),
+        Input::Files(paths) => paths.first().map(leafpress::path_text),
         _ => Some(name.to_owned()),
     }
 }
+
+/// Stage, rows, bytes that were read and of all.
+type Numbers = (&'static str, u64, u64, Option<u64>);
 
 /// The caller's callback for progress, which the caller's thread runs. A slow callback gets the newest only.
 #[derive(Clone)]
 struct Told {
     caller: Caller,
     callback: Arc<Py<PyAny>>,
-    newest: Arc<Mutex<Option<(&'static str, u64, u64, Option<u64>)>>>,
+    newest: Arc<Mutex<Option<Numbers>>>,
 }
 
 impl Told {
@@ -165,8 +164,8 @@ impl Told {
         Self { caller, callback: Arc::new(callback), newest: Arc::default() }
     }
 
-    fn tell(&self, stage: &'static str, rows: u64, bytes_read: u64, bytes_total: Option<u64>) {
-        if lock(&self.newest).replace((stage, rows, bytes_read, bytes_total)).is_some() {
+    fn tell(&self, numbers: Numbers) {
+        if lock(&self.newest).replace(numbers).is_some() {
             // The callback is still to be called.
             return;
         }

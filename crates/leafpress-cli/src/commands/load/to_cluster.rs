@@ -1,27 +1,29 @@
 //! Flags of a load into a cluster.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use leafpress::load::CancelToken;
+use leafpress::load::{CancelToken, InputFormat};
 use leafpress::{Error, ErrorKind, Loader};
 use leafpress_rqlite::load::Progress;
 
 use super::both::{Later, Outcome, is_silent, makes_missing};
 use super::check::is_table;
 use super::cluster::ClusterLoad;
+use super::loader::{into_table, loader, with_keys};
 use crate::flags::LoadFlags;
 use crate::loading::is_stdin;
 use crate::progress::LoadBar;
 
-/// Loads into the cluster with this URL. `check` and `work` are as [`ClusterLoad::run`] has them.
+/// Loads into the cluster with this URL. `work` is as [`ClusterLoad::run`] has it.
 ///
 /// # Errors
 /// As those of [`ClusterLoad::run`].
 pub fn run(
     (url, flags): (&str, &LoadFlags),
     inputs: &[PathBuf],
-    (token, bar): (&CancelToken, &LoadBar),
-    check: impl FnOnce(&Path, &str) -> Result<(), Error>,
+    (token, bar): (&CancelToken, &Arc<LoadBar>),
     work: impl FnOnce(&Path, Later) -> Result<Outcome, Error>,
 ) -> Result<Outcome, Error> {
     let into = flags.existing.way().map(|(into, _)| into);
@@ -41,6 +43,11 @@ pub fn run(
             _ => {}
         }
         if token.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
+    };
+    let check = |copy: &Path, table: &str| {
+        let loader = with_keys(loader(flags, copy, inputs, token, bar)?, flags);
+        let loader = into_table(loader, flags).table(table).format(InputFormat::Json);
+        loader.dry_run_reader("no.json", io::empty()).map(drop)
     };
     load.run(check, work, &mut on_progress)
 }
