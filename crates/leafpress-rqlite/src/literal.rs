@@ -43,7 +43,7 @@ fn push_hex(bytes: &[u8], sql: &mut String) {
 }
 
 /// Returns true for `x'00ff'`, also with spaces around it.
-pub fn is_like_blob(text: &str) -> bool {
+fn is_like_blob(text: &str) -> bool {
     let digits = text.trim().strip_prefix(['x', 'X']);
     let digits = digits.and_then(|it| it.strip_prefix('\'')?.strip_suffix('\''));
     digits.is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()))

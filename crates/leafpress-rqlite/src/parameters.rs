@@ -8,6 +8,8 @@
 //! Must never: give a parameter the value of another one.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::iter::once;
 
 use leafpress::writer::Parameters;
 use leafpress::{Error, Result, rusqlite};
@@ -60,42 +62,52 @@ pub fn carried(statement: &Json) -> Cow<'_, Json> {
         Json::String(text) => ValueRef::Text(text.as_bytes()),
         _ => ValueRef::Null,
     }));
-    // SQL with a number that SQLite does not take is refused by each node.
-    let Some(Ok((sql, count))) = literals.as_ref().map(|it| with_literals(sql, it)) else {
+    if literals.is_empty() {
         return Cow::Borrowed(statement);
-    };
-    let mut parts = vec![json!(sql)];
-    let all = values.iter().zip(literals.iter().flatten()).take(count);
-    parts.extend(all.map(|(it, literal)| literal.as_ref().map_or(it.clone(), |_| Json::Null)));
-    Cow::Owned(Json::Array(parts))
+    }
+    // SQL with a number that SQLite does not take is refused by each node.
+    let with_literals = array(sql, values.iter().cloned(), &literals);
+    with_literals.map_or(Cow::Borrowed(statement), Cow::Owned)
 }
 
-/// For each value: its literal, if it has to stand in the SQL. `None` if no value has to.
-pub fn literals<'v>(values: impl Iterator<Item = ValueRef<'v>>) -> Option<Vec<Option<String>>> {
-    let literal = |value: ValueRef<'_>| {
+/// The values that have to stand in the SQL: the literal of each, by the number of its parameter.
+pub type Literals = BTreeMap<usize, String>;
+
+/// The literals of the values that have one.
+pub fn literals<'v>(values: impl Iterator<Item = ValueRef<'v>>) -> Literals {
+    let literal = |(at, value)| {
         let mut literal = String::new();
-        push_literal(value, &mut literal).then_some(literal)
+        push_literal(value, &mut literal).then_some((at + 1, literal))
     };
-    let literals: Vec<_> = values.map(literal).collect();
-    literals.iter().any(Option::is_some).then_some(literals)
+    values.enumerate().filter_map(literal).collect()
+}
+
+/// The statement as an array of the SQL and its values, those that have a literal in the SQL.
+///
+/// # Errors
+/// A number of a parameter is not one that SQLite takes.
+pub fn array(sql: &str, values: impl Iterator<Item = Json>, literals: &Literals) -> Result<Json> {
+    if literals.is_empty() {
+        return Ok(once(json!(sql)).chain(values).collect());
+    }
+    let (sql, largest) = with_literals(sql, literals)?;
+    let rest = (1..=largest).zip(values);
+    let rest = rest.map(|(at, it)| if literals.contains_key(&at) { Json::Null } else { it });
+    Ok(once(json!(sql)).chain(rest).collect())
 }
 
 /// The SQL with literals in the place of their parameters, and the largest number of the others, which keep theirs.
-///
-/// # Errors
-/// A number is not one that SQLite takes.
-pub fn with_literals(sql: &str, literals: &[Option<String>]) -> Result<(String, usize)> {
+fn with_literals(sql: &str, literals: &Literals) -> Result<(String, usize)> {
     let (mut with_literals, mut largest) = (String::with_capacity(sql.len()), 0);
     for (token, number) in tokens(sql)?.0 {
-        let literal = number.and_then(|number| literals.get(number - 1)?.as_ref());
-        match (literal, number) {
+        match number.map(|number| (number, literals.get(&number))) {
             // Spaces, as a name or a text may stand beside it.
-            (Some(literal), _) => with_literals.extend([" ", literal, " "]),
-            (None, Some(number)) => {
+            Some((_, Some(literal))) => with_literals.extend([" ", literal, " "]),
+            Some((number, None)) => {
                 with_literals.extend(["?", &number.to_string()]);
                 largest = largest.max(number);
             }
-            (None, None) => with_literals.push_str(token),
+            None => with_literals.push_str(token),
         }
     }
     Ok((with_literals, largest))

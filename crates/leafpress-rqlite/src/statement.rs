@@ -5,17 +5,16 @@
 //!
 //! Must never: change a value on its way.
 
-use std::borrow::Cow;
-
 use leafpress::rusqlite::types::{Value, ValueRef};
 use leafpress::writer::{Parameters, Statement};
 use leafpress::{Error, Result, SqlWord, script, sql_words};
 use serde_json::{Value as Json, json};
 
-use crate::literal::is_like_blob;
-use crate::parameters::{in_order, literals, with_literals};
+use crate::parameters::{array, in_order, literals};
 use crate::runs::Plain;
 
+/// The beginning of the names of tables of Leafpress.
+pub const OWN: &str = "_leafpress_";
 /// Statements that would end or leave the transaction of the group, or belong to a connection.
 const CONTROL: [&str; 12] = [
     "ATTACH",
@@ -77,22 +76,14 @@ pub fn prepare(statement: &Statement) -> Result<Prepared> {
     check(&words, &statement.parameters)?;
     let values = in_order(&statement.sql, &statement.parameters)?;
     let literals = literals(values.iter().map(|it| ValueRef::from(*it)));
-    let (sql, count) = match &literals {
-        Some(literals) => {
-            let (sql, count) = with_literals(&statement.sql, literals)?;
-            (Cow::Owned(sql), count)
-        }
-        None => (Cow::Borrowed(&*statement.sql), values.len()),
-    };
-    let mut array = vec![json!(sql)];
-    array.extend(values.into_iter().take(count).map(as_json));
+    let array = array(&statement.sql, values.into_iter().map(as_json), &literals)?;
     let is_counted = verb(&words).is_some_and(|word| COUNTED.contains(&word));
     let is_schema = matches!(words.first(), Some(Token::Word(word)) if SCHEMA.contains(&&**word));
     let plain = match &statement.parameters {
-        Parameters::Positional(values) if literals.is_none() => Plain::of(&statement.sql, values),
+        Parameters::Positional(values) if literals.is_empty() => Plain::of(&statement.sql, values),
         _ => None,
     };
-    Ok(Prepared { text: Json::Array(array).to_string(), is_counted, is_schema, plain })
+    Ok(Prepared { text: array.to_string(), is_counted, is_schema, plain })
 }
 
 /// Refuses a declaration that would give another value on each node.
@@ -104,11 +95,11 @@ pub fn check_declaration(sql: &str) -> Result<()> {
     check(&tokens, &Parameters::Positional(Vec::new()))
 }
 
-/// A value as JSON. One that stands in the SQL has no parameter there, and is NULL here.
+/// A value as JSON; NULL for one that JSON has not.
 fn as_json(value: &Value) -> Json {
     match value {
         Value::Integer(number) => json!(number),
-        Value::Text(text) if !is_like_blob(text) => json!(text),
+        Value::Text(text) => json!(text),
         // NaN is NULL in SQLite.
         Value::Real(number) if number.is_finite() => json!(number),
         _ => Json::Null,
@@ -133,7 +124,7 @@ fn check(tokens: &[Token], parameters: &Parameters) -> Result<()> {
         return refused("rqlite gives rows for RETURNING, and no count of changed rows".to_owned());
     }
     if tokens.iter().any(Token::is_own_table) {
-        return refused("tables whose names begin with _leafpress_ belong to Leafpress".to_owned());
+        return refused(format!("tables whose names begin with {OWN} belong to Leafpress"));
     }
     if let Some(word) = CLOCK_WORDS.iter().find(|word| has(word)) {
         return differs(word, "a time from the program as a parameter");
@@ -306,8 +297,13 @@ impl Token {
 
     fn is_own_table(&self) -> bool {
         let (Self::Word(text) | Self::Quoted(_, text)) = self else { return false };
-        text.get(..11).is_some_and(|start| start.eq_ignore_ascii_case("_leafpress_"))
+        is_own_name(text)
     }
+}
+
+/// Returns true for names of tables of Leafpress.
+pub fn is_own_name(name: &str) -> bool {
+    name.get(..OWN.len()).is_some_and(|start| start.eq_ignore_ascii_case(OWN))
 }
 
 fn tokens(sql: &str) -> Vec<Token> {

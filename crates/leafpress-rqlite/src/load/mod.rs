@@ -32,14 +32,12 @@ pub use crate::declared::Mode;
 use crate::declared::{Declared, REFERRING, SCHEMA};
 use crate::limits::KEPT;
 use crate::node::{Node, Peer};
-use crate::statement::Prepared;
+use crate::statement::{OWN, Prepared, is_own_name};
 use crate::target::RqliteTarget;
 pub use crate::target::Wait;
 
 /// The beginning of the name of a staging table; the session of the load follows.
 const STAGE: &str = "_leafpress_load_";
-/// The beginning of the names of tables of Leafpress.
-const OWN: &str = "_leafpress_";
 /// Nodes need longer for an index, and for the last transaction, than for a group of rows. The rows of
 /// such groups stay longer too.
 const LAST_MAX: Duration = Duration::from_secs(30 * 60);
@@ -262,8 +260,7 @@ fn refuse_existing(target: &mut RqliteTarget, address: &Address, table: &str) ->
 
 /// Refuses a name of Leafpress's own tables, of which later loads drop some.
 fn refuse_own(table: &str) -> Result<()> {
-    let is_own = table.get(..OWN.len()).is_some_and(|start| start.eq_ignore_ascii_case(OWN));
-    if !is_own {
+    if !is_own_name(table) {
         return Ok(());
     }
     let reason =
