@@ -72,19 +72,19 @@ fn copy_attached(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite
     // INSERT … SELECT copies whole records, without sorting for the indexes, if the indexes are alike. But without
     // an index or a key SQLite numbers the rows anew then, and generated columns have no value to insert.
     let is_plain = declared.columns.iter().all(|it| !it.generated);
-    let keeps_rowids = declared.without_rowid
-        || declared.rowid_alias.is_some()
-        || (!table.indexes.is_empty() && !has_descending_keys(table))
-        || declared.rowid_name().map_or(Ok(true), |rowid| {
-            is_numbered(transaction, &from, rowid, count_rows(transaction, &from)?)
-        })?;
-    if is_plain && keeps_rowids {
+    let has_alike_indexes = !table.indexes.is_empty() && !has_descending_keys(table);
+    let rowid = if is_plain && has_alike_indexes {
+        None
+    } else {
+        rowid_to_copy(transaction, &declared, &from)?
+    };
+    if is_plain && rowid.is_none() {
         make_indexes()?;
         return transaction
             .execute(&format!("INSERT INTO main.{name} SELECT * FROM {from}"), [])
             .map(|it| it as u64);
     }
-    let columns = columns_to_copy(transaction, &declared, &from)?.sql;
+    let columns = columns_to_copy(&declared, rowid).sql;
     let sql =
         format!("INSERT INTO main.{name}({columns}) SELECT {columns} FROM {from} NOT INDEXED");
     let rows = transaction.execute(&sql, [])?;
@@ -113,8 +113,8 @@ fn copy_one_by_one(
     let declared = DeclaredTable::read(transaction, &table.table.name).map_err(refused)?;
     let name = quote_identifier(&table.table.name);
     let from = format!("main.{name}");
-    let columns = columns_to_copy(&source, &declared, &from).map_err(refused)?;
-    let ColumnList { sql: columns, count } = columns;
+    let rowid = rowid_to_copy(&source, &declared, &from).map_err(refused)?;
+    let ColumnList { sql: columns, count } = columns_to_copy(&declared, rowid);
     let select = format!("SELECT {columns} FROM {from} NOT INDEXED");
     let marks = vec!["?"; count].join(",");
     let insert = format!("INSERT INTO main.{name}({columns}) VALUES ({marks})");
@@ -125,18 +125,22 @@ fn copy_one_by_one(
     Ok(rows)
 }
 
-/// The columns that take a value; the rowid is one of them only where SQLite would number the rows otherwise.
-/// A table of 2,000 columns could not be copied with it: SQLite allows no more values in one statement.
-fn columns_to_copy(
+/// The name of the rowid, if no column is it and SQLite would number the rows otherwise. A table of 2,000 columns
+/// could not be copied with it: SQLite allows no more values in one statement.
+fn rowid_to_copy(
     source: &Connection,
     declared: &DeclaredTable,
     from: &str,
-) -> rusqlite::Result<ColumnList> {
-    let rowid = declared.rowid_name().filter(|_| declared.rowid_alias.is_none());
-    let rowid = match rowid {
-        Some(rowid) if is_numbered(source, from, rowid, count_rows(source, from)?)? => None,
-        rowid => rowid,
+) -> rusqlite::Result<Option<&'static str>> {
+    let Some(rowid) = declared.rowid_name().filter(|_| declared.rowid_alias.is_none()) else {
+        return Ok(None);
     };
+    let is_numbered = is_numbered(source, from, rowid, count_rows(source, from)?)?;
+    Ok((!is_numbered).then_some(rowid))
+}
+
+/// The rowid, if it is named, and the columns that take a value.
+fn columns_to_copy(declared: &DeclaredTable, rowid: Option<&str>) -> ColumnList {
     let columns = declared.columns.iter().filter(|it| !it.generated).map(|it| it.name.as_str());
-    Ok(ColumnList::new(rowid.into_iter().chain(columns)))
+    ColumnList::new(rowid.into_iter().chain(columns))
 }

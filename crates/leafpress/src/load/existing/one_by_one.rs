@@ -386,9 +386,10 @@ impl<'o> OneByOne<'o> {
         let Insert { transaction, columns, ref declared, .. } = *self.insert;
         let values = params_from_iter(values(row, columns.len())?);
         let judged = transaction.prepare_cached(sql)?.execute(values);
-        if !transaction.is_autocommit() {
-            undo_row(transaction)?;
+        if transaction.is_autocommit() {
+            return judged.map(drop);
         }
+        undo_row(transaction)?;
         let Err(error) = judged else { return Ok(()) };
         // A trigger's statement, which inherits OR ABORT, may fail for a reason of its own.
         if names_key_of(declared, &sqlite_says(&error)) { Err(error) } else { Ok(()) }
