@@ -35,7 +35,7 @@ pub use leafpress_bench::rung::start_by;
 #[cfg(not(feature = "rqlite"))]
 pub use crate::cluster::unreachable;
 pub use crate::cluster::{shown, url_of};
-pub use crate::commands::load::both::{Later, Outcome};
+pub use crate::commands::load::both::Outcome;
 #[cfg(feature = "rqlite")]
 pub use crate::commands::load::cluster::ClusterLoad;
 pub use crate::flags::as_flag;

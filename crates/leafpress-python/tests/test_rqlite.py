@@ -147,6 +147,8 @@ def test_what_a_cluster_cannot_do_is_refused(node: Node) -> None:
         leafpress.load(url, [{"a": 1}], table="t")
     with pytest.raises(leafpress.ProgrammingError, match="leave out on_conflict"):
         leafpress.load(url, [{"a": 1}], table="t", if_exists="append", on_conflict="ignore")
+    with pytest.raises(leafpress.ProgrammingError, match="has no key"):
+        leafpress.load(url, [{"a": 1}], table="missing", if_exists="ignore")
     with pytest.raises(leafpress.ProgrammingError, match="no name"):
         leafpress.load(url, [{"a": 1}], if_exists="append", create="CREATE TABLE t(a)")
     with pytest.raises(leafpress.ProgrammingError, match="URL of the cluster is wrong"):

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use leafpress::load::{CancelToken, InputFormat, Loader};
-use leafpress::{Error, ErrorKind};
-use leafpress_cli::{ClusterLoad, Later, Outcome};
+use leafpress::Error;
+use leafpress::load::{CancelToken, Loader};
+use leafpress_cli::{ClusterLoad, Outcome};
 use leafpress_rqlite::load::Progress;
 
 use super::options::Options;
@@ -31,7 +31,8 @@ pub fn run(
         )
         .to_do("leave out on_conflict"));
     }
-    let table = table_name(options, name)?;
+    let (given, is_declared) = (options.table.as_deref(), options.create.is_some());
+    let table = ClusterLoad::table_name(given, is_declared, name)?;
     if into.is_some() && table.is_none() {
         return Err(
             Error::misuse("the table of the cluster has no name").to_do("give it with table")
@@ -45,32 +46,16 @@ pub fn run(
         analyze: options.analyze,
         tmpdir: options.tmpdir.as_deref(),
         rejects: options.rejects.as_deref(),
+        cancel: token,
     };
-    let check = |copy: &Path, table: &str| {
-        let loader = options.loader(copy.to_owned(), token)?.table(table).format(InputFormat::Json);
-        loader.dry_run_reader("no.json", std::io::empty()).map(drop)
+    let make = |file: &Path, has_keys: bool| {
+        let loader = options.keyless_loader(file.to_owned(), token)?;
+        if has_keys { options.with_keys(loader) } else { Ok(loader) }
     };
-    let work = |file: &Path, later: Later| {
-        let loader = options.loader_of_file(file.to_owned(), token)?;
-        let loader = loader.bound_for(leafpress_cli::shown(url));
-        work(options.for_cluster(loader, later)?)
-    };
-    let mut on_progress = |progress: Progress<'_>| {
+    let mut tell = |progress: Progress<'_>| {
         if let Progress::Sent(rows, _) = progress {
             tell(rows);
         }
-        if token.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
     };
-    load.run(check, work, &mut on_progress)
-}
-
-/// The name of the table, if it can be told before the work.
-fn table_name(options: &Options, name: Option<&str>) -> leafpress::Result<Option<String>> {
-    match (&options.table, name) {
-        (Some(table), _) => Ok(Some(table.clone())),
-        (None, Some(name)) if options.create.is_none() && !name.contains("::") => {
-            Loader::new("").table_name_for(name).map(Some)
-        }
-        _ => Ok(None),
-    }
+    load.run(make, work, &mut tell)
 }

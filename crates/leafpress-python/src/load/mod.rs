@@ -75,6 +75,7 @@ pub fn load(
 ) -> PyResult<String> {
     let options: Options = options.extract().map_err(|error| of_option(py, error))?;
     let input = ending::inside(py, || input_of(kind, &source, &options))?;
+    #[cfg(feature = "rqlite")]
     let first = first_name(name, &input);
     let token = CancelToken::new();
     let name = name.to_owned();
@@ -141,6 +142,7 @@ fn files_of(paths: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
 }
 
 /// The name of the input that may name the table.
+#[cfg(feature = "rqlite")]
 fn first_name(name: &str, input: &Input) -> Option<String> {
     match input {
         Input::Files(paths) => paths.first().map(leafpress::path_text),

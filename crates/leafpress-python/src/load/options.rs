@@ -73,18 +73,14 @@ impl Options {
     /// # Errors
     /// An option has a word that it does not know.
     pub fn loader(&self, database: PathBuf, token: &CancelToken) -> leafpress::Result<Loader> {
-        let loader = self.with_keys(self.loader_of_file(database, token)?)?;
-        Ok(match self.into()? {
-            Some(into) => loader.into_table(into).create_missing(true),
-            None => loader,
-        })
+        self.with_keys(self.keyless_loader(database, token)?)
     }
 
     /// A loader that is told all of them but those about the table's keys and about rows that are there.
     ///
     /// # Errors
-    /// An option has a word that it does not know.
-    pub fn loader_of_file(
+    /// As those of [`loader`](Self::loader).
+    pub fn keyless_loader(
         &self,
         database: PathBuf,
         token: &CancelToken,
@@ -109,25 +105,6 @@ impl Options {
             Some(folder) => loader.tmpdir(folder),
             None => loader,
         })
-    }
-
-    /// The loader of a file whose rows go to a cluster.
-    ///
-    /// # Errors
-    /// As those of [`loader`](Self::loader).
-    #[cfg(feature = "rqlite")]
-    pub fn for_cluster(
-        &self,
-        mut loader: Loader,
-        later: leafpress_cli::Later,
-    ) -> leafpress::Result<Loader> {
-        if let Some((page_bytes, names)) = later.database {
-            loader = loader.later_database(page_bytes, names);
-        }
-        let Some(sql) = later.declaration else { return self.with_keys(loader) };
-        // Keys meet the rows that are there.
-        loader = loader.declaration(sql);
-        Ok(if self.into()? == Some(IntoTable::Upsert) { loader.later_upsert() } else { loader })
     }
 
     fn with_table(&self, mut loader: Loader) -> leafpress::Result<Loader> {
@@ -204,7 +181,14 @@ impl Options {
         Ok(loader)
     }
 
-    fn with_keys(&self, mut loader: Loader) -> leafpress::Result<Loader> {
+    /// The loader with the options about the table's keys and about rows that are there.
+    ///
+    /// # Errors
+    /// As those of [`loader`](Self::loader).
+    pub fn with_keys(&self, mut loader: Loader) -> leafpress::Result<Loader> {
+        if let Some(into) = self.into()? {
+            loader = loader.into_table(into).create_missing(true);
+        }
         loader = loader.without_rowid(self.without_rowid).analyze(self.analyze);
         loader = self.pk.iter().fold(loader, Loader::primary_key);
         loader = self.index.iter().fold(loader, Loader::index);

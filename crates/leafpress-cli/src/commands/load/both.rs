@@ -12,15 +12,6 @@ pub enum Outcome {
     Dry(DryRun),
 }
 
-/// Facts about the place that the rows of a pressed file go to later, for its loader.
-#[derive(Default)]
-pub struct Later {
-    /// A table that is there, without its keys.
-    pub declaration: Option<String>,
-    /// For a new table of a database that is there: the size of its pages, and names that are taken.
-    pub database: Option<(u32, Vec<String>)>,
-}
-
 /// Returns true if a table that is missing is made. A call that names the key means the table, and no other by a slip.
 pub fn makes_missing(flags: &LoadFlags, into: IntoTable) -> bool {
     matches!(into, IntoTable::Append | IntoTable::Replace) || !flags.keys.pk.is_empty()

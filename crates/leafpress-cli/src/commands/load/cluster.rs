@@ -6,12 +6,14 @@
 use std::path::Path;
 use std::time::Instant;
 
-use leafpress::load::{IntoTable, Report, log_of_rejects, notes_of_triggers};
+use leafpress::load::{
+    CancelToken, InputFormat, IntoTable, Loader, Report, log_of_rejects, notes_of_triggers,
+};
 use leafpress::{Error, ErrorKind};
-use leafpress_rqlite::load::{Destination, Mode, OnProgress, Way};
+use leafpress_rqlite::load::{Destination, Mode, Progress, Way};
 use leafpress_rqlite::{Address, boot};
 
-use super::both::{Later, Outcome};
+use super::both::Outcome;
 use crate::cluster::shown;
 use crate::human;
 
@@ -31,20 +33,43 @@ pub struct ClusterLoad<'a> {
     pub tmpdir: Option<&'a Path>,
     /// The file of rejected rows.
     pub rejects: Option<&'a Path>,
+    /// Ends the load, unless its last transaction was sent.
+    pub cancel: &'a CancelToken,
 }
 
 impl ClusterLoad<'_> {
+    /// The name of the table, if it can be told before the work: the one that is given, or that of the first input,
+    /// unless that is a table of a database or a declaration names it.
+    ///
+    /// # Errors
+    /// The input's name gives none.
+    pub fn table_name(
+        given: Option<&str>,
+        is_declared: bool,
+        input: Option<&str>,
+    ) -> Result<Option<String>, Error> {
+        match (given, input) {
+            (Some(name), _) => Ok(Some(name.to_owned())),
+            (None, Some(input)) if !is_declared && !input.contains("::") => {
+                Loader::new("").table_name_for(input).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Does the work for a temporary file, by the declaration of a table that is there, and gives
-    /// the file or its rows to the cluster, unless it was a dry run. `check` loads no row into a
-    /// copy of that table, and so tells which options contradict it.
+    /// the file or its rows to the cluster, unless it was a dry run.
+    ///
+    /// `make` makes the loader of a file by all options, or by those that are not about keys and rows that are there:
+    /// keys meet the rows of the cluster. A copy of the table that is there tells which options contradict it.
     ///
     /// # Errors
     /// Those of the work: then nothing was sent; those of the cluster, which say what it has then.
     pub fn run(
         &self,
-        check: impl FnOnce(&Path, &str) -> Result<(), Error>,
-        work: impl FnOnce(&Path, Later) -> Result<Outcome, Error>,
-        on_progress: OnProgress<'_>,
+        make: impl Fn(&Path, bool) -> Result<Loader, Error>,
+        work: impl FnOnce(Loader) -> Result<Outcome, Error>,
+        tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Outcome, Error> {
         let address: Address = self.url.parse()?;
         let table = self.table.as_deref();
@@ -57,16 +82,16 @@ impl ClusterLoad<'_> {
             tempfile::Builder::new().prefix("leafpress-").tempdir_in(&parent).map_err(failed)?;
         let (file, copy) = (folder.path().join("pressed.db"), folder.path().join("there.db"));
         if let (true, Some(table)) = (to.write_table(&copy)?, table) {
-            check(&copy, table)?;
+            let loader = make(&copy, true)?.table(table).format(InputFormat::Json);
+            loader.dry_run_reader("no.json", std::io::empty())?;
         }
-        let declaration = to.declaration().map(str::to_owned);
-        let mut outcome = work(&file, Later { declaration, database: to.database() })?;
+        let mut outcome = work(self.loader(&to, &file, make)?)?;
         match &mut outcome {
             Outcome::Loaded(report) => {
                 let began = Instant::now();
                 let sent = match to.way() {
                     Way::Boot => send_file(&address, &file, report),
-                    Way::Groups(why) => self.send(&to, &file, report, why, on_progress),
+                    Way::Groups(why) => self.send(&to, &file, report, why, tell),
                     _ => Err(Error::bug("an unknown way into a cluster")),
                 };
                 sent.inspect_err(|error| self.remove_rejects(error))?;
@@ -79,6 +104,26 @@ impl ClusterLoad<'_> {
             }
         }
         Ok(outcome)
+    }
+
+    /// The loader of the file that is pressed.
+    fn loader(
+        &self,
+        to: &Destination,
+        file: &Path,
+        make: impl Fn(&Path, bool) -> Result<Loader, Error>,
+    ) -> Result<Loader, Error> {
+        let mut loader = make(file, to.declaration().is_none())?.bound_for(shown(self.url));
+        if let Some((page_bytes, names)) = to.database() {
+            loader = loader.later_database(page_bytes, names);
+        }
+        if let Some(sql) = to.declaration() {
+            loader = loader.declaration(sql);
+            if self.into == Some(IntoTable::Upsert) {
+                loader = loader.later_upsert();
+            }
+        }
+        Ok(loader)
     }
 
     /// Removes the files of rejected rows after a load that failed, as the load of a file does.
@@ -96,10 +141,14 @@ impl ClusterLoad<'_> {
         file: &Path,
         report: &mut Report,
         why: &str,
-        on_progress: OnProgress<'_>,
+        tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), Error> {
-        let sent =
-            to.load(file, &report.table, &report.given_columns, self.analyze, on_progress)?;
+        let mut on_progress = |progress: Progress<'_>| {
+            tell(progress);
+            if self.cancel.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
+        };
+        let (columns, analyze) = (&report.given_columns, self.analyze);
+        let sent = to.load(file, &report.table, columns, analyze, &mut on_progress)?;
         report.notes.push(format!(
             "{why}: so the rows went in {} of {} to a staging table, and became visible in one last \
              transaction, which took {}",

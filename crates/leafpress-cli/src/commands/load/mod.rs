@@ -8,7 +8,7 @@ use std::sync::Arc;
 use leafpress::Error;
 use leafpress::load::{CancelToken, DryRun, Loader};
 
-use self::both::{Later, Outcome};
+use self::both::Outcome;
 use self::check::check;
 use self::loader::{into_table, loader, with_keys};
 use crate::cluster::url_of;
@@ -41,20 +41,11 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     interrupt::on_interrupt(move || stop.cancel());
 
     let bar = Arc::new(LoadBar::new());
-    let work = |database: &Path, later: Later| {
-        let mut loader = loader(flags, database, &inputs, &token, &bar)?;
-        if let Some((page_bytes, names)) = later.database {
-            loader = loader.later_database(page_bytes, names);
-        }
-        if let Some(sql) = later.declaration {
-            // Keys meet the rows that are there.
-            loader = loader.declaration(sql);
-            if flags.existing.upsert {
-                loader = loader.later_upsert();
-            }
-        } else {
-            loader = into_table(with_keys(loader, flags), flags);
-        }
+    let make = |database: &Path, has_keys: bool| {
+        let loader = loader(flags, database, &inputs, &token, &bar)?;
+        Ok(if has_keys { into_table(with_keys(loader, flags), flags) } else { loader })
+    };
+    let work = |loader: Loader| {
         if flags.run.dry_run {
             dry_run(loader, &inputs, &token).map(Outcome::Dry)
         } else {
@@ -65,8 +56,8 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
         #[cfg(not(feature = "rqlite"))]
         Some(url) => Err(crate::cluster::unreachable(url)),
         #[cfg(feature = "rqlite")]
-        Some(url) => to_cluster::run((url, flags), &inputs, (&token, &bar), work),
-        None => work(&flags.database, Later::default()),
+        Some(url) => to_cluster::run((url, flags), &inputs, (&token, &bar), make, work),
+        None => make(&flags.database, true).and_then(work),
     };
     bar.clear();
     Ok(match outcome {
