@@ -60,6 +60,8 @@ mod _leafpress {
     #[pymodule_export]
     use crate::transaction::NativeTransaction;
     #[pymodule_export]
+    use crate::writer::cluster::cluster_shown;
+    #[pymodule_export]
     use crate::writer::{
         NativeParameters, NativeReader, NativeRows, NativeTicket, NativeWriter, StopRead,
     };

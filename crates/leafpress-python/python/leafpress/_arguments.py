@@ -222,12 +222,3 @@ def path_text(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
     except UnicodeEncodeError as error:
         raise unfit(f"path is no UTF-8: {error}") from None
     return text
-
-
-def shown_place(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
-    """The path of a database as text, or the URL of a cluster without its credentials."""
-    text = path_text(path)
-    scheme, _, rest = text.partition("://")
-    if scheme not in ("rqlite", "rqlites"):
-        return text
-    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"

@@ -20,7 +20,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from ._arguments import checked_methods, path_text, shown_place
+from ._arguments import checked_methods, path_text
 from ._errors import Error, misuse
 from ._insert import (
     DECLARED,
@@ -39,6 +39,7 @@ from ._leafpress import (
     NativeWriter,
     StopRead,
     Task,
+    cluster_shown,
 )
 from ._options import WriterOptions
 from ._result import Executed, Result
@@ -271,7 +272,8 @@ class AsyncWriter:
 
     def __init__(self, path: Path, **options: Unpack[WriterOptions]) -> None:
         """Opens nothing yet. The options are those of `Writer`."""
-        self.path, place = shown_place(path), path_text(path)
+        place = path_text(path)
+        self.path = cluster_shown(place) or place
         self._lazy = OpenedByACall(lambda: open_native(place, options))
 
     async def open(self) -> Self:

@@ -25,6 +25,9 @@ def load(
 def is_other_than_csv(name: str) -> bool:
     """Returns true if a file of this name is an input by its name, and no CSV."""
 
+def cluster_shown(database: str) -> str | None:
+    """The URL of a cluster without its credentials; None for the path of a database."""
+
 @final
 class NativeRows:
     """Rows in memory, until `insert_many` takes them."""

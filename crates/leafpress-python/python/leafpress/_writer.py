@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
-from ._arguments import checked_methods, checked_options, path_text, shown_place
+from ._arguments import checked_methods, checked_options, path_text
 from ._errors import Error, make, misuse
 from ._greenlets import is_held, note_begun, note_ended, refuse_if_held
 from ._insert import (
@@ -30,6 +30,7 @@ from ._leafpress import (
     NativeTransaction,
     NativeWriter,
     StopRead,
+    cluster_shown,
     end_of_program,
 )
 from ._options import CheckpointLimits, WriterOptions
@@ -153,8 +154,9 @@ class Writer:
         Raises `OperationalError` or `DatabaseError` if it cannot be opened as the profile needs
         it, and `ProgrammingError` for an option that there is not, or a value that it does not take.
         """
-        self.path = shown_place(path)
-        self._native = open_native(path, options)
+        place = path_text(path)
+        self.path = cluster_shown(place) or place
+        self._native = open_native(place, options)
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,8 @@
 //!
 //! Must never: pass over an option that a cluster does not have.
 
+use std::path::PathBuf;
+
 use leafpress::Writer;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -44,6 +46,13 @@ fn writer(url: &str, capacity: usize) -> leafpress::Result<Writer> {
 #[cfg(not(feature = "rqlite"))]
 fn writer(url: &str, _: usize) -> leafpress::Result<Writer> {
     Err(leafpress_cli::unreachable(url))
+}
+
+/// The URL of a cluster without its credentials; `None` for the path of a database.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as pyo3 gives them")]
+pub fn cluster_shown(database: PathBuf) -> Option<String> {
+    leafpress_cli::url_of(&database).map(leafpress_cli::shown)
 }
 
 /// The error of many rows of one statement, which are a closure.
